@@ -1,0 +1,2 @@
+//! Peers of `quaver bench`.
+fn main() {}

@@ -1,0 +1,2 @@
+//! The `quaver` command.
+fn main() {}

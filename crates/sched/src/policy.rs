@@ -1,0 +1,116 @@
+//! The interface between a scheduler host (runtime or simulator) and a policy.
+
+/// A point in time or a span, in the host's unit (TSC ticks in the runtime, nanoseconds in a simulation).
+/// Never goes back.
+pub type Time = u64;
+
+/// A task: an index into the host's task table, below the `max_tasks` that the policy was built with.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(transparent)]
+pub struct Task(pub u32);
+
+/// Why a task becomes runnable.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Why {
+    /// It was just created.
+    New,
+    /// What it waited for has happened.
+    Woken,
+    /// It gave up the processor of its own will.
+    Yielded,
+    /// It was preempted.
+    Preempted,
+}
+
+/// Where a task becomes runnable.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Place {
+    /// On this worker, and the caller is that worker.
+    Local(usize),
+    /// Anywhere: the caller is no worker (another kernel thread, the network, a timer thread).
+    Shared,
+}
+
+/// What a task was when it was picked: decides which quantum applies (Aspen section 3.2, two queues).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Class {
+    /// It has not been preempted since it last became runnable by creation or wake-up.
+    Fresh,
+    /// It has been preempted and continues.
+    Preempted,
+}
+
+/// The answer to "what runs next".
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Pick {
+    /// The task, which is now in no queue.
+    pub task: Task,
+    /// What it was when picked; the host hands it back in [`Running`].
+    pub class: Class,
+}
+
+/// The task that a worker is running, as the host knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Running {
+    /// The task.
+    pub task: Task,
+    /// When it was dispatched.
+    pub since: Time,
+    /// From the [`Pick`].
+    pub class: Class,
+}
+
+/// A scheduling policy.
+///
+/// The operations are those of Skyloft's Table 2 (SOSP '24, section 3.4), with two changes: `sched_timer_tick`
+/// returned "preempt now?" at every tick, while [`preempt_at`](Policy::preempt_at) answers *when*, so that a clock
+/// without ticks can be armed for that moment and left off when the answer is never; and time and worker are always
+/// passed in.
+///
+/// # Calling rules
+///
+/// * A task is in at most one queue. The host enqueues only tasks that are in none and not running.
+/// * Calls that name a worker (`Place::Local(w)`, `task_dequeue(w)`, `balance(w)`) come from that worker only, one at a
+///   time; `Place::Shared`, `preempt_at`, `has_work` and `waiting_shared` may come from anywhere, at any time.
+/// * The host calls with preemption disabled. Implementations may spin briefly; they never block, allocate in
+///   `task_enqueue`/`task_dequeue`, or panic on legal input.
+/// * `now` never goes back on one worker; different workers may differ by a little.
+pub trait Policy: Send + Sync {
+    /// The name under which the policy is chosen, e.g. `two-queue`.
+    fn name(&self) -> &'static str;
+
+    /// A task was created (`task_init`). Comes before its first enqueue.
+    fn task_init(&self, _task: Task, _now: Time) {}
+
+    /// A task ended (`task_terminate`); it is in no queue and its number may be used again.
+    fn task_terminate(&self, _task: Task, _now: Time) {}
+
+    /// Make a task runnable (`task_enqueue`, and `task_wakeup` with [`Why::Woken`]).
+    fn task_enqueue(&self, place: Place, task: Task, why: Why, now: Time);
+
+    /// Choose what `worker` runs next from what is its own or shared, and take it out of its queue (`task_dequeue`).
+    /// `None` means that the worker should try [`balance`](Policy::balance).
+    fn task_dequeue(&self, worker: usize, now: Time) -> Option<Pick>;
+
+    /// The running task stopped running, for whatever reason, after `ran` (`task_block` and the accounting part of
+    /// `sched_timer_tick`). Comes before the task is enqueued again, if it is.
+    fn task_stopped(&self, _worker: usize, _task: Task, _ran: Time) {}
+
+    /// Take work from other workers (`sched_balance`): called when `task_dequeue` found nothing.
+    fn balance(&self, worker: usize, now: Time) -> Option<Pick>;
+
+    /// When must `worker` stop `running`, given what waits at this moment? `None`: not before something changes.
+    ///
+    /// The generalised rule of Aspen section 3.1.1: preempt only when the quantum is used *and* other work is
+    /// waiting that this worker could run. `next_timer` is when the worker's earliest timer expires: a thread that becomes
+    /// runnable then counts as waiting from then on. The result may lie in the past: preempt at once.
+    fn preempt_at(&self, worker: usize, running: &Running, next_timer: Option<Time>)
+    -> Option<Time>;
+
+    /// Is there anything that `worker` could run now, its own, shared, or by stealing? May be wrong for an instant while
+    /// others enqueue or dequeue, but a task enqueued before the call and not yet taken is seen.
+    fn has_work(&self, worker: usize) -> bool;
+
+    /// How many runnable tasks wait, in all queues together. For statistics; approximate while workers run.
+    fn waiting(&self) -> usize;
+}
