@@ -1,0 +1,35 @@
+//! The `quaver` command: what each subcommand does is the documentation of its module.
+//!
+//! This crate is a program; it is a library only so that its parts can be tested and documented. It promises no stable
+//! interface.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub mod bench;
+
+/// Preemptive user-level threads for Linux.
+#[derive(Parser, Debug)]
+#[command(name = "quaver", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Measure the runtime's operations, beside other thread libraries
+    Bench(bench::Args),
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Bench(args) => bench::run(args).map(|()| ExitCode::SUCCESS),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("quaver: {error:#}");
+        ExitCode::FAILURE
+    })
+}
