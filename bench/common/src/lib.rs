@@ -1,0 +1,36 @@
+//! What the programs that `quaver bench` compares have in common.
+//!
+//! `quaver bench` (the *parent*) measures every implementation in a process of its own (a *child*): its own executable
+//! for Quaver, `quaver-bench-peers` for other Rust libraries, a Go program for Go. So one measurement cannot disturb
+//! the next, settings that hold for a whole process can vary, and a child that hangs can be killed.
+//!
+//! A child gets one command-line argument, a [`Spec`] in JSON, and answers with one line of JSON on its standard
+//! output, an [`Outcome`]. Everything else that it says goes to standard error. The parent chooses the cores on which a
+//! child may run before it starts.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`spec`] | the work: which operation, how long |
+//! | [`outcome`] | the answer |
+//! | [`clock`] | process CPU time and the monotonic clock, in nanoseconds |
+//! | [`measure`](mod@measure) | warm-up, choice of the number of operations, measurement |
+//! | [`compute`] | compute loops: what a hog does |
+//! | [`overshoot`] | how late sleepers wake up |
+//! | [`parked`] | memory of parked threads |
+//! | [`search`] | the highest load that meets an objective |
+//!
+//! The crate depends on nothing of Quaver: the runtime replaces C functions of the process it is linked into, and a peer
+//! must not run with these.
+
+pub mod clock;
+pub mod compute;
+pub mod measure;
+pub mod outcome;
+pub mod overshoot;
+pub mod parked;
+pub mod search;
+pub mod spec;
+
+pub use measure::measure;
+pub use outcome::{Outcome, Sample};
+pub use spec::{Budget, Op, Spec};
