@@ -2,13 +2,28 @@
 //!
 //! Nothing here calls an operating system, reads a clock or holds a pointer to a thread: a task is a number
 //! ([`Task`]), time is a number that the host passes in ([`Time`]). The same code therefore schedules real user
-//! threads in the runtime, simulated ones in the simulator, and tasks of several processes in shared memory.
+//! threads in the runtime and simulated ones in a simulator.
 //!
-//! Start with [`Policy`], the interface after Skyloft's Table 2 (SOSP '24, section 3.4).
+//! * [`Policy`]: the interface, after Skyloft's Table 2 (SOSP '24, section 3.4).
+//! * [`policies`]: the built-in ones; [`Spec`] chooses one by name.
+//! * [`queue`]: run queues to build policies from.
+//! * [`timers`]: which task wakes when.
 #![no_std]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
+mod duration;
+pub mod policies;
 mod policy;
+pub mod queue;
+mod spec;
+mod sync;
+mod table;
+pub mod timers;
 
-pub use policy::{Class, Place, Pick, Policy, Running, Task, Time, Why};
+pub use duration::{DURATION_FORMS, DurationError, format_duration, parse_duration};
+pub use policy::{Class, Pick, Place, Policy, Running, Task, Time, Why};
+pub use spec::{DEFAULT_QUANTUM, Spec, SpecError};
+pub use timers::{TimerHeap, TimerTable};

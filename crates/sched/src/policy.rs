@@ -31,7 +31,8 @@ pub enum Place {
     Shared,
 }
 
-/// What a task was when it was picked: decides which quantum applies (Aspen section 3.2, two queues).
+/// What a task was when it was picked: decides which quantum applies (Aspen section 3.2, two queues). Policies with one
+/// quantum answer `Fresh` for every task.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Class {
     /// It has not been preempted since it last became runnable by creation or wake-up.
@@ -70,8 +71,9 @@ pub struct Running {
 /// # Calling rules
 ///
 /// * A task is in at most one queue. The host enqueues only tasks that are in none and not running.
-/// * Calls that name a worker (`Place::Local(w)`, `task_dequeue(w)`, `balance(w)`) come from that worker only, one at a
-///   time; `Place::Shared`, `preempt_at`, `has_work` and `waiting_shared` may come from anywhere, at any time.
+/// * Calls that act for a worker (`task_enqueue` with `Place::Local(w)`, `task_dequeue(w)`, `balance(w)`,
+///   `task_stopped(w)`) come from that worker only, one at a time; `task_enqueue` with `Place::Shared`, `preempt_at`,
+///   `has_work` and `waiting` may come from anywhere, at any time.
 /// * The host calls with preemption disabled. Implementations may spin briefly; they never block, allocate in
 ///   `task_enqueue`/`task_dequeue`, or panic on legal input.
 /// * `now` never goes back on one worker; different workers may differ by a little.
@@ -88,7 +90,8 @@ pub trait Policy: Send + Sync {
     /// Make a task runnable (`task_enqueue`, and `task_wakeup` with [`Why::Woken`]).
     fn task_enqueue(&self, place: Place, task: Task, why: Why, now: Time);
 
-    /// Choose what `worker` runs next from what is its own or shared, and take it out of its queue (`task_dequeue`).
+    /// Choose what `worker` runs next and take it out of its queue (`task_dequeue`). Most policies look at what is the
+    /// worker's own or shared only; one whose order demands it may take others' work here already.
     /// `None` means that the worker should try [`balance`](Policy::balance).
     fn task_dequeue(&self, worker: usize, now: Time) -> Option<Pick>;
 
@@ -96,7 +99,9 @@ pub trait Policy: Send + Sync {
     /// `sched_timer_tick`). Comes before the task is enqueued again, if it is.
     fn task_stopped(&self, _worker: usize, _task: Task, _ran: Time) {}
 
-    /// Take work from other workers (`sched_balance`): called when `task_dequeue` found nothing.
+    /// Take work from other workers (`sched_balance`): called when `task_dequeue` found nothing. The rest of what it
+    /// takes ends in the queue of `worker`, where others can steal it: a host that sleeps should wake one more worker
+    /// when a search was successful and [`has_work`](Policy::has_work) still says yes.
     fn balance(&self, worker: usize, now: Time) -> Option<Pick>;
 
     /// When must `worker` stop `running`, given what waits at this moment? `None`: not before something changes.
@@ -104,11 +109,19 @@ pub trait Policy: Send + Sync {
     /// The generalised rule of Aspen section 3.1.1: preempt only when the quantum is used *and* other work is
     /// waiting that this worker could run. `next_timer` is when the worker's earliest timer expires: a thread that becomes
     /// runnable then counts as waiting from then on. The result may lie in the past: preempt at once.
-    fn preempt_at(&self, worker: usize, running: &Running, next_timer: Option<Time>)
-    -> Option<Time>;
+    fn preempt_at(
+        &self,
+        worker: usize,
+        running: &Running,
+        next_timer: Option<Time>,
+    ) -> Option<Time>;
 
-    /// Is there anything that `worker` could run now, its own, shared, or by stealing? May be wrong for an instant while
-    /// others enqueue or dequeue, but a task enqueued before the call and not yet taken is seen.
+    /// Is there anything that `worker` could run now, its own, shared, or by stealing? A task enqueued before the call
+    /// and not yet taken to be run is seen, even while another worker is moving it; a wrong yes is possible for an
+    /// instant while others enqueue, dequeue or steal.
+    ///
+    /// The loads are of acquire ordering. A host that sleeps on a no puts a sequentially consistent fence between
+    /// announcing that it sleeps and this call, and one between `task_enqueue` and looking for sleepers.
     fn has_work(&self, worker: usize) -> bool;
 
     /// How many runnable tasks wait, in all queues together. For statistics; approximate while workers run.

@@ -1,0 +1,59 @@
+//! The built-in policies, one file each. [`Spec`](crate::Spec) chooses among them by name.
+//!
+//! | name | queues | quantum | the running thread stops when its quantum is used and |
+//! |---|---|---|---|
+//! | [`fifo`](Fifo) | one, shared | none | never |
+//! | [`rr`](RoundRobin) | one, shared | one | something waits |
+//! | [`ws`](WorkStealing) | one a worker, one shared | one | something waits here or in the shared queue |
+//! | [`two-queue`](TwoQueue) | new and preempted a worker, one shared | two | the same; longer if all of it was preempted |
+//!
+//! All take times in the host's unit. A quantum of `None` means that a running thread is never stopped.
+
+mod fifo;
+mod rr;
+mod two_queue;
+mod ws;
+
+pub use fifo::Fifo;
+pub use rr::RoundRobin;
+pub use two_queue::{TwoQueue, TwoQueueTimes};
+pub use ws::WorkStealing;
+
+use crate::{
+    Running, Time,
+    sync::{AtomicU32, Ordering::Relaxed},
+};
+
+/// A worker looks into the shared queue before its own at every so many dispatches, so that a worker which keeps making
+/// work for itself cannot starve what others handed in. A prime, so that it does not fall in step with the program.
+pub const SHARED_EVERY: u32 = 31;
+
+/// Counts a worker's dispatches. Written by that worker alone.
+#[derive(Debug)]
+struct Dispatches(AtomicU32);
+
+impl Dispatches {
+    fn new() -> Self {
+        Dispatches(AtomicU32::new(0))
+    }
+
+    /// Count one; is it the shared queue's turn to come first?
+    fn shared_first(&self) -> bool {
+        let count = self.0.load(Relaxed) + 1;
+        let turn = count == SHARED_EVERY;
+        self.0.store(if turn { 0 } else { count }, Relaxed);
+        turn
+    }
+}
+
+/// When `running` must stop if it may run for `quantum`: at its end if something waits now; else, if a timer will make
+/// something wait, at its end but not before the timer; else never.
+fn stop_at(
+    running: &Running,
+    quantum: Time,
+    waiting: bool,
+    next_timer: Option<Time>,
+) -> Option<Time> {
+    let end = running.since.saturating_add(quantum);
+    if waiting { Some(end) } else { next_timer.map(|timer| end.max(timer)) }
+}

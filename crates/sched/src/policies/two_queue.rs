@@ -1,0 +1,188 @@
+//! Aspen's two queues: new work before preempted work.
+//!
+//! * Each worker has a queue of *new* tasks (created, woken, yielded) and one of *preempted* tasks; a shared queue takes
+//!   new tasks from elsewhere (Aspen section 3.2).
+//! * Order of dispatch: own new, shared new, new of *any* other worker; then own preempted, then others' preempted. At
+//!   every 31st dispatch the shared queue comes first. Aspen's code steals one victim's preempted work before it looks
+//!   at the next victim's new work, and runs its own preempted work before stealing any; here new work anywhere comes
+//!   first, because a short request may be among it (section 3.1.4).
+//! * A fresh task stops when it has used the quantum and anything waits here. A preempted task stops after the quantum
+//!   if new work waits, and after the long quantum if only preempted work waits here.
+//! * *Age.* Preempted work could wait for ever behind a stream of new work (Aspen's footnote 3 leaves it to a load
+//!   balancer). So if the oldest of a worker's preempted tasks has waited for longer than the maximal age, it is
+//!   dispatched before new work; but never at two dispatches in a row, so new work keeps half of them. A
+//!   preempted task with `p` older ones before it in its queue is therefore dispatched at the latest `2 (p + 1)`
+//!   dispatches after it came of age, each of which lasts one quantum at most while new work waits.
+//!
+//! A task's class is [`Class::Preempted`] from its preemption until it blocks, yields or ends. Other workers' queues do
+//! not count for preemption, for the reason that `ws` gives: their own workers stop within a quantum.
+
+use alloc::boxed::Box;
+
+use crate::{
+    Class, Pick, Place, Policy, Running, Task, Time, Why,
+    policies::{Dispatches, stop_at},
+    queue::{Links, List, WorkerQueues},
+    sync::{AtomicU32, AtomicU64, CachePadded, Ordering::Relaxed},
+    table,
+};
+
+/// The times of [`TwoQueue`], in the host's unit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TwoQueueTimes {
+    /// How long a task may run while new work waits, and a fresh one while anything waits. `None`: never preempt.
+    pub quantum: Option<Time>,
+    /// How long a preempted task may run while only preempted work waits; at least the quantum is taken.
+    pub long_quantum: Time,
+    /// After waiting for longer than this, preempted work takes turns with new work. `None`: never.
+    pub max_age: Option<Time>,
+}
+
+/// Policy `two-queue`: new before preempted work, with bounded age.
+#[derive(Debug)]
+pub struct TwoQueue {
+    times: TwoQueueTimes,
+    links: Links,
+    shared: List,
+    new: WorkerQueues,
+    preempted: WorkerQueues,
+    /// When each task was last preempted; valid while it is in a preempted queue.
+    preempted_at: Box<[AtomicU64]>,
+    workers: Box<[CachePadded<Turns>]>,
+}
+
+/// Whose turn it is on one worker. Written by that worker alone.
+#[derive(Debug)]
+struct Turns {
+    dispatches: Dispatches,
+    /// 1: the last dispatch went to a task because of its age.
+    aged: AtomicU32,
+}
+
+impl TwoQueue {
+    /// For `workers` workers and the tasks `0..max_tasks`.
+    ///
+    /// # Panics
+    ///
+    /// If `workers` is 0, and as [`Links::new`].
+    pub fn new(workers: usize, max_tasks: u32, times: TwoQueueTimes) -> Self {
+        let turns = || Turns { dispatches: Dispatches::new(), aged: AtomicU32::new(0) };
+        TwoQueue {
+            times,
+            links: Links::new(max_tasks),
+            shared: List::new(),
+            new: WorkerQueues::new(workers),
+            preempted: WorkerQueues::new(workers),
+            preempted_at: table::zeroed_u64(max_tasks),
+            workers: (0..workers).map(|_| CachePadded(turns())).collect(),
+        }
+    }
+
+    /// The oldest preempted task of `worker`, if it has waited for too long and the dispatch before was not such a one.
+    fn take_aged(&self, worker: usize, now: Time) -> Option<Task> {
+        let max_age = self.times.max_age?;
+        let aged = &self.workers[worker].aged;
+        if aged.load(Relaxed) == 1 {
+            aged.store(0, Relaxed);
+            return None;
+        }
+        let oldest = self.preempted.peek(worker, &self.links)?;
+        let since = self.preempted_at[oldest.0 as usize].load(Relaxed);
+        if now.saturating_sub(since) <= max_age {
+            return None;
+        }
+        // A thief may have taken the one just looked at; then its successor runs a little before its time.
+        let task = self.preempted.pop(worker, &self.links)?;
+        aged.store(1, Relaxed);
+        Some(task)
+    }
+
+    fn take_new(&self, worker: usize) -> Option<Task> {
+        let own = || self.new.pop(worker, &self.links);
+        let shared = || self.shared.pop(&self.links);
+        if self.workers[worker].dispatches.shared_first() {
+            shared().or_else(own)
+        } else {
+            own().or_else(shared)
+        }
+    }
+
+    fn new_waits(&self, worker: usize) -> bool {
+        !self.new.is_empty(worker) || !self.shared.is_empty()
+    }
+}
+
+fn pick(task: Task, class: Class) -> Pick {
+    Pick { task, class }
+}
+
+impl Policy for TwoQueue {
+    fn name(&self) -> &'static str {
+        "two-queue"
+    }
+
+    fn task_enqueue(&self, place: Place, task: Task, why: Why, now: Time) {
+        match (place, why) {
+            (Place::Local(worker), Why::Preempted) => {
+                self.preempted_at[task.0 as usize].store(now, Relaxed);
+                self.preempted.push(worker, &self.links, task);
+            }
+            (Place::Local(worker), _) => self.new.push(worker, &self.links, task),
+            // Preempted tasks come from a worker. From elsewhere, as after a hand-over, a task counts as new.
+            (Place::Shared, _) => self.shared.push(&self.links, task),
+        }
+    }
+
+    /// Steals new work of others before it takes preempted work of its own.
+    fn task_dequeue(&self, worker: usize, now: Time) -> Option<Pick> {
+        if let Some(task) = self.take_aged(worker, now) {
+            return Some(pick(task, Class::Preempted));
+        }
+        if let Some(task) = self.take_new(worker) {
+            return Some(pick(task, Class::Fresh));
+        }
+        if self.preempted.is_empty(worker) {
+            return None;
+        }
+        if let Some(task) = self.new.steal(worker, &self.links) {
+            return Some(pick(task, Class::Fresh));
+        }
+        let task = self.preempted.pop(worker, &self.links)?;
+        Some(pick(task, Class::Preempted))
+    }
+
+    fn balance(&self, worker: usize, _now: Time) -> Option<Pick> {
+        if let Some(task) = self.new.steal(worker, &self.links) {
+            return Some(pick(task, Class::Fresh));
+        }
+        let task = self.preempted.steal(worker, &self.links)?;
+        Some(pick(task, Class::Preempted))
+    }
+
+    fn preempt_at(&self, worker: usize, running: &Running, timer: Option<Time>) -> Option<Time> {
+        let quantum = self.times.quantum?;
+        let new_waits = self.new_waits(worker);
+        let preempted_waits = !self.preempted.is_empty(worker);
+        match running.class {
+            Class::Fresh => stop_at(running, quantum, new_waits || preempted_waits, timer),
+            Class::Preempted => {
+                // A timer that expires makes new work.
+                let for_new = stop_at(running, quantum, new_waits, timer);
+                let long = self.times.long_quantum.max(quantum);
+                let for_preempted = stop_at(running, long, preempted_waits, None);
+                match (for_new, for_preempted) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (a, b) => a.or(b),
+                }
+            }
+        }
+    }
+
+    fn has_work(&self, _worker: usize) -> bool {
+        !self.shared.is_empty() || self.new.any_waiting() || self.preempted.any_waiting()
+    }
+
+    fn waiting(&self) -> usize {
+        self.shared.len() + self.new.total() + self.preempted.total()
+    }
+}

@@ -1,0 +1,95 @@
+//! Work stealing with a quantum.
+//!
+//! * Each worker has a queue; a shared one takes what comes from elsewhere. Both are first in, first out.
+//! * A worker takes from its own queue, then from the shared one; at every 31st dispatch in the other order, so that
+//!   neither starves. It takes shared tasks one at a time: the oldest goes to whoever is free first.
+//! * If both are empty it visits all other workers from a random one on and steals the older half of the first queue
+//!   that has tasks (the `sched_balance` of Skyloft section 3.4; Aspen section 3.2).
+//! * A running task stops when its quantum is used and something waits in its worker's queue or the shared one.
+//!   Preempted and yielding tasks go to the tail of the worker's queue.
+//!
+//! Why other workers' queues do not count for preemption: each such task waits behind a worker that will stop at the end
+//! of its own quantum and take it. If it counted for everybody, one waiting task would interrupt all workers, and all
+//! but one in vain.
+
+use alloc::boxed::Box;
+
+use crate::{
+    Class, Pick, Place, Policy, Running, Task, Time, Why,
+    policies::{Dispatches, stop_at},
+    queue::{Links, List, WorkerQueues},
+    sync::CachePadded,
+};
+
+/// Policy `ws`: a queue for each worker, a shared one, stealing, and a quantum.
+#[derive(Debug)]
+pub struct WorkStealing {
+    quantum: Option<Time>,
+    links: Links,
+    shared: List,
+    queues: WorkerQueues,
+    dispatches: Box<[CachePadded<Dispatches>]>,
+}
+
+impl WorkStealing {
+    /// For `workers` workers and the tasks `0..max_tasks`. `quantum` is in the host's unit; `None`: never preempt.
+    ///
+    /// # Panics
+    ///
+    /// If `workers` is 0, and as [`Links::new`].
+    pub fn new(workers: usize, max_tasks: u32, quantum: Option<Time>) -> Self {
+        WorkStealing {
+            quantum,
+            links: Links::new(max_tasks),
+            shared: List::new(),
+            queues: WorkerQueues::new(workers),
+            dispatches: (0..workers).map(|_| CachePadded(Dispatches::new())).collect(),
+        }
+    }
+
+    fn pick(task: Task) -> Pick {
+        let class = Class::Fresh;
+        Pick { task, class }
+    }
+}
+
+impl Policy for WorkStealing {
+    fn name(&self) -> &'static str {
+        "ws"
+    }
+
+    fn task_enqueue(&self, place: Place, task: Task, _why: Why, _now: Time) {
+        match place {
+            Place::Local(worker) => self.queues.push(worker, &self.links, task),
+            Place::Shared => self.shared.push(&self.links, task),
+        }
+    }
+
+    fn task_dequeue(&self, worker: usize, _now: Time) -> Option<Pick> {
+        let own = || self.queues.pop(worker, &self.links);
+        let shared = || self.shared.pop(&self.links);
+        let task = if self.dispatches[worker].shared_first() {
+            shared().or_else(own)
+        } else {
+            own().or_else(shared)
+        };
+        task.map(Self::pick)
+    }
+
+    fn balance(&self, worker: usize, _now: Time) -> Option<Pick> {
+        self.queues.steal(worker, &self.links).map(Self::pick)
+    }
+
+    fn preempt_at(&self, worker: usize, running: &Running, timer: Option<Time>) -> Option<Time> {
+        let waiting = !self.queues.is_empty(worker) || !self.shared.is_empty();
+        stop_at(running, self.quantum?, waiting, timer)
+    }
+
+    fn has_work(&self, _worker: usize) -> bool {
+        !self.shared.is_empty() || self.queues.any_waiting()
+    }
+
+    fn waiting(&self) -> usize {
+        self.shared.len() + self.queues.total()
+    }
+}
