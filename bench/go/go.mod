@@ -1,0 +1,3 @@
+module quaver/bench/go
+
+go 1.21
