@@ -8,6 +8,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub mod bench;
+pub mod doctor;
+pub mod output;
+pub mod parse;
 
 /// Preemptive user-level threads for Linux.
 #[derive(Parser, Debug)]
@@ -19,6 +22,8 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Say what this machine offers and which mechanisms would be used, and why
+    Doctor(doctor::Args),
     /// Measure the runtime's operations, beside other thread libraries
     Bench(bench::Args),
 }
@@ -26,6 +31,7 @@ enum Command {
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Doctor(args) => doctor::run(args),
         Command::Bench(args) => bench::run(args).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {

@@ -1,0 +1,134 @@
+//! What this process may do beyond running threads: monitor locks by BPF, profile, be debugged, hold resources.
+
+use super::{Facts, Finding};
+
+const GROUP: &str = "Rights and limits";
+
+pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+    vec![bpf(facts), perf(facts), ptrace(facts), files(facts), threads(facts), memlock(facts)]
+}
+
+fn bpf(facts: &Facts) -> Finding {
+    let bpf = &facts.bpf;
+    match (&bpf.map_create, bpf.capable, bpf.btf) {
+        (Ok(()), true, true) => Finding::new(GROUP, "bpf", "yes")
+            .ok("the lock monitor can watch the kernel's scheduler"),
+        (Ok(()), true, false) => Finding::new(GROUP, "bpf", "without BTF")
+            .missing("the kernel does not describe its types (/sys/kernel/btf/vmlinux), so tracing programs cannot be loaded")
+            .advice("use a kernel built with CONFIG_DEBUG_INFO_BTF"),
+        (Err(error), true, _) => Finding::new(GROUP, "bpf", format!("no: {error}"))
+            .missing("this process has the rights, but the system call fails: a sandbox filters it")
+            .advice("allow bpf() in the sandbox's system call filter"),
+        (_, false, _) => Finding::new(GROUP, "bpf", "no rights")
+            .missing("the preemption-aware locks then work without their monitor; nothing else needs BPF")
+            .advice("run with CAP_BPF and CAP_PERFMON (setcap cap_bpf,cap_perfmon+ep), or as root"),
+    }
+}
+
+fn perf(facts: &Facts) -> Finding {
+    match facts.limits.perf_event_paranoid {
+        Some(level) if level <= 1 || facts.bpf.capable => {
+            Finding::new(GROUP, "perf", format!("perf_event_paranoid {level}"))
+                .ok("perf can profile user threads and the kernel below them")
+        }
+        Some(2) => Finding::new(GROUP, "perf", "perf_event_paranoid 2")
+            .ok("perf can profile user threads, without the kernel below them"),
+        Some(level) => Finding::new(GROUP, "perf", format!("perf_event_paranoid {level}")).warn(
+            "perf refuses to profile for ordinary users",
+            "sysctl kernel.perf_event_paranoid=2",
+        ),
+        None => Finding::new(GROUP, "perf", "no")
+            .missing("this kernel has no performance events, so perf cannot profile"),
+    }
+}
+
+fn ptrace(facts: &Facts) -> Finding {
+    match facts.limits.ptrace_scope {
+        None => {
+            Finding::new(GROUP, "ptrace", "unrestricted").ok("gdb can attach to running programs")
+        }
+        Some(0) => {
+            Finding::new(GROUP, "ptrace", "scope 0").ok("gdb can attach to running programs")
+        }
+        Some(3) => Finding::new(GROUP, "ptrace", "scope 3").warn(
+            "nobody can attach a debugger until the next boot",
+            "boot with kernel.yama.ptrace_scope=1",
+        ),
+        Some(scope) => Finding::new(GROUP, "ptrace", format!("scope {scope}"))
+            .ok("gdb can start programs; to attach to running ones it needs root"),
+    }
+}
+
+fn files(facts: &Facts) -> Finding {
+    let finding = Finding::new(GROUP, "open_files", amount(facts.limits.nofile));
+    match facts.limits.nofile {
+        Some(limit) if limit < 1024 => finding.warn(
+            "a server with a connection for each thread runs out of descriptors early",
+            "raise the limit (ulimit -n)",
+        ),
+        _ => finding.ok("open files and sockets of this process"),
+    }
+}
+
+fn threads(facts: &Facts) -> Finding {
+    let finding = Finding::new(GROUP, "kernel_threads", amount(facts.limits.nproc));
+    match facts.limits.nproc {
+        // Workers, spares for those that block in the kernel, a clock; the user's other processes count too.
+        Some(limit) if limit < 16 * facts.cpus.allowed.len() as u64 + 64 => finding.warn(
+            "each thread that blocks in the kernel holds a kernel thread, and the user's other processes count too",
+            "raise the limit (ulimit -u)",
+        ),
+        _ => finding.ok("kernel threads of this user, for workers and their spares"),
+    }
+}
+
+fn memlock(facts: &Facts) -> Finding {
+    let value = facts.limits.memlock.map(|bytes| format!("{} KiB", bytes >> 10));
+    Finding::new(GROUP, "locked_memory", value.unwrap_or_else(|| "unlimited".to_owned()))
+        .ok("memory that this process may lock; stacks are not locked")
+}
+
+fn amount(limit: Option<u64>) -> String {
+    limit.map_or("unlimited".to_owned(), |limit| limit.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Status;
+    use super::super::tests::{find, perfect};
+
+    #[test]
+    fn bpf_tells_rights_from_filters_from_missing_types() {
+        let mut facts = perfect();
+        facts.bpf.btf = false;
+        assert!(find(&facts, "bpf").advice.unwrap().contains("BTF"));
+        facts.bpf.map_create = Err("Operation not permitted".into());
+        assert!(find(&facts, "bpf").advice.unwrap().contains("filter"));
+        facts.bpf.capable = false;
+        assert!(find(&facts, "bpf").advice.unwrap().contains("CAP_BPF"));
+    }
+
+    #[test]
+    fn low_limits_are_warnings() {
+        let mut facts = perfect();
+        facts.limits.nofile = Some(256);
+        facts.limits.nproc = Some(50);
+        assert_eq!(find(&facts, "open_files").status, Status::Warn);
+        assert_eq!(find(&facts, "kernel_threads").status, Status::Warn);
+    }
+
+    #[test]
+    fn perf_for_ordinary_users() {
+        let mut facts = perfect();
+        facts.bpf.capable = false;
+        for (level, status) in [
+            (Some(1), Status::Ok),
+            (Some(2), Status::Ok),
+            (Some(3), Status::Warn),
+            (None, Status::Missing),
+        ] {
+            facts.limits.perf_event_paranoid = level;
+            assert_eq!(find(&facts, "perf").status, status, "{level:?}");
+        }
+    }
+}
