@@ -26,6 +26,8 @@
 
 mod list;
 mod local;
+#[cfg(all(test, loom))]
+mod model;
 mod ring;
 mod workers;
 

@@ -18,7 +18,7 @@ use alloc::boxed::Box;
 use super::{Links, LocalQueue, RING_CAPACITY};
 use crate::{
     Task,
-    sync::{AtomicU32, AtomicU64, CachePadded, Ordering::*, fence},
+    sync::{AtomicU32, AtomicU64, CachePadded, Ordering::*},
 };
 
 /// One FIFO queue for each worker; a worker without work steals half of another's. See the [module](super) rules.
@@ -118,8 +118,7 @@ impl<const N: usize> WorkerQueues<N> {
         if before.1 || self.workers.iter().any(|w| !w.queue.is_empty()) {
             return true;
         }
-        // The loads of the queues stay before those of the counts.
-        fence(Acquire);
+        // The queues were loaded with acquire, so these loads come after.
         self.moves() != before
     }
 
