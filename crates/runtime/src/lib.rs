@@ -1,1 +1,92 @@
-//! quaver
+//! Preemptive user-level threads for Linux.
+//!
+//! Many *user threads* run on few *workers*; a running thread is interrupted after a quantum of microseconds when, and
+//! only when, something else is waiting. So a 1 µs request never waits behind a 500 µs one, and no code has to be written
+//! for it: any Rust (or C) code is preempted at any instruction.
+//!
+//! ```
+//! #[quaver::main(workers = 1)]
+//! fn main() {
+//!     let busy = quaver::spawn(|| (0..10_000_000u64).fold(0, |a, b| a ^ b.wrapping_mul(a | 1)));
+//!     let quick = quaver::spawn(|| "does not wait for the busy one");
+//!     println!("{}", quick.join().unwrap());
+//!     busy.join().unwrap();
+//! }
+//! ```
+//!
+//! # Where to look
+//!
+//! * [`spawn`], [`scope`], [`JoinHandle`], [`yield_now`], [`sleep`]: threads, as in `std::thread`.
+//! * [`sync`]: locks, condition variables, channels, as in `std::sync`, for user threads and kernel threads alike.
+//! * [`Builder`], [`Runtime`], [`Handle`]: starting a runtime, using it from other kernel threads.
+//! * [`no_preempt`]: short regions that must not be interrupted.
+//! * [`block_in_place`]: calls that block in the kernel.
+//! * [`Stats`]: what the runtime has done.
+//!
+//! # What you can rely on
+//!
+//! * `thread_local!` variables, `errno` and panics belong to the user thread and move with it.
+//! * Locks of `std` and `parking_lot` park the user thread. Any other lock or blocking call that waits in the kernel never
+//!   stops a worker for long: its place is given to another kernel thread.
+//! * A signal interrupts system calls: those that Linux does not restart (`epoll_wait`, `poll`, `nanosleep`, sockets with a
+//!   timeout) can return `EINTR`, as after any signal. `std` retries where its documentation says so.
+//! * Signal masks belong to the kernel thread: do not change them on a user thread.
+//!
+//! # Needs
+//!
+//! Linux 5.9 or newer on x86-64, glibc 2.34 or newer, dynamically linked.
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
+compile_error!("quaver needs Linux on x86-64 with glibc");
+
+mod arch;
+mod block;
+mod clock;
+mod config;
+mod interpose;
+mod park;
+pub mod platform;
+mod preempt;
+mod runtime;
+mod stats;
+//pub mod sync;
+mod sys;
+pub mod thread;
+mod time;
+mod tls;
+mod tsc;
+mod worker;
+
+pub use block::block_in_place;
+pub use config::{
+    BuildError, Builder, Clock, DEFAULT_STACK_SIZE, MAX_WORKERS, Notification, Resume, UnknownName,
+};
+pub use preempt::{NoPreempt, is_preemptible, no_preempt};
+//pub use quaver_macros::{main, test};
+pub use quaver_sched::{Policy, Spec as PolicySpec};
+pub use runtime::{Handle, Leftover, NoRuntime, Runtime, ShutDown};
+pub use stats::Stats;
+pub use thread::{JoinHandle, scope, spawn, spawn_detached, yield_now};
+pub use time::{sleep, sleep_until};
+pub use tls::Unsupported as TlsUnsupported;
+
+/// For the macros.
+#[doc(hidden)]
+pub mod __private {
+    use crate::{BuildError, Builder};
+    use std::time::{Duration, Instant};
+
+    /// Runs a test on a runtime of its own; tests in one process take turns.
+    pub fn test<T: Send>(builder: Builder, body: impl FnOnce() -> T + Send) -> T {
+        let patience = Instant::now() + Duration::from_secs(600);
+        loop {
+            match builder.clone().build() {
+                Ok(rt) => return rt.run(body),
+                Err(BuildError::AlreadyRunning) if Instant::now() < patience => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(e) => panic!("cannot build a runtime for the test: {e}"),
+            }
+        }
+    }
+}

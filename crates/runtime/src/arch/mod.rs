@@ -1,0 +1,5 @@
+//! What depends on the processor: context switch, user-mode resume, segment bases.
+
+pub(crate) mod resume;
+pub(crate) mod segment;
+pub(crate) mod switch;

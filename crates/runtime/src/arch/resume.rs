@@ -1,0 +1,134 @@
+//! Resuming a preempted thread from its signal frame in user mode, without `rt_sigreturn`.
+//!
+//! The kernel has put a `ucontext` and an XSAVE area below the interrupted stack pointer (and its 128-byte red zone).
+//! [`resume`] reloads everything from there:
+//!
+//! ```text
+//!   user_rsp - 0      the interrupted thread's stack
+//!   user_rsp - 128    end of its red zone (must not be written)
+//!   user_rsp - 136    rip   \  written by us over the end of the XSAVE area,
+//!   user_rsp - 144    rflags } which has been read by then
+//!   user_rsp - 152    rdi   /
+//!   ...               XSAVE area, ucontext, handler's frame  <- rsp on entry
+//! ```
+//!
+//! `rsp` is loaded last and in one step (the frame's `rsp` field is lowered by 152 for that): a nested signal writes from
+//! `rsp - 128` downwards and must at no instruction find something below that is still needed. `ret 128`
+//! takes `rip` and steps over the red zone. Signal masks are not touched, which is right because the handler is
+//! installed with `SA_NODEFER` and an empty mask. Under CET shadow stacks `ret` would fault: use `rt_sigreturn`.
+//!
+//! Saves about 0.5 µs against `rt_sigreturn`, and never installs one carrier's alternate stack on another.
+
+use core::arch::naked_asm;
+use core::mem::offset_of;
+
+const GREGS: usize = offset_of!(libc::ucontext_t, uc_mcontext) + offset_of!(libc::mcontext_t, gregs);
+
+const fn greg(i: i32) -> usize {
+    GREGS + 8 * i as usize
+}
+
+const FPREGS: usize =
+    offset_of!(libc::ucontext_t, uc_mcontext) + offset_of!(libc::mcontext_t, fpregs);
+
+/// Offset of `fpx_sw_bytes` in the legacy FXSAVE region (kernel ABI, `asm/sigcontext.h`): `magic1` first, then
+/// `extended_size`, then the 64-bit mask of saved state components.
+const SW_BYTES: usize = 464;
+const SW_XFEATURES: usize = SW_BYTES + 8;
+/// Value of `fpx_sw_bytes.magic1` when an XSAVE area follows (`FP_XSTATE_MAGIC1`).
+const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
+
+/// Does the frame carry an XSAVE area that [`resume`] can reload? (Without XSAVE the kernel writes FXSAVE only.)
+///
+/// # Safety
+///
+/// `uc` points to a signal frame's context.
+pub(crate) unsafe fn can_resume(uc: *const libc::ucontext_t) -> bool {
+    // SAFETY: the kernel filled the frame; fpregs is null or points to at least a legacy FXSAVE region.
+    unsafe {
+        let fp = (*uc).uc_mcontext.fpregs as *const u8;
+        !fp.is_null() && fp.add(SW_BYTES).cast::<u32>().read_unaligned() == FP_XSTATE_MAGIC1
+    }
+}
+
+/// Continues the thread that was interrupted with context `uc`.
+///
+/// # Safety
+///
+/// * `uc` is the context of a signal frame on the current stack, above `rsp`, with [`can_resume`] true.
+/// * The thread's `fs` is in place, shadow stacks are off, and the thread may be preempted again from now on.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn resume(uc: *const libc::ucontext_t) -> ! {
+    naked_asm!(
+        ".cfi_startproc",
+        ".cfi_undefined rip",
+        ".globl quaver_resume_start",
+        ".hidden quaver_resume_start",
+        "quaver_resume_start:",
+        "mov rsi, [rdi + {fpregs}]",
+        "mov eax, [rsi + {xfeatures}]",
+        "mov edx, [rsi + {xfeatures} + 4]",
+        "xrstor64 [rsi]",
+        "mov rax, [rdi + {rsp}]",
+        "mov rcx, [rdi + {rdi}]",
+        "mov [rax - 152], rcx",
+        "mov rcx, [rdi + {efl}]",
+        "mov [rax - 144], rcx",
+        "mov rcx, [rdi + {rip}]",
+        "mov [rax - 136], rcx",
+        "sub rax, 152",
+        "mov [rdi + {rsp}], rax",
+        "mov r8, [rdi + {r8}]",
+        "mov r9, [rdi + {r9}]",
+        "mov r10, [rdi + {r10}]",
+        "mov r11, [rdi + {r11}]",
+        "mov r12, [rdi + {r12}]",
+        "mov r13, [rdi + {r13}]",
+        "mov r14, [rdi + {r14}]",
+        "mov r15, [rdi + {r15}]",
+        "mov rbp, [rdi + {rbp}]",
+        "mov rbx, [rdi + {rbx}]",
+        "mov rsi, [rdi + {rsi}]",
+        "mov rdx, [rdi + {rdx}]",
+        "mov rcx, [rdi + {rcx}]",
+        "mov rax, [rdi + {rax}]",
+        "mov rsp, [rdi + {rsp}]",
+        "pop rdi",
+        "popfq",
+        "ret 128",
+        ".globl quaver_resume_end",
+        ".hidden quaver_resume_end",
+        "quaver_resume_end:",
+        ".cfi_endproc",
+        fpregs = const FPREGS,
+        xfeatures = const SW_XFEATURES,
+        rsp = const greg(libc::REG_RSP),
+        rdi = const greg(libc::REG_RDI),
+        efl = const greg(libc::REG_EFL),
+        rip = const greg(libc::REG_RIP),
+        r8 = const greg(libc::REG_R8),
+        r9 = const greg(libc::REG_R9),
+        r10 = const greg(libc::REG_R10),
+        r11 = const greg(libc::REG_R11),
+        r12 = const greg(libc::REG_R12),
+        r13 = const greg(libc::REG_R13),
+        r14 = const greg(libc::REG_R14),
+        r15 = const greg(libc::REG_R15),
+        rbp = const greg(libc::REG_RBP),
+        rbx = const greg(libc::REG_RBX),
+        rsi = const greg(libc::REG_RSI),
+        rdx = const greg(libc::REG_RDX),
+        rcx = const greg(libc::REG_RCX),
+        rax = const greg(libc::REG_RAX),
+    )
+}
+
+unsafe extern "C" {
+    static quaver_resume_start: u8;
+    static quaver_resume_end: u8;
+}
+
+/// Addresses inside [`resume`], where a thread is half restored and must not be preempted.
+pub(crate) fn range() -> core::ops::Range<usize> {
+    (&raw const quaver_resume_start as usize)..(&raw const quaver_resume_end as usize)
+}

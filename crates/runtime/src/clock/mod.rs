@@ -1,0 +1,100 @@
+#![doc = include_str!("README.md")]
+
+mod posix;
+mod timer_core;
+mod timer_thread;
+
+use crate::config::Clock;
+use crate::runtime::Inner;
+use crate::tsc::Ticks;
+use crate::worker::slot::Slot;
+use posix::PosixTimer;
+use timer_core::TimerCore;
+use timer_thread::TimerThread;
+
+/// The clock of a runtime.
+pub(crate) enum Running {
+    /// No quantum: nothing is ever preempted.
+    Off,
+    Posix(PosixTimer),
+    Thread(TimerThread),
+    Core(TimerCore),
+}
+
+impl Running {
+    /// The clock for `kind`, not yet started.
+    pub(crate) fn new(kind: Clock, quantum: Option<Ticks>) -> Running {
+        let Some(quantum) = quantum else { return Running::Off };
+        match kind {
+            Clock::TimerCore => Running::Core(TimerCore::new()),
+            Clock::TimerThread => Running::Thread(TimerThread::new(quantum)),
+            Clock::PosixTimer | Clock::Auto => Running::Posix(PosixTimer::new(quantum)),
+        }
+    }
+
+    /// The body of the clock's own kernel thread, if it has one.
+    pub(crate) fn thread(&self) -> Option<fn(&'static Inner)> {
+        match self {
+            Running::Off | Running::Posix(_) => None,
+            Running::Thread(_) => Some(timer_thread::run),
+            Running::Core(_) => Some(timer_core::run),
+        }
+    }
+
+    /// The POSIX timer of a new carrier, or -1.
+    pub(crate) fn carrier_timer(&self, tid: i32, signal: i32) -> i32 {
+        match self {
+            Running::Posix(_) => PosixTimer::for_carrier(tid, signal),
+            _ => -1,
+        }
+    }
+
+    /// The slot's carrier has begun to run a thread.
+    #[inline(always)]
+    pub(crate) fn dispatched(&self, slot: &Slot) {
+        match self {
+            Running::Off | Running::Core(_) => {}
+            Running::Posix(c) => c.dispatched(slot),
+            Running::Thread(c) => c.dispatched(slot),
+        }
+    }
+
+    /// The slot's running thread has made something runnable and keeps running.
+    #[inline(always)]
+    pub(crate) fn work_here(&self, slot: &Slot) {
+        match self {
+            Running::Off | Running::Core(_) => {}
+            Running::Posix(c) => c.dispatched(slot),
+            Running::Thread(c) => c.work(slot.rt()),
+        }
+    }
+
+    /// Something became runnable that no idle worker will take.
+    #[inline]
+    pub(crate) fn work_somewhere(&self, rt: &Inner) {
+        match self {
+            Running::Off | Running::Core(_) => {}
+            Running::Posix(c) => c.work_somewhere(rt),
+            Running::Thread(c) => c.work(rt),
+        }
+    }
+
+    /// A request was put off: ask again at `at`.
+    pub(crate) fn retry(&self, slot: &Slot, at: Ticks, now: Ticks) {
+        self.arm(slot, at, now);
+    }
+
+    /// Sets the slot's own timer, where it has one.
+    pub(crate) fn arm(&self, slot: &Slot, at: Ticks, now: Ticks) {
+        if let Running::Posix(c) = self {
+            c.arm(slot, at, now);
+        }
+    }
+
+    /// Wakes the clock's thread, to stop.
+    pub(crate) fn wake(&self) {
+        if let Running::Thread(c) = self {
+            c.wake();
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! One thread for all workers, which sleeps until the next decision is due.
+
+use crate::preempt;
+use crate::runtime::Inner;
+use crate::sys;
+use crate::tsc::{self, NEVER, Ticks};
+use crate::worker::slot::Slot;
+use core::sync::atomic::{AtomicU32, Ordering::*, fence};
+
+/// Passes without anything waiting before the thread goes to sleep for good. Waking it costs a worker a system call, so
+/// a little restlessness pays.
+const LINGER: u32 = 8;
+
+/// See the module documentation of [`crate::clock`].
+pub(crate) struct TimerThread {
+    quantum: Ticks,
+    /// Futex word: 1 during a long sleep, which makers of work must end.
+    asleep: AtomicU32,
+}
+
+impl TimerThread {
+    pub(crate) fn new(quantum: Ticks) -> TimerThread {
+        TimerThread { quantum, asleep: AtomicU32::new(0) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn dispatched(&self, slot: &Slot) {
+        if self.asleep.load(Relaxed) == 1 && slot.preempt_due().is_some() {
+            self.wake();
+        }
+    }
+
+    /// Something was made runnable.
+    #[inline]
+    pub(crate) fn work(&self, _rt: &Inner) {
+        fence(SeqCst);
+        if self.asleep.load(Relaxed) == 1 {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    pub(crate) fn wake(&self) {
+        if self.asleep.swap(0, AcqRel) == 1 {
+            sys::futex_wake(&self.asleep, 1);
+        }
+    }
+
+    /// Sends what is due; when the next request will be.
+    fn pass(&self, rt: &Inner) -> Option<Ticks> {
+        let mut next = None;
+        for slot in rt.slots() {
+            let Some((run, due)) = slot.preempt_due() else { continue };
+            let now = tsc::now();
+            let due = if due <= now + rt.timer_slop {
+                preempt::send(rt, slot, run, now);
+                // The thread's successor may use its quantum from now on.
+                now + self.quantum
+            } else {
+                due
+            };
+            next = Some(next.map_or(due, |n: Ticks| n.min(due)));
+        }
+        next
+    }
+
+    /// Sleeps until `until`; an announced sleep also ends when somebody clears `asleep`.
+    fn sleep_until(&self, until: Ticks, announced: bool) {
+        let now = tsc::now();
+        if until > now {
+            let timeout = (until != NEVER).then(|| tsc::to_duration(until - now));
+            let _ = sys::futex_wait(&self.asleep, u32::from(announced), timeout);
+        }
+    }
+}
+
+/// The thread.
+pub(crate) fn run(rt: &'static Inner) {
+    let crate::clock::Running::Thread(clock) = &rt.clock else { return };
+    sys::set_minimal_timer_slack();
+    let mut quiet = 0;
+    while !rt.stopping.load(Relaxed) {
+        let now = tsc::now();
+        let mut next = clock.pass(rt);
+        quiet = if next.is_some() { 0 } else { quiet + 1 };
+        let soon = now + clock.quantum;
+        if next.is_some_and(|n| n <= soon + rt.timer_slop) || quiet < LINGER && next.is_none() {
+            clock.sleep_until(next.unwrap_or(soon), false);
+            continue;
+        }
+        // A long sleep: announce it, then look once more.
+        clock.asleep.store(1, SeqCst);
+        fence(SeqCst);
+        next = clock.pass(rt);
+        if !rt.stopping.load(Relaxed) && next.is_none_or(|n| n > soon) {
+            clock.sleep_until(next.unwrap_or(NEVER), true);
+        }
+        clock.asleep.store(0, SeqCst);
+    }
+}

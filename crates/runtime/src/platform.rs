@@ -1,0 +1,175 @@
+//! What this machine offers, as far as the runtime's own choices go.
+
+use crate::arch::segment;
+use crate::config::{Clock, Notification};
+use crate::thread::stack;
+use crate::{preempt, sys, tls, tsc};
+
+/// Facts on which [`recommend`] decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Facts {
+    /// CPUs that the process may use, by affinity mask (which includes cpusets).
+    pub cpus: Vec<usize>,
+    /// How many CPUs' worth of time a cgroup quota leaves, never more than `cpus`.
+    pub parallelism: usize,
+    /// User mode may write `fs` and `gs` bases: a switch of private TLS costs nanoseconds instead of a system call.
+    pub fsgsbase: bool,
+    /// The time-stamp counter ticks at one rate.
+    pub invariant_tsc: bool,
+    /// Stack guards cost no memory mapping each (`MADV_GUARD_INSTALL`).
+    pub guard_install: bool,
+    /// The process runs with CET shadow stacks: preempted threads must be resumed by `rt_sigreturn`.
+    pub shadow_stack: bool,
+    /// Bytes of the largest signal frame on this CPU.
+    pub signal_frame: usize,
+    /// The least stack size that a user thread can have, in bytes.
+    pub min_stack_size: usize,
+    /// Why private TLS is impossible, if it is.
+    pub tls_error: Option<String>,
+}
+
+/// Looks at the machine. Reads files and makes system calls; takes well under a millisecond.
+pub fn facts() -> Facts {
+    let cpus = sys::affinity();
+    Facts {
+        parallelism: std::thread::available_parallelism().map_or(1, usize::from).min(cpus.len()),
+        cpus,
+        fsgsbase: segment::kernel_has_fsgsbase(),
+        invariant_tsc: tsc::invariant(),
+        guard_install: stack::guard_install_works(),
+        shadow_stack: preempt::shadow_stack_active(),
+        signal_frame: stack::min_signal_frame(),
+        min_stack_size: stack::min_stack_size(),
+        tls_error: tls::layout().err().map(|e| e.to_string()),
+    }
+}
+
+/// What the runtime chooses when asked for `auto`, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Choice {
+    /// The clock.
+    pub clock: Clock,
+    /// Why this clock, in a sentence.
+    pub clock_reason: String,
+    /// The notification.
+    pub notification: Notification,
+    /// Why this notification, in a sentence.
+    pub notification_reason: String,
+    /// Workers, if none are asked for.
+    pub workers: usize,
+}
+
+/// The choice for this machine.
+pub fn recommend() -> Choice {
+    choose(&facts())
+}
+
+/// The choice for a machine with these facts.
+pub fn choose(facts: &Facts) -> Choice {
+    let spare_core = facts.parallelism >= 2;
+    let (clock, clock_reason) = if spare_core {
+        (
+            Clock::TimerThread,
+            format!(
+                "{} CPUs: a thread that sleeps between preemptions interrupts workers at half the cost of their own \
+                 timers, and burns no core",
+                facts.parallelism
+            ),
+        )
+    } else {
+        (
+            Clock::PosixTimer,
+            "one CPU: a timer thread would have to take it from the worker first".to_string(),
+        )
+    };
+    Choice {
+        clock,
+        clock_reason,
+        notification: Notification::Signal,
+        notification_reason: "signals work on every Linux".to_string(),
+        workers: facts.parallelism,
+    }
+}
+
+/// Reads a CPU list such as `0-2,4`.
+///
+/// # Errors
+///
+/// Says which part is wrong.
+pub fn parse_cpu_list(text: &str) -> Result<Vec<usize>, String> {
+    let mut cpus = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        let number = |s: &str| {
+            s.trim().parse::<usize>().ok().filter(|&n| n < 8192).ok_or_else(|| {
+                format!("`{part}` is not a CPU number or range (expected a list such as 0-2,4)")
+            })
+        };
+        match part.split_once('-') {
+            Some((a, b)) => {
+                let (a, b) = (number(a)?, number(b)?);
+                if a > b {
+                    return Err(format!("the range `{part}` is empty"));
+                }
+                cpus.extend(a..=b);
+            }
+            None => cpus.push(number(part)?),
+        }
+    }
+    let mut sorted = cpus.clone();
+    sorted.sort_unstable();
+    if let Some(w) = sorted.windows(2).find(|w| w[0] == w[1]) {
+        return Err(format!("CPU {} is named twice", w[0]));
+    }
+    Ok(cpus)
+}
+
+/// Writes a CPU list as [`parse_cpu_list`] reads it.
+pub fn format_cpu_list(cpus: &[usize]) -> String {
+    let mut sorted = cpus.to_vec();
+    sorted.sort_unstable();
+    let mut out: Vec<String> = Vec::new();
+    let mut i = 0;
+    while i < sorted.len() {
+        let mut j = i;
+        while j + 1 < sorted.len() && sorted[j + 1] == sorted[j] + 1 {
+            j += 1;
+        }
+        out.push(if i == j {
+            sorted[i].to_string()
+        } else {
+            format!("{}-{}", sorted[i], sorted[j])
+        });
+        i = j + 1;
+    }
+    out.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists_round_trip() {
+        for (text, cpus) in [("0", vec![0]), ("0-2,4", vec![0, 1, 2, 4]), (" 7 , 1-2", vec![7, 1, 2])]
+        {
+            assert_eq!(parse_cpu_list(text), Ok(cpus));
+        }
+        assert_eq!(format_cpu_list(&[4, 0, 1, 2]), "0-2,4");
+        for bad in ["", "a", "1-", "3-1", "1,,2", "1,1", "99999999"] {
+            assert!(parse_cpu_list(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn no_choice_burns_a_core() {
+        let mut f = facts();
+        for n in [1, 2, 64] {
+            f.parallelism = n;
+            assert_ne!(choose(&f).clock, Clock::TimerCore);
+        }
+        f.parallelism = 1;
+        assert_eq!(choose(&f).clock, Clock::PosixTimer);
+    }
+}

@@ -1,0 +1,319 @@
+//! The receive path for signals. The protocol is in this folder's README.
+
+use crate::arch::{resume, segment};
+use crate::runtime::Inner;
+use crate::sys;
+use crate::thread::control::Uthread;
+use crate::tsc;
+use crate::worker::carrier::{After, Carrier};
+use crate::worker::scheduler;
+use crate::worker::slot::Slot;
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
+use libc::ucontext_t;
+use quaver_sched::Why;
+use std::io;
+
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+/// Leave the handler by `rt_sigreturn` even where user-mode resume would work.
+static USE_SIGRETURN: AtomicBool = AtomicBool::new(false);
+
+/// The signal that preempts, 0 before [`install`].
+pub(crate) fn signal_number() -> i32 {
+    SIGNAL.load(Relaxed)
+}
+
+/// Does this process run with CET shadow stacks, under which user-mode resume is impossible?
+pub(crate) fn shadow_stack_active() -> bool {
+    const ARCH_SHSTK_STATUS: u64 = 0x5005;
+    let mut features = 0u64;
+    // SAFETY: the kernel writes one word, or fails.
+    let r = unsafe {
+        sys::syscall3(libc::SYS_arch_prctl, ARCH_SHSTK_STATUS, &mut features as *mut _ as u64, 0)
+    };
+    r == 0 && features & 1 != 0
+}
+
+/// Installs the handler for `signal`.
+///
+/// # Errors
+///
+/// `AlreadyExists` when the program uses the signal itself; the kernel's error otherwise.
+pub(crate) fn install(signal: i32, use_sigreturn: bool) -> io::Result<()> {
+    USE_SIGRETURN.store(use_sigreturn || shadow_stack_active(), Relaxed);
+    // SAFETY: complete sigactions; the handler keeps the rules of this folder's README.
+    unsafe {
+        let mut old: libc::sigaction = core::mem::zeroed();
+        if libc::sigaction(signal, core::ptr::null(), &mut old) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let ours = on_signal as *const () as usize;
+        if old.sa_sigaction != libc::SIG_DFL
+            && old.sa_sigaction != libc::SIG_IGN
+            && old.sa_sigaction != ours
+        {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let mut new: libc::sigaction = core::mem::zeroed();
+        new.sa_sigaction = ours;
+        // On the thread's own stack (no SA_ONSTACK), because the thread may be left in the middle of the handler.
+        new.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_RESTART;
+        if libc::sigaction(signal, &new, core::ptr::null_mut()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    SIGNAL.store(signal, Relaxed);
+    Ok(())
+}
+
+/// The handler. `SA_NODEFER` and an empty mask: the kernel changes no mask on entry, so none has to be restored.
+unsafe extern "C" fn on_signal(_sig: i32, info: *mut libc::siginfo_t, uc: *mut libc::c_void) {
+    // A stray signal may reach a kernel thread that is no carrier (gs = 0): only the senders of this process's clocks
+    // are heeded, and they aim at carriers. A carrier that ends clears `gs` after its clock has stopped.
+    // SAFETY: the kernel filled `info`.
+    let code = unsafe { (*info).si_code };
+    if code != libc::SI_TKILL && code != libc::SI_TIMER || !crate::thread::raw::attached() {
+        return;
+    }
+    let uc = uc.cast::<ucontext_t>();
+    // SAFETY: attached, hence a carrier; in a handler nothing moves us before the gate below is closed.
+    let c = unsafe { Carrier::here() };
+    let (Some(slot), Some(t)) = (c.slot(), c.current()) else {
+        c.rt().stats.preempt_stale.add_shared(1, true);
+        return;
+    };
+    slot.stats.preempt_received.add(1);
+    // Close the gate before the sender may send again.
+    let gate = t.no_preempt.get();
+    t.no_preempt.set(gate + 1);
+    slot.pending.store(false, Release);
+    // SAFETY: `uc` is this frame's context; the gate is closed.
+    let moved = unsafe { receive(c, slot, t, gate, code == libc::SI_TIMER, uc) };
+    t.no_preempt.set(gate);
+    // SAFETY: `uc` is the context of the frame that we are in; the gate is as it was.
+    unsafe { leave_handler(uc, moved) }
+}
+
+/// What to do about the interruption. `true` if the thread has been switched out and resumed meanwhile.
+///
+/// # Safety
+///
+/// Called by the handler with the gate closed; `gate` is what it was.
+unsafe fn receive(
+    c: &Carrier,
+    slot: &Slot,
+    t: &Uthread,
+    gate: u32,
+    from_timer: bool,
+    uc: *mut ucontext_t,
+) -> bool {
+    let rt = c.rt();
+    let now = tsc::now();
+    if from_timer {
+        slot.armed.store(tsc::NEVER, Relaxed);
+    } else if slot.request.load(Acquire) != slot.run.load(Relaxed) {
+        slot.stats.preempt_stale.add(1);
+        return false;
+    }
+    if gate > 0 {
+        // The scheduler itself, or a region of the user: it looks at the flag when it ends.
+        t.deferred.set(true);
+        slot.stats.preempt_deferred.add(1);
+        slot.retry_at.store(now + rt.region_retry, Relaxed);
+        return false;
+    }
+    if from_timer && !rt.stopping.load(Relaxed) {
+        // A timer knows nothing of dispatches: ask again.
+        match slot.preempt_due() {
+            Some((_, due)) if due <= now + rt.timer_slop => {}
+            Some((_, due)) => {
+                slot.stats.preempt_stale.add(1);
+                rt.clock.arm(slot, due, now);
+                return false;
+            }
+            None => {
+                slot.stats.preempt_stale.add(1);
+                return false;
+            }
+        }
+    }
+    // SAFETY: `uc` is a signal frame's context.
+    let place = unsafe { interrupted_at(uc) };
+    match place {
+        Place::Unsafe => {
+            slot.stats.preempt_deferred.add(1);
+            slot.retry_at.store(now + rt.retry, Relaxed);
+            rt.clock.retry(slot, now + rt.retry, now);
+            false
+        }
+        // SAFETY: the gate is closed and the thread is at a system call that it wants to make.
+        Place::Syscall if unsafe { scheduler::hand_over(c) } => {
+            slot.stats.preempt_useful.add_shared(1, true);
+            // SAFETY: as above; the registers are those of the call.
+            unsafe { make_call_without_slot(t, uc) };
+            true
+        }
+        Place::Syscall | Place::Anywhere => {
+            // SAFETY: the calling thread, gate closed.
+            if unsafe { scheduler::leave_if_work(t, Why::Preempted) } {
+                slot.stats.preempt_useful.add_shared(1, true);
+                true
+            } else {
+                slot.retry_at.store(now + rt.retry, Relaxed);
+                false
+            }
+        }
+    }
+}
+
+/// Where a thread was interrupted.
+#[derive(PartialEq, Eq, Debug)]
+enum Place {
+    /// It may be switched out.
+    Anywhere,
+    /// It may hold a lock of the C library, or is being resumed.
+    Unsafe,
+    /// At (or back at) the `syscall` instruction of a call that may block.
+    Syscall,
+}
+
+/// # Safety
+///
+/// `uc` is a signal frame's context.
+unsafe fn interrupted_at(uc: *const ucontext_t) -> Place {
+    // SAFETY: as the caller says.
+    let (rip, rax) = unsafe {
+        let g = &(*uc).uc_mcontext.gregs;
+        (g[libc::REG_RIP as usize] as usize, g[libc::REG_RAX as usize])
+    };
+    if crate::arch::resume::range().contains(&rip) {
+        return Place::Unsafe;
+    }
+    // SAFETY: two bytes at rip, unless the second lies on another page; two bytes before it after a call.
+    unsafe {
+        const SYSCALL: [u8; 2] = [0x0f, 0x05];
+        let insn = |at: usize| (at as *const [u8; 2]).read_volatile();
+        if rip & 0xfff != 0xfff && insn(rip) == SYSCALL && may_block(rax) {
+            return Place::Syscall;
+        }
+        // A call that was interrupted and may not be restarted: the program is about to see EINTR.
+        if rax == -i64::from(libc::EINTR) && rip & 0xfff >= 2 && insn(rip - 2) == SYSCALL {
+            return Place::Anywhere;
+        }
+    }
+    if super::ranges::is_unsafe(rip) { Place::Unsafe } else { Place::Anywhere }
+}
+
+/// Calls that wait for something, that restart, and that do the same on whatever stack they are made.
+fn may_block(nr: i64) -> bool {
+    matches!(
+        nr,
+        libc::SYS_read
+            | libc::SYS_write
+            | libc::SYS_pread64
+            | libc::SYS_pwrite64
+            | libc::SYS_readv
+            | libc::SYS_writev
+            | libc::SYS_preadv
+            | libc::SYS_pwritev
+            | libc::SYS_recvfrom
+            | libc::SYS_recvmsg
+            | libc::SYS_sendto
+            | libc::SYS_sendmsg
+            | libc::SYS_accept
+            | libc::SYS_accept4
+            | libc::SYS_connect
+            | libc::SYS_futex
+            | libc::SYS_flock
+            | libc::SYS_fcntl
+            | libc::SYS_wait4
+            | libc::SYS_waitid
+            | libc::SYS_open
+            | libc::SYS_openat
+            | libc::SYS_fsync
+            | libc::SYS_fdatasync
+            | libc::SYS_ioctl
+            | libc::SYS_getrandom
+            | libc::SYS_copy_file_range
+            | libc::SYS_splice
+            | libc::SYS_sendfile
+    )
+}
+
+/// Makes the system call at which `t` was interrupted, on a carrier that has just given its slot away, then queues `t`
+/// and returns when a worker has resumed it.
+///
+/// # Safety
+///
+/// `uc` is `t`'s signal frame, interrupted at a `syscall` instruction; the gate is closed.
+unsafe fn make_call_without_slot(t: &Uthread, uc: *mut ucontext_t) {
+    // SAFETY: the frame is ours; the arguments are what the thread itself was about to pass to the kernel.
+    unsafe {
+        let g = &mut (*uc).uc_mcontext.gregs;
+        let arg = |r: i32| g[r as usize] as u64;
+        let args = [
+            arg(libc::REG_RDI),
+            arg(libc::REG_RSI),
+            arg(libc::REG_RDX),
+            arg(libc::REG_R10),
+            arg(libc::REG_R8),
+            arg(libc::REG_R9),
+        ];
+        let result = sys::syscall6(g[libc::REG_RAX as usize], args);
+        g[libc::REG_RAX as usize] = result;
+        g[libc::REG_RIP as usize] += 2;
+        scheduler::leave(t, After::Requeue(t, Why::Woken));
+    }
+}
+
+/// Returns to the interrupted code.
+///
+/// # Safety
+///
+/// `uc` is the context of the signal frame that the caller's caller was entered with.
+#[inline(always)]
+unsafe fn leave_handler(uc: *mut ucontext_t, moved: bool) {
+    // SAFETY: our own frame.
+    unsafe {
+        if !USE_SIGRETURN.load(Relaxed) && resume::can_resume(uc) {
+            resume::resume(uc);
+        }
+        if moved {
+            // rt_sigreturn installs what the frame says: let that be this carrier's.
+            let c = Carrier::here();
+            (*uc).uc_stack = c.alt_stack;
+            (&raw mut (*uc).uc_sigmask).cast::<u64>().write(c.mask);
+        }
+    }
+}
+
+/// Is the preemption signal free for us?
+pub(crate) fn signal_is_valid(signal: i32) -> bool {
+    (1..=64).contains(&signal)
+        && ![libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, libc::SIGBUS, 32, 33].contains(&signal)
+}
+
+/// Sends the preemption signal to the carrier of `slot`, meant for the dispatch `run`. At most one is under way.
+/// `true` if sent.
+pub(crate) fn send(rt: &Inner, slot: &Slot, run: u64, now: tsc::Ticks) -> bool {
+    if slot.pending.swap(true, AcqRel) {
+        // The signal may have hit a carrier that no longer had the slot.
+        if now.saturating_sub(slot.pending_since.load(Relaxed)) > rt.lost_after {
+            slot.pending.store(false, Release);
+        }
+        return false;
+    }
+    slot.pending_since.store(now, Relaxed);
+    slot.request.store(run, Release);
+    let tid = slot.tid.load(Relaxed);
+    if tid == 0 || sys::tgkill(rt.pid, tid, SIGNAL.load(Relaxed)).is_err() {
+        slot.pending.store(false, Release);
+        return false;
+    }
+    slot.stats.preempt_sent.add(1);
+    true
+}
+
+/// The `fs` base is switched by an instruction, and frames can be resumed in user mode: for `quaver doctor`.
+pub(crate) fn user_mode_resume() -> bool {
+    segment::fast_fs() && !USE_SIGRETURN.load(Relaxed)
+}

@@ -1,0 +1,15 @@
+#![doc = include_str!("README.md")]
+
+mod gate;
+mod handler;
+mod ranges;
+mod sigsegv;
+
+pub(crate) use gate::{disable, enable, take_deferred};
+pub(crate) use handler::{
+    install, send, shadow_stack_active, signal_is_valid, signal_number, user_mode_resume,
+};
+pub(crate) use ranges::refresh;
+pub(crate) use sigsegv::{AltStack, install as install_overflow_report};
+
+pub use gate::{NoPreempt, is_preemptible, no_preempt};

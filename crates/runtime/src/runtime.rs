@@ -1,0 +1,407 @@
+//! A runtime: its parts, its start and its end.
+
+use crate::arch::segment;
+use crate::clock;
+use crate::config::{BuildError, Config, Resume};
+use crate::stats::{Counters, Stats};
+use crate::thread::control::life;
+use crate::thread::table::Table;
+use crate::thread::{self, JoinHandle};
+use crate::tsc::{self, Ticks};
+use crate::worker::carrier;
+use crate::worker::idle::Idle;
+use crate::worker::slot::Slot;
+use crate::worker::spare::Spares;
+use crate::{interpose, park, preempt, tls};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
+use quaver_sched::{Policy, TimerHeap, TimerTable};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Everything that carriers, clocks and handles share. Leaked at the start: stale handles and late wake-ups must
+/// find something. What is large (stacks, TLS) is given back at shutdown.
+pub(crate) struct Inner {
+    pub(crate) config: Config,
+    pub(crate) table: Table,
+    pub(crate) policy: &'static dyn Policy,
+    slots: OnceLock<Box<[Slot]>>,
+    pub(crate) timer_table: Arc<TimerTable>,
+    pub(crate) clock: clock::Running,
+    pub(crate) idle: Idle,
+    pub(crate) spares: Spares,
+    /// Counters of everything that is not done by a slot's carrier.
+    pub(crate) stats: Counters,
+    pub(crate) pid: i32,
+    /// Carriers and service threads leave as soon as they can.
+    pub(crate) stopping: AtomicBool,
+    /// Nothing runs any more.
+    stopped: AtomicBool,
+    /// Kernel threads that have not ended.
+    alive: AtomicUsize,
+
+    pub(crate) idle_spin: Ticks,
+    /// When to ask again after a request was put off by an address.
+    pub(crate) retry: Ticks,
+    /// When to ask again after one was put off by a region, which takes it itself at its end.
+    pub(crate) region_retry: Ticks,
+    /// After this time a signal that nobody received is taken for lost.
+    pub(crate) lost_after: Ticks,
+    /// A preemption is not worth waiting for if it is due within this time.
+    pub(crate) timer_slop: Ticks,
+}
+
+/// The runtime that runs or ran last.
+static LATEST: AtomicPtr<Inner> = AtomicPtr::new(core::ptr::null_mut());
+/// Is there one that has not been shut down?
+static OCCUPIED: AtomicBool = AtomicBool::new(false);
+
+impl Inner {
+    /// The runtime that runs or ran last in this process.
+    #[inline]
+    pub(crate) fn latest() -> Option<&'static Inner> {
+        // SAFETY: null or leaked.
+        unsafe { LATEST.load(Acquire).as_ref() }
+    }
+
+    /// The running runtime.
+    pub(crate) fn running() -> Option<&'static Inner> {
+        Self::latest().filter(|rt| !rt.stopping.load(Acquire))
+    }
+
+    #[inline(always)]
+    pub(crate) fn slots(&self) -> &[Slot] {
+        self.slots.get().map_or(&[], |s| s)
+    }
+
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.stopped.load(Acquire)
+    }
+
+    pub(crate) fn carrier_gone(&self) {
+        self.alive.fetch_sub(1, AcqRel);
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        Stats::sum(self.slots().iter().map(|s| &s.stats).chain([&self.stats]))
+    }
+
+    /// Threads that exist: running, waiting, or ended and not yet joined. Exact when nothing runs.
+    pub(crate) fn in_use(&self) -> usize {
+        // SAFETY: a racy read of counters; only the sum at rest is exact, and callers know.
+        let pools: isize = self.slots().iter().map(|s| unsafe { s.pool() }.balance()).sum();
+        (pools + self.table.balance()).max(0) as usize
+    }
+
+    fn start_thread(
+        &'static self,
+        name: String,
+        body: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<()> {
+        self.alive.fetch_add(1, AcqRel);
+        std::thread::Builder::new()
+            .name(name)
+            .stack_size(256 * 1024)
+            .spawn(body)
+            .map(drop)
+            .inspect_err(|_| {
+                self.alive.fetch_sub(1, AcqRel);
+            })
+    }
+
+    fn start_carrier(&'static self, slot: Option<usize>) -> std::io::Result<()> {
+        let name = slot.map_or("quaver-spare".into(), |i| format!("quaver-{i}"));
+        self.start_thread(name, move || carrier::main(self, slot))
+    }
+
+    fn start_service(
+        &'static self,
+        name: &str,
+        body: impl FnOnce(&'static Inner) + Send + 'static,
+    ) -> std::io::Result<()> {
+        self.start_thread(name.into(), move || {
+            body(self);
+            self.alive.fetch_sub(1, AcqRel);
+        })
+    }
+}
+
+/// A running set of workers on which user threads run.
+///
+/// There is one at most in a process. Dropping it shuts it down; see [`shutdown`](Runtime::shutdown).
+#[derive(Debug)]
+pub struct Runtime {
+    inner: &'static Inner,
+}
+
+impl core::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Runtime")
+            .field("config", &self.config)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A way to start user threads from anywhere, also from ordinary kernel threads. Cheap to copy; may outlive the
+/// runtime.
+#[derive(Clone, Copy, Debug)]
+pub struct Handle {
+    inner: &'static Inner,
+}
+
+/// What a shutdown left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Leftover {
+    /// User threads that had not ended, or had ended and were still to be joined. They never run again; their stacks stay
+    /// allocated.
+    pub threads: usize,
+    /// Kernel threads that did not stop, because a system call or a non-preemptible region holds them.
+    pub kernel_threads: usize,
+}
+
+impl Runtime {
+    pub(crate) fn start(config: Config) -> Result<Runtime, BuildError> {
+        if thread::raw::current().is_some() {
+            return Err(BuildError::OnUserThread);
+        }
+        let tls = tls::layout()?;
+        if OCCUPIED.swap(true, AcqRel) {
+            return Err(BuildError::AlreadyRunning);
+        }
+        Self::start_exclusively(config, tls).inspect_err(|_| OCCUPIED.store(false, Release))
+    }
+
+    fn start_exclusively(
+        config: Config,
+        tls: &'static tls::Layout,
+    ) -> Result<Runtime, BuildError> {
+        tsc::init();
+        segment::init();
+        interpose::link();
+        preempt::refresh();
+        park::set_parallel(std::thread::available_parallelism().map_or(1, usize::from) > 1);
+        preempt::install(config.signal, config.resume == Resume::Sigreturn).map_err(|error| {
+            match error.kind() {
+                std::io::ErrorKind::AlreadyExists => BuildError::SignalInUse(config.signal),
+                _ => BuildError::Os { what: "install the preemption signal's handler", error },
+            }
+        })?;
+        let table = Table::new(config.max_threads, config.stack_size, tls)
+            .map_err(|error| BuildError::Os { what: "reserve the thread table", error })?;
+        let policy: &'static dyn Policy = Box::leak(config.policy.build(
+            config.workers,
+            config.max_threads,
+            tsc::from_duration,
+        ));
+        let us = |n| tsc::from_duration(Duration::from_micros(n));
+        let quantum = config.policy.quantum().map(tsc::from_duration);
+        let inner: &'static Inner = Box::leak(Box::new(Inner {
+            table,
+            policy,
+            slots: OnceLock::new(),
+            timer_table: Arc::new(TimerTable::new(config.max_threads)),
+            clock: clock::Running::new(config.clock, quantum),
+            idle: Idle::new(),
+            spares: Spares::new(config.max_blocking.max(1), config.workers),
+            stats: Counters::new(),
+            pid: std::process::id() as i32,
+            stopping: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            alive: AtomicUsize::new(0),
+            idle_spin: tsc::from_duration(config.idle_spin),
+            retry: us(5),
+            region_retry: us(50),
+            lost_after: us(1000),
+            timer_slop: us(1) / 2,
+            config,
+        }));
+        let slots: Box<[Slot]> = (0..inner.config.workers)
+            .map(|i| {
+                let timers = TimerHeap::new(i as u32, inner.timer_table.clone());
+                Slot::new(i, inner.config.cpus.get(i).copied(), inner, policy, timers)
+            })
+            .collect();
+        let _ = inner.slots.set(slots);
+        preempt::install_overflow_report(&inner.table);
+        LATEST.store(core::ptr::from_ref(inner).cast_mut(), Release);
+        let rt = Runtime { inner };
+        let started = (0..inner.config.workers)
+            .try_for_each(|i| inner.start_carrier(Some(i)))
+            .and_then(|()| {
+                inner.start_service("quaver-keeper", |rt| {
+                    rt.spares.keep(|| rt.stopping.load(Acquire), || rt.start_carrier(None));
+                })
+            })
+            .and_then(|()| match inner.clock.thread() {
+                Some(body) => inner.start_service("quaver-clock", body),
+                None => Ok(()),
+            });
+        match started {
+            Ok(()) => Ok(rt),
+            // Dropping `rt` stops what has been started.
+            Err(error) => Err(BuildError::Os { what: "start a kernel thread", error }),
+        }
+    }
+
+    /// Runs `f` on a user thread and returns what it returns. Other threads that `f` has started and not joined go on
+    /// in the background until [`shutdown`](Runtime::shutdown).
+    ///
+    /// Blocks the calling kernel thread.
+    ///
+    /// # Panics
+    ///
+    /// Carries a panic of `f` on.
+    pub fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
+        // SAFETY: joined before this function returns, so borrows in `f` and `T` outlive the thread.
+        let handle = unsafe { thread::spawn_unchecked(self.inner, f, Some("main".into())) };
+        match handle.and_then(|h| h.join_or_error().map_err(std::io::Error::other)) {
+            Ok(Ok(value)) => value,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Err(e) => panic!("cannot run on the quaver runtime: {e}"),
+        }
+    }
+
+    /// Starts a user thread; see [`quaver::spawn`](crate::spawn).
+    ///
+    /// # Panics
+    ///
+    /// If no thread can be made.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.handle().spawn(f)
+    }
+
+    /// A handle for other kernel threads.
+    pub fn handle(&self) -> Handle {
+        Handle { inner: self.inner }
+    }
+
+    /// What has been done so far.
+    pub fn stats(&self) -> Stats {
+        self.inner.stats()
+    }
+
+    /// Number of workers.
+    pub fn workers(&self) -> usize {
+        self.inner.config.workers
+    }
+
+    /// The clock in use.
+    pub fn clock(&self) -> crate::Clock {
+        self.inner.config.clock
+    }
+
+    /// The policy in use.
+    pub fn policy(&self) -> quaver_sched::Spec {
+        self.inner.config.policy.clone()
+    }
+
+    /// Stops the runtime. User threads that have not ended are stopped wherever they are and never run again: like
+    /// the threads of a process whose `main` returns, they are not unwound. Waits for running ones to be interrupted, for two
+    /// seconds at most.
+    pub fn shutdown(self) -> Leftover {
+        let leftover = self.stop();
+        core::mem::forget(self);
+        leftover
+    }
+
+    fn stop(&self) -> Leftover {
+        let rt = self.inner;
+        rt.stopping.store(true, SeqCst);
+        rt.spares.wake_keeper();
+        let deadline = Instant::now() + Duration::from_secs(2);
+        while rt.alive.load(Acquire) != 0 && Instant::now() < deadline {
+            rt.idle.wake_all(rt);
+            rt.clock.wake();
+            for spare in rt.spares.take_all() {
+                spare.wake_to_stop();
+            }
+            // Interrupt what runs: the handler lets go of any thread while the runtime stops.
+            for slot in rt.slots() {
+                if let Some((run, _)) = slot.running() {
+                    slot.pending.store(false, Release);
+                    preempt::send(rt, slot, run, tsc::now());
+                }
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        rt.stopped.store(true, SeqCst);
+        preempt::install_overflow_report(core::ptr::null());
+        // Kernel threads that wait for a user thread's end must learn that it will not come.
+        for h in 0..rt.table.high() {
+            let t = rt.table.get(h);
+            if t.life.load(Acquire) & (life::JOINING | life::DONE) == life::JOINING {
+                // SAFETY: written before JOINING was set; changed only by a joiner that saw DONE.
+                if let Some(w @ park::Waiter::Kernel(_)) = unsafe { *t.joiner.get() } {
+                    park::unpark(w);
+                }
+            }
+        }
+        let leftover =
+            Leftover { threads: rt.in_use(), kernel_threads: rt.alive.load(Acquire) };
+        if leftover == (Leftover { threads: 0, kernel_threads: 0 }) {
+            // SAFETY: no thread is in use and nothing of the runtime runs.
+            unsafe { rt.table.release() };
+        }
+        OCCUPIED.store(false, Release);
+        leftover
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A runtime was asked for something after its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the quaver runtime has been shut down")]
+pub struct ShutDown;
+
+impl Handle {
+    /// The running runtime's handle.
+    ///
+    /// # Errors
+    ///
+    /// [`NoRuntime`] if there is none.
+    pub fn current() -> Result<Handle, NoRuntime> {
+        Inner::running().map(|inner| Handle { inner }).ok_or(NoRuntime)
+    }
+
+    /// Starts a user thread. From a kernel thread it goes to the shared queue, for whichever worker comes first.
+    ///
+    /// # Panics
+    ///
+    /// If no thread can be made, or the runtime has been shut down.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        // SAFETY: everything is 'static.
+        unsafe { thread::spawn_unchecked(self.inner, f, None) }
+            .unwrap_or_else(|e| panic!("cannot spawn a user thread: {e}"))
+    }
+
+    /// Starts a user thread that nobody will join: some nanoseconds cheaper than dropping a `JoinHandle`.
+    ///
+    /// # Errors
+    ///
+    /// As `std::thread::Builder::spawn`: no thread can be made, or the runtime has been shut down.
+    pub fn spawn_detached(&self, f: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        thread::spawn_detached_on(self.inner, f)
+    }
+
+    /// What has been done so far.
+    pub fn stats(&self) -> Stats {
+        self.inner.stats()
+    }
+}
+
+/// Something that needs a runtime was called when none was running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no quaver runtime is running: use #[quaver::main] or quaver::Builder")]
+pub struct NoRuntime;

@@ -1,0 +1,125 @@
+//! Counters.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// One counter with one usual writer.
+#[derive(Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    const fn new() -> Counter {
+        Counter(AtomicU64::new(0))
+    }
+
+    /// Adds without a locked instruction. Only the slot's carrier, with preemption disabled, may use it.
+    #[inline(always)]
+    pub(crate) fn add(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    /// Adds; `shared` says that others may be adding too.
+    #[inline(always)]
+    pub(crate) fn add_shared(&self, n: u64, shared: bool) {
+        if shared {
+            self.0.fetch_add(n, Relaxed);
+        } else {
+            self.add(n);
+        }
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// The counters of one slot, or of everything that is done outside slots.
+        #[derive(Default)]
+        #[repr(align(128))]
+        pub(crate) struct Counters {
+            $(pub(crate) $name: Counter,)*
+        }
+
+        impl Counters {
+            pub(crate) const fn new() -> Counters {
+                Counters { $($name: Counter::new(),)* }
+            }
+        }
+
+        /// What a runtime has done since it started: sums over all workers. Values of different counters are read one
+        /// after the other and may be a little out of step while the runtime works.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+        #[non_exhaustive]
+        pub struct Stats {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Stats {
+            pub(crate) fn sum<'a>(all: impl Iterator<Item = &'a Counters>) -> Stats {
+                let mut s = Stats::default();
+                for c in all {
+                    $(s.$name = s.$name.wrapping_add(c.$name.get());)*
+                }
+                s
+            }
+
+            /// What happened between `earlier` and this.
+            #[must_use]
+            pub fn since(&self, earlier: &Stats) -> Stats {
+                Stats { $($name: self.$name.wrapping_sub(earlier.$name),)* }
+            }
+
+            /// Names and values, in the order of their declaration.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name),)*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// User threads created.
+    spawned,
+    /// User threads that have ended.
+    completed,
+    /// Dispatches: how often a worker began to run a user thread.
+    switches,
+    /// Times that a worker took work from another.
+    steals,
+    /// Times that an idle worker went to sleep in the kernel.
+    sleeps,
+    /// Timers that expired: sleeps and timed waits that ended by time.
+    timers_fired,
+    /// Slots given to a spare kernel thread because a user thread blocked in the kernel.
+    handovers,
+    /// Preemption requests sent: signals, or expiries of armed POSIX timers.
+    preempt_sent,
+    /// Preemption requests that reached a worker running a user thread.
+    preempt_received,
+    /// Requests put off: inside a non-preemptible region or in code that may hold a lock of the C library.
+    preempt_deferred,
+    /// Requests dropped: meant for a dispatch that was over, or nothing waited any more.
+    preempt_stale,
+    /// Preemptions that led to a switch.
+    preempt_useful,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_and_differences() {
+        let (a, b) = (Counters::new(), Counters::new());
+        a.switches.add(3);
+        b.switches.add_shared(4, true);
+        b.steals.add_shared(1, false);
+        let s = Stats::sum([&a, &b].into_iter());
+        assert_eq!((s.switches, s.steals), (7, 1));
+        a.switches.add(1);
+        assert_eq!(Stats::sum([&a, &b].into_iter()).since(&s).switches, 1);
+        assert!(s.iter().any(|x| x == ("switches", 7)));
+    }
+}

@@ -1,0 +1,217 @@
+//! System calls without libc.
+//!
+//! Two reasons to go without: the preemption handler may not touch `errno` (a TLS variable of the interrupted thread)
+//! and may not call into libc, and this crate defines the C function `syscall` itself (see [`crate::interpose`]).
+//! Results are the kernel's: negative values are `-errno`.
+
+use core::arch::asm;
+use core::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+/// Executes system call `nr`.
+///
+/// # Safety
+///
+/// As for the system call itself: pointers among the arguments must be valid for what the kernel does with them.
+#[inline(always)]
+pub(crate) unsafe fn syscall6(nr: i64, a: [u64; 6]) -> i64 {
+    let ret: i64;
+    // SAFETY: the kernel changes rax, rcx and r11 only; memory effects are the caller's contract.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") nr => ret,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
+            in("r10") a[3], in("r8") a[4], in("r9") a[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack)
+        );
+    }
+    ret
+}
+
+/// As [`syscall6`], for up to three arguments.
+///
+/// # Safety
+///
+/// See [`syscall6`].
+#[inline(always)]
+pub(crate) unsafe fn syscall3(nr: i64, a: u64, b: u64, c: u64) -> i64 {
+    // SAFETY: handed on to the caller.
+    unsafe { syscall6(nr, [a, b, c, 0, 0, 0]) }
+}
+
+fn timespec(d: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: d.as_secs().min(i64::MAX as u64) as i64,
+        tv_nsec: i64::from(d.subsec_nanos()),
+    }
+}
+
+/// Sleeps while `*word == expected`, at most `timeout`. May return early for no reason.
+///
+/// # Errors
+///
+/// `EAGAIN` if the word differed, `EINTR`, `ETIMEDOUT`.
+pub(crate) fn futex_wait(
+    word: &AtomicU32,
+    expected: u32,
+    timeout: Option<Duration>,
+) -> Result<(), i32> {
+    let ts = timeout.map(timespec);
+    let tsp = ts.as_ref().map_or(0, |t| t as *const _ as u64);
+    // SAFETY: `word` and `ts` live across the call; FUTEX_WAIT reads both and writes nothing.
+    let r = unsafe {
+        syscall6(
+            libc::SYS_futex,
+            [
+                word as *const _ as u64,
+                (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u64,
+                u64::from(expected),
+                tsp,
+                0,
+                0,
+            ],
+        )
+    };
+    if r < 0 { Err(-r as i32) } else { Ok(()) }
+}
+
+/// Wakes up to `n` sleepers on `word`; returns how many.
+pub(crate) fn futex_wake(word: &AtomicU32, n: u32) -> usize {
+    // SAFETY: FUTEX_WAKE only uses the address as a key.
+    let r = unsafe {
+        syscall3(
+            libc::SYS_futex,
+            word as *const _ as u64,
+            (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64,
+            u64::from(n),
+        )
+    };
+    r.max(0) as usize
+}
+
+/// Sends `signal` to one kernel thread of this process. `ESRCH` if it has ended.
+pub(crate) fn tgkill(pid: i32, tid: i32, signal: i32) -> Result<(), i32> {
+    // SAFETY: no memory is involved.
+    let r = unsafe { syscall3(libc::SYS_tgkill, pid as u64, tid as u64, signal as u64) };
+    if r < 0 { Err(-r as i32) } else { Ok(()) }
+}
+
+/// The calling kernel thread's number.
+pub(crate) fn gettid() -> i32 {
+    // SAFETY: no arguments.
+    unsafe { syscall3(libc::SYS_gettid, 0, 0, 0) as i32 }
+}
+
+/// Gives up the CPU of the kernel thread.
+pub(crate) fn sched_yield() {
+    // SAFETY: no arguments.
+    unsafe { syscall3(libc::SYS_sched_yield, 0, 0, 0) };
+}
+
+/// Sets a POSIX timer to fire once after `after`; zero disarms it.
+pub(crate) fn timer_settime_once(timer: i32, after: Duration) -> Result<(), i32> {
+    let spec = libc::itimerspec {
+        it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
+        it_value: timespec(after),
+    };
+    // SAFETY: `spec` lives across the call, which reads it.
+    let r = unsafe {
+        syscall6(libc::SYS_timer_settime, [timer as u64, 0, &spec as *const _ as u64, 0, 0, 0])
+    };
+    if r < 0 { Err(-r as i32) } else { Ok(()) }
+}
+
+/// Creates a monotonic timer that sends `signal` to kernel thread `tid` of this process.
+pub(crate) fn timer_create(tid: i32, signal: i32) -> Result<i32, i32> {
+    // SAFETY: all-zero is a valid sigevent.
+    let mut ev: libc::sigevent = unsafe { core::mem::zeroed() };
+    ev.sigev_notify = libc::SIGEV_THREAD_ID;
+    ev.sigev_signo = signal;
+    ev.sigev_notify_thread_id = tid;
+    let mut id: i32 = 0;
+    // SAFETY: `ev` is read and `id` (the kernel's timer_t, an int) written during the call.
+    let r = unsafe {
+        syscall3(
+            libc::SYS_timer_create,
+            libc::CLOCK_MONOTONIC as u64,
+            &mut ev as *mut _ as u64,
+            &mut id as *mut _ as u64,
+        )
+    };
+    if r < 0 { Err(-r as i32) } else { Ok(id) }
+}
+
+/// Deletes a timer made by [`timer_create`].
+pub(crate) fn timer_delete(timer: i32) {
+    // SAFETY: no memory is involved.
+    unsafe { syscall3(libc::SYS_timer_delete, timer as u64, 0, 0) };
+}
+
+/// Lets the calling kernel thread's sleeps end on time instead of up to 50 µs late.
+pub(crate) fn set_minimal_timer_slack() {
+    // SAFETY: no memory is involved.
+    unsafe { syscall3(libc::SYS_prctl, libc::PR_SET_TIMERSLACK as u64, 1, 0) };
+}
+
+/// Binds the calling kernel thread to one CPU.
+pub(crate) fn pin_to_cpu(cpu: usize) -> Result<(), i32> {
+    let mut mask = [0u64; 128];
+    let (word, bit) = (cpu / 64, cpu % 64);
+    if word >= mask.len() {
+        return Err(libc::EINVAL);
+    }
+    mask[word] = 1 << bit;
+    // SAFETY: `mask` is read during the call.
+    let r = unsafe {
+        syscall3(
+            libc::SYS_sched_setaffinity,
+            0,
+            core::mem::size_of_val(&mask) as u64,
+            mask.as_ptr() as u64,
+        )
+    };
+    if r < 0 { Err(-r as i32) } else { Ok(()) }
+}
+
+/// CPUs on which the calling kernel thread may run, in ascending order.
+pub(crate) fn affinity() -> Vec<usize> {
+    let mut mask = [0u64; 128];
+    // SAFETY: `mask` is written during the call.
+    let r = unsafe {
+        syscall3(
+            libc::SYS_sched_getaffinity,
+            0,
+            core::mem::size_of_val(&mask) as u64,
+            mask.as_mut_ptr() as u64,
+        )
+    };
+    if r < 0 {
+        return vec![0];
+    }
+    (0..mask.len() * 64).filter(|c| mask[c / 64] >> (c % 64) & 1 == 1).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn futex_reports_a_changed_word() {
+        let w = AtomicU32::new(1);
+        assert_eq!(futex_wait(&w, 0, None), Err(libc::EAGAIN));
+        assert_eq!(futex_wake(&w, 1), 0);
+    }
+
+    #[test]
+    fn futex_times_out() {
+        let w = AtomicU32::new(1);
+        assert_eq!(futex_wait(&w, 1, Some(Duration::from_millis(1))), Err(libc::ETIMEDOUT));
+    }
+
+    #[test]
+    fn affinity_is_not_empty() {
+        assert!(!affinity().is_empty());
+    }
+}

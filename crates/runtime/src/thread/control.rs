@@ -1,0 +1,158 @@
+//! The control block of a user thread.
+
+use crate::park::Waiter;
+use core::cell::{Cell, UnsafeCell};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
+use quaver_sched::Task;
+
+/// States of the park token, as in `std::thread::park`.
+///
+/// ```text
+///   EMPTY --unpark--> NOTIFIED --park--> EMPTY            (park returns at once)
+///   EMPTY --park, after leaving the stack--> PARKED --unpark--> EMPTY, and the thread is queued
+/// ```
+///
+/// Only the far side of the context switch moves EMPTY to PARKED, so whoever sees PARKED may run the thread.
+pub(crate) mod park_state {
+    pub(crate) const EMPTY: u32 = 0;
+    pub(crate) const PARKED: u32 = 1;
+    pub(crate) const NOTIFIED: u32 = 2;
+}
+
+/// Bits of a thread's life.
+///
+/// Two pairs, each of one bit set by the thread and one set by its `JoinHandle`; whoever sets the second of a pair
+/// has a duty:
+///
+/// * READY (the result exists) and DETACHED (nobody will take it): drop the result, which is code of the user.
+/// * DONE (the thread has left its stack for good) and RELEASED (the handle needs nothing more): recycle the thread.
+pub(crate) mod life {
+    /// The result is in the packet.
+    pub(crate) const READY: u32 = 1;
+    /// The thread has left its stack.
+    pub(crate) const DONE: u32 = 2;
+    /// The `JoinHandle` is being dropped, or there never was one.
+    pub(crate) const DETACHED: u32 = 4;
+    /// The `JoinHandle` is gone.
+    pub(crate) const RELEASED: u32 = 8;
+    /// `joiner` holds somebody to wake at the end.
+    pub(crate) const JOINING: u32 = 16;
+}
+
+/// What an external observer (debugger, statistics) wants to know of a thread.
+pub(crate) mod phase {
+    pub(crate) const FREE: u8 = 0;
+    pub(crate) const ALIVE: u8 = 1;
+}
+
+/// A user thread. Lives in the runtime's table at a fixed address and is used for one thread after the other.
+///
+/// Who may touch what: cells belong to whoever *has* the thread, which is the thread itself while it runs, the carrier
+/// that just switched it out, or the one that took it out of a queue. Atomics may be touched by anybody.
+#[repr(C, align(64))]
+pub(crate) struct Uthread {
+    /// Saved stack pointer while switched out.
+    pub(crate) rsp: Cell<usize>,
+    /// `fs` base: address of its TLS block's thread pointer. 0 until the region is mapped.
+    pub(crate) fs: Cell<usize>,
+    /// Depth of non-preemptible regions. At least 1 whenever the thread is switched out or in scheduler code. Touched by
+    /// the thread and the handler that interrupts it only.
+    pub(crate) no_preempt: Cell<u32>,
+    /// A preemption was asked for inside a non-preemptible region: yield at its end. Cleared at dispatch.
+    pub(crate) deferred: Cell<bool>,
+    /// See [`phase`].
+    pub(crate) phase: AtomicU8,
+    /// See [`park_state`].
+    pub(crate) park: AtomicU32,
+    /// See [`life`].
+    pub(crate) life: AtomicU32,
+    /// Own index in the table.
+    pub(crate) handle: u32,
+    /// Next in the free list.
+    pub(crate) next_free: Cell<u32>,
+    /// Closure before, result after the run.
+    pub(crate) packet: Cell<*mut u8>,
+    /// Runs the closure and stores its result.
+    pub(crate) run: Cell<Option<unsafe fn(*mut u8)>>,
+    /// Drops the result.
+    pub(crate) drop_result: Cell<Option<unsafe fn(*mut u8)>>,
+    /// Frees the packet, if it is in the heap.
+    pub(crate) free_packet: Cell<Option<unsafe fn(*mut u8)>>,
+    /// An `Arc` of the scope to tell at the end, or null.
+    pub(crate) scope: Cell<*const super::scope::Data>,
+    /// Has the TLS block been initialised from within?
+    pub(crate) tls_ready: Cell<bool>,
+    /// Start of the region (its guard).
+    pub(crate) region: Cell<usize>,
+    /// End of the usable stack.
+    pub(crate) stack_top: Cell<usize>,
+    /// Unique in the process, never reused.
+    pub(crate) id: Cell<u64>,
+    /// Valid while `JOINING` is set.
+    pub(crate) joiner: UnsafeCell<Option<Waiter>>,
+    /// Given by the user.
+    pub(crate) name: UnsafeCell<Option<Box<str>>>,
+}
+
+// SAFETY: see the ownership rule on the type; the scheduler's queues hand ownership over with release/acquire.
+unsafe impl Sync for Uthread {}
+
+impl Uthread {
+    /// The block in its table entry, before its first use.
+    pub(crate) fn new(handle: u32) -> Uthread {
+        Uthread {
+            rsp: Cell::new(0),
+            fs: Cell::new(0),
+            no_preempt: Cell::new(1),
+            deferred: Cell::new(false),
+            phase: AtomicU8::new(phase::FREE),
+            park: AtomicU32::new(park_state::EMPTY),
+            life: AtomicU32::new(0),
+            handle,
+            next_free: Cell::new(NONE),
+            packet: Cell::new(core::ptr::null_mut()),
+            run: Cell::new(None),
+            drop_result: Cell::new(None),
+            free_packet: Cell::new(None),
+            scope: Cell::new(core::ptr::null()),
+            tls_ready: Cell::new(false),
+            region: Cell::new(0),
+            stack_top: Cell::new(0),
+            id: Cell::new(0),
+            joiner: UnsafeCell::new(None),
+            name: UnsafeCell::new(None),
+        }
+    }
+
+    pub(crate) fn task(&self) -> Task {
+        Task(self.handle)
+    }
+
+    /// Enters a non-preemptible region of the calling thread.
+    #[inline(always)]
+    pub(crate) fn preempt_disable(&self) {
+        self.no_preempt.set(self.no_preempt.get() + 1);
+        core::sync::atomic::compiler_fence(SeqCst);
+    }
+
+    /// Leaves a non-preemptible region; takes a deferred preemption when it was the outermost one.
+    #[inline(always)]
+    pub(crate) fn preempt_enable(&self) {
+        core::sync::atomic::compiler_fence(SeqCst);
+        let n = self.no_preempt.get();
+        debug_assert!(n > 0, "preempt_enable without preempt_disable");
+        self.no_preempt.set(n - 1);
+        core::sync::atomic::compiler_fence(SeqCst);
+        if n == 1 && self.deferred.get() {
+            crate::preempt::take_deferred(self);
+        }
+    }
+
+    /// Has the thread ended?
+    pub(crate) fn is_done(&self) -> bool {
+        self.life.load(Acquire) & life::DONE != 0
+    }
+}
+
+/// No thread, as a handle.
+pub(crate) const NONE: u32 = u32::MAX;

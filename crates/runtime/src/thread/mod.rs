@@ -1,0 +1,341 @@
+//! User threads: starting, joining, names, scopes. The API follows `std::thread`.
+
+pub(crate) mod control;
+mod local;
+mod packet;
+pub(crate) mod raw;
+mod scope;
+pub(crate) mod stack;
+pub(crate) mod table;
+
+pub use local::{Thread, ThreadId, current, yield_now};
+pub use scope::{Scope, ScopedJoinHandle, scope};
+
+use crate::arch::switch;
+use crate::park;
+use crate::runtime::{Inner, NoRuntime, ShutDown};
+use crate::worker::carrier::{After, Carrier};
+use crate::worker::scheduler;
+use crate::worker::slot::Slot;
+use control::{Uthread, life, park_state, phase};
+use core::marker::PhantomData;
+use core::sync::atomic::{AtomicU64, Ordering::*};
+use quaver_sched::Why;
+use std::io;
+use std::sync::Arc;
+
+/// Starts a user thread.
+///
+/// On a worker it goes to the worker's own queue; from a kernel thread to the shared one. The thread may start at
+/// once on another worker, and is preempted like any other. The closure lives on the new thread's stack: no allocation is
+/// made (unless it is very large). Never blocks.
+///
+/// # Panics
+///
+/// If no runtime is running, the limit of threads is reached, or memory is exhausted. [`Builder::spawn`] reports these as
+/// errors.
+///
+/// ```
+/// # quaver::Builder::new().workers(1).build().unwrap().run(|| {
+/// let answer = quaver::spawn(|| 6 * 7);
+/// assert_eq!(answer.join().unwrap(), 42);
+/// # });
+/// ```
+pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    Builder::new().spawn(f).unwrap_or_else(|e| panic!("cannot spawn a user thread: {e}"))
+}
+
+/// Starts a user thread that nobody will join. A panic in it is reported on standard error and ends only it.
+///
+/// # Panics
+///
+/// As [`spawn`].
+pub fn spawn_detached(f: impl FnOnce() + Send + 'static) {
+    Inner::running()
+        .ok_or_else(|| io::Error::other(NoRuntime))
+        .and_then(|rt| spawn_detached_on(rt, f))
+        .unwrap_or_else(|e| panic!("cannot spawn a user thread: {e}"));
+}
+
+/// Properties of a thread to be started.
+///
+/// ```
+/// # quaver::Builder::new().workers(1).build().unwrap().run(|| {
+/// let t = quaver::thread::Builder::new().name("worker".into()).spawn(|| {
+///     assert_eq!(quaver::thread::current().unwrap().name().as_deref(), Some("worker"));
+/// })?;
+/// t.join().unwrap();
+/// # Ok::<(), std::io::Error>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Default)]
+pub struct Builder {
+    name: Option<String>,
+}
+
+impl Builder {
+    /// A thread without a name.
+    pub fn new() -> Builder {
+        Builder::default()
+    }
+
+    /// Names the thread, for debuggers and for the report of a stack overflow.
+    #[must_use]
+    pub fn name(mut self, name: String) -> Builder {
+        self.name = Some(name);
+        self
+    }
+
+    /// Starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// No runtime is running, the limit of threads is reached, or memory is exhausted.
+    pub fn spawn<T: Send + 'static>(
+        self,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<T>> {
+        let rt = Inner::running().ok_or_else(|| io::Error::other(NoRuntime))?;
+        // SAFETY: everything is 'static.
+        unsafe { spawn_unchecked(rt, f, self.name.map(String::into_boxed_str)) }
+    }
+}
+
+/// Starts a thread with a handle to join.
+///
+/// # Safety
+///
+/// The thread ends before anything that `f` or `T` borrows.
+pub(crate) unsafe fn spawn_unchecked<T: Send>(
+    rt: &'static Inner,
+    f: impl FnOnce() -> T + Send,
+    name: Option<Box<str>>,
+) -> io::Result<JoinHandle<T>> {
+    // SAFETY: handed on.
+    let handle = unsafe { start(rt, f, name, 0, None)? };
+    Ok(JoinHandle { rt, handle, id: rt.table.get(handle).id.get(), result: PhantomData })
+}
+
+/// [`spawn_unchecked`] for a thread of a scope, which it tells when nothing of it borrows any more.
+///
+/// # Safety
+///
+/// The scope outlives what `f` and `T` borrow.
+unsafe fn spawn_scoped<T: Send>(
+    rt: &'static Inner,
+    f: impl FnOnce() -> T + Send,
+    scope: Arc<scope::Data>,
+) -> io::Result<JoinHandle<T>> {
+    // SAFETY: handed on.
+    let handle = unsafe { start(rt, f, None, 0, Some(scope))? };
+    Ok(JoinHandle { rt, handle, id: rt.table.get(handle).id.get(), result: PhantomData })
+}
+
+pub(crate) fn spawn_detached_on(
+    rt: &'static Inner,
+    f: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    // SAFETY: everything is 'static.
+    unsafe { start(rt, f, None, life::DETACHED | life::RELEASED, None) }.map(drop)
+}
+
+/// Where thread numbers come from.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// Makes a thread and queues it.
+///
+/// # Safety
+///
+/// As [`spawn_unchecked`].
+unsafe fn start<T: Send, F: FnOnce() -> T + Send>(
+    rt: &'static Inner,
+    f: F,
+    name: Option<Box<str>>,
+    initial_life: u32,
+    scope: Option<Arc<scope::Data>>,
+) -> io::Result<u32> {
+    if rt.stopping.load(Relaxed) {
+        return Err(io::Error::other(ShutDown));
+    }
+    let me = raw::current();
+    if let Some(me) = me {
+        me.preempt_disable();
+    }
+    // SAFETY: preemption is disabled until the slot has been used (or this is no user thread).
+    let slot = me.and_then(|_| unsafe { Carrier::here() }.slot());
+    // SAFETY: this carrier has the slot and preemption is disabled.
+    let taken = rt.table.take(slot.map(|s| unsafe { s.pool() }));
+    let result = match taken {
+        Ok(t) => {
+            // SAFETY: `t` is free and ours; the caller vouches for lifetimes.
+            unsafe {
+                let packet = packet::place::<F, T>(t, f);
+                let sp = packet & !15;
+                t.rsp.set(switch::init_stack(sp, thread_main));
+                *t.name.get() = name;
+                *t.joiner.get() = None;
+            }
+            t.scope.set(scope.map_or(core::ptr::null(), Arc::into_raw));
+            t.no_preempt.set(1);
+            t.park.store(park_state::EMPTY, Relaxed);
+            t.life.store(initial_life, Relaxed);
+            t.id.set(NEXT_ID.fetch_add(1, Relaxed));
+            t.phase.store(phase::ALIVE, Relaxed);
+            let handle = t.handle;
+            let stats = slot.map_or(&rt.stats, |s| &s.stats);
+            stats.spawned.add_shared(1, slot.is_none());
+            rt.policy.task_init(t.task(), slot.map_or(0, Slot::run_since));
+            scheduler::make_runnable(rt, slot, t, Why::New, true);
+            Ok(handle)
+        }
+        Err(e) => Err(io::Error::other(e.to_string())),
+    };
+    if let Some(me) = me {
+        me.preempt_enable();
+    }
+    result
+}
+
+/// The first function of every user thread.
+extern "C" fn thread_main() -> ! {
+    // This block's flag: `finish_switch` and everything after may ask who it is.
+    raw::attach();
+    scheduler::finish_switch();
+    let Some(t) = raw::current() else { unreachable!("a thread that is nobody") };
+    // SAFETY: preemption is still disabled.
+    let rt = unsafe { Carrier::here() }.rt();
+    let tls = rt.table.tls();
+    if !t.tls_ready.replace(true) {
+        tls.init_from_inside();
+    }
+    t.preempt_enable();
+    if let Some(run) = t.run.get() {
+        // SAFETY: placed by `start` for this run; catches panics.
+        unsafe { run(t.packet.get()) };
+    }
+    // Whoever of thread and handle comes last drops the result.
+    if t.life.load(Relaxed) & life::DETACHED != 0
+        || t.life.fetch_or(life::READY, AcqRel) & life::DETACHED != 0
+    {
+        packet::drop_result(t);
+    }
+    let scope = t.scope.replace(core::ptr::null());
+    if !scope.is_null() {
+        // SAFETY: made by `Arc::into_raw` in `start`, and taken here once.
+        unsafe { Arc::from_raw(scope) }.leave();
+    }
+    tls.run_destructors();
+    t.preempt_disable();
+    // SAFETY: the calling thread, preemption disabled. Nobody resumes an ended thread.
+    unsafe { scheduler::leave(t, After::Exit(t)) };
+    unreachable!("an ended user thread was resumed")
+}
+
+/// Makes an ended thread's block and stack available again. Called with preemption disabled.
+pub(crate) fn recycle(rt: &Inner, slot: Option<&Slot>, t: &Uthread) {
+    // SAFETY: the thread has ended, its result is gone and no handle is left: the caller has it alone.
+    unsafe {
+        drop((*t.name.get()).take());
+        packet::free(t);
+        // SAFETY: this carrier has the slot and preemption is disabled.
+        rt.table.give(t, slot.map(|s| s.pool()));
+    }
+}
+
+/// [`recycle`] from wherever a handle is dropped.
+fn recycle_here(rt: &'static Inner, t: &Uthread) {
+    let me = raw::current();
+    if let Some(me) = me {
+        me.preempt_disable();
+    }
+    // SAFETY: preemption is disabled until the slot has been used (or this is no user thread).
+    let slot = me.and_then(|_| unsafe { Carrier::here() }.slot());
+    recycle(rt, slot, t);
+    if let Some(me) = me {
+        me.preempt_enable();
+    }
+}
+
+/// The right to wait for a thread's end and to take its result. Dropping it detaches the thread.
+#[derive(Debug)]
+pub struct JoinHandle<T> {
+    rt: &'static Inner,
+    handle: u32,
+    id: u64,
+    result: PhantomData<T>,
+}
+
+// SAFETY: the handle gives access to the result, a `T`, from whatever thread has it.
+unsafe impl<T: Send> Send for JoinHandle<T> {}
+// SAFETY: a shared handle gives no access to the result.
+unsafe impl<T> Sync for JoinHandle<T> {}
+
+impl<T> JoinHandle<T> {
+    /// Waits for the thread's end and returns its result, or the payload of its panic. Its thread-locals have been
+    /// destroyed by then.
+    ///
+    /// A user thread gives its worker to others meanwhile; a kernel thread sleeps.
+    ///
+    /// # Errors
+    ///
+    /// The panic's payload. If the runtime is shut down before the thread has ended, the payload is a [`ShutDown`] (only a
+    /// kernel thread can see that).
+    pub fn join(self) -> std::thread::Result<T> {
+        self.join_or_error().unwrap_or_else(|e| Err(Box::new(e)))
+    }
+
+    pub(crate) fn join_or_error(self) -> Result<std::thread::Result<T>, ShutDown> {
+        let t = self.thread();
+        if !t.is_done() && !self.wait(t) {
+            return Err(ShutDown);
+        }
+        // SAFETY: DONE: the result is there and the thread is off its stack. Forgetting `self` makes this the one taking.
+        let result = unsafe { packet::take_result::<T>(t) };
+        let rt = self.rt;
+        core::mem::forget(self);
+        recycle_here(rt, t);
+        Ok(result)
+    }
+
+    /// Waits for DONE. `false`: the runtime ended first.
+    #[cold]
+    fn wait(&self, t: &Uthread) -> bool {
+        let me = park::current();
+        // SAFETY: only the handle's owner writes it, before JOINING is set.
+        unsafe { *t.joiner.get() = Some(me) };
+        t.life.fetch_or(life::JOINING, AcqRel);
+        while !t.is_done() {
+            if self.rt.has_stopped() {
+                return false;
+            }
+            park::park(me);
+        }
+        true
+    }
+
+    /// Has the thread ended? Joining it then does not wait.
+    pub fn is_finished(&self) -> bool {
+        self.thread().is_done()
+    }
+
+    /// The thread's number.
+    pub fn id(&self) -> ThreadId {
+        ThreadId(self.id)
+    }
+
+    fn thread(&self) -> &'static Uthread {
+        self.rt.table.get(self.handle)
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        let t = self.thread();
+        if t.life.fetch_or(life::DETACHED, AcqRel) & life::READY != 0 {
+            packet::drop_result(t);
+        }
+        if t.life.fetch_or(life::RELEASED, AcqRel) & life::DONE != 0 {
+            recycle_here(self.rt, t);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Stacks: mapped in chunks, guarded, never moved.
+//!
+//! ```text
+//!   region          guard            stack (grows down)              TLS block     region + size
+//!     | inaccessible | <----------------------------------- top | base ... tp ... |
+//! ```
+//!
+//! A chunk of [`CHUNK`] regions is one mapping without huge pages (a stack touches two pages, not two megabytes). The
+//! guard is installed with `MADV_GUARD_INSTALL` (Linux 6.13), which costs no VMA, or with `mprotect`, which costs
+//! two a stack and therefore runs into `vm.max_map_count` at some 30,000 threads.
+
+use std::io;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+/// Regions in a mapping.
+pub(crate) const CHUNK: u32 = 64;
+/// Bytes of guard below each stack: larger than a page, because C code without stack probes may step over one.
+pub(crate) const GUARD: usize = 16 * 1024;
+
+const PAGE: usize = 4096;
+const MADV_GUARD_INSTALL: i32 = 102;
+
+const GUARD_UNKNOWN: u8 = 0;
+const GUARD_MADVISE: u8 = 1;
+const GUARD_MPROTECT: u8 = 2;
+static GUARD_KIND: AtomicU8 = AtomicU8::new(GUARD_UNKNOWN);
+
+/// The kernel's smallest signal frame on this CPU.
+pub(crate) fn min_signal_frame() -> usize {
+    // SAFETY: reads the auxiliary vector.
+    let n = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
+    n.max(2048)
+}
+
+/// The smallest stack that a preempted thread can live on: two signal frames (one may nest in the last instructions of
+/// the other), the handler, the scheduler and a little for the thread itself.
+pub(crate) fn min_stack_size() -> usize {
+    (2 * min_signal_frame() + 8 * 1024).next_multiple_of(PAGE)
+}
+
+/// The sizes of one region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Bytes from the guard's start to the region's end.
+    pub(crate) size: usize,
+}
+
+impl Shape {
+    /// A region with `stack` usable bytes and `tls` bytes for the TLS block.
+    pub(crate) fn new(stack: usize, tls: usize) -> Shape {
+        Shape { size: (stack + tls).next_multiple_of(PAGE) + GUARD }
+    }
+
+    /// Maps a chunk: [`CHUNK`] regions, without guards yet.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, usually `ENOMEM`.
+    pub(crate) fn map_chunk(self) -> io::Result<usize> {
+        let len = self.size * CHUNK as usize;
+        // SAFETY: a new private mapping.
+        let p = unsafe {
+            libc::mmap(
+                core::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if p == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: our own mapping; failure (no THP in this kernel) is harmless.
+        unsafe { libc::madvise(p, len, libc::MADV_NOHUGEPAGE) };
+        Ok(p as usize)
+    }
+
+    /// Unmaps a chunk.
+    ///
+    /// # Safety
+    ///
+    /// `chunk` came from [`map_chunk`](Shape::map_chunk) of the same shape and nothing refers to it any more.
+    pub(crate) unsafe fn unmap_chunk(self, chunk: usize) {
+        // SAFETY: the caller's contract.
+        unsafe { libc::munmap(chunk as *mut _, self.size * CHUNK as usize) };
+    }
+
+    /// Makes the lowest [`GUARD`] bytes of a region inaccessible.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, usually `ENOMEM` when `vm.max_map_count` is reached.
+    pub(crate) fn guard(self, region: usize) -> io::Result<()> {
+        let kind = GUARD_KIND.load(Relaxed);
+        if kind != GUARD_MPROTECT {
+            // SAFETY: pages of our own mapping that hold nothing.
+            let r = unsafe { libc::madvise(region as *mut _, GUARD, MADV_GUARD_INSTALL) };
+            if r == 0 {
+                GUARD_KIND.store(GUARD_MADVISE, Relaxed);
+                return Ok(());
+            }
+            if kind == GUARD_MADVISE {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        // SAFETY: pages of our own mapping that hold nothing.
+        if unsafe { libc::mprotect(region as *mut _, GUARD, libc::PROT_NONE) } == 0 {
+            GUARD_KIND.store(GUARD_MPROTECT, Relaxed);
+            return Ok(());
+        }
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Can guards be made without a VMA each? Tries it on a page of its own.
+pub(crate) fn guard_install_works() -> bool {
+    let shape = Shape { size: GUARD };
+    let Ok(chunk) = shape.map_chunk() else { return false };
+    // SAFETY: our own fresh mapping.
+    unsafe {
+        let ok = libc::madvise(chunk as *mut _, PAGE, MADV_GUARD_INSTALL) == 0;
+        shape.unmap_chunk(chunk);
+        ok
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_is_writable_above_its_guard() {
+        let shape = Shape::new(64 * 1024, 8 * 1024);
+        let chunk = shape.map_chunk().unwrap();
+        for i in 0..CHUNK as usize {
+            let region = chunk + i * shape.size;
+            shape.guard(region).unwrap();
+            // SAFETY: first word above the guard and last of the region.
+            unsafe {
+                ((region + GUARD) as *mut usize).write(1);
+                ((region + shape.size - 8) as *mut usize).write(2);
+            }
+        }
+        // SAFETY: nothing refers to the chunk.
+        unsafe { shape.unmap_chunk(chunk) };
+    }
+
+    #[test]
+    fn smallest_stack_holds_two_frames() {
+        assert!(min_stack_size() >= 2 * min_signal_frame() + 4096);
+    }
+}

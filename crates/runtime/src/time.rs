@@ -1,0 +1,34 @@
+//! Sleeping.
+//!
+//! Timed waits of other kinds are where the waiting is: `Condvar::wait_timeout`, `Receiver::recv_timeout`,
+//! `Semaphore::acquire_timeout`.
+
+use crate::thread::raw;
+use crate::tsc;
+use std::time::{Duration, Instant};
+
+/// Sleeps for at least `duration`; other threads of the worker run meanwhile.
+///
+/// When it is over the thread counts as waiting work, so a busy thread is preempted for it: on a worker with CPU-bound
+/// threads the sleeper runs again within about a quantum. On an ordinary kernel thread this is `std::thread::sleep`.
+///
+/// ```
+/// # quaver::Builder::new().workers(1).build().unwrap().run(|| {
+/// let start = std::time::Instant::now();
+/// quaver::sleep(std::time::Duration::from_millis(2));
+/// assert!(start.elapsed().as_millis() >= 2);
+/// # });
+/// ```
+pub fn sleep(duration: Duration) {
+    if raw::current().is_none() {
+        std::thread::sleep(duration);
+        return;
+    }
+    let until = tsc::now().saturating_add(tsc::from_duration(duration)).saturating_add(1);
+    while raw::park_until(Some(until)) {}
+}
+
+/// Sleeps until `deadline`; returns at once if it has passed. See [`sleep`].
+pub fn sleep_until(deadline: Instant) {
+    sleep(deadline.saturating_duration_since(Instant::now()));
+}

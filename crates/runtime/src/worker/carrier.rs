@@ -1,0 +1,197 @@
+//! A carrier: the kernel thread on which user threads run.
+
+use crate::arch::segment::{self, GS_CURRENT, GS_SELF};
+use crate::preempt::AltStack;
+use crate::runtime::Inner;
+use crate::sys;
+use crate::thread::control::Uthread;
+use crate::tsc::NEVER;
+use crate::worker::slot::Slot;
+use core::cell::Cell;
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
+use quaver_sched::Why;
+
+/// What the far side of a context switch does with the thread that was left.
+#[derive(Clone, Copy)]
+pub(crate) enum After {
+    /// Nothing was left (the native context was).
+    None,
+    /// Make it runnable.
+    Requeue(*const Uthread, Why),
+    /// It waits for an unpark.
+    Park(*const Uthread),
+    /// It has ended.
+    Exit(*const Uthread),
+}
+
+/// State of a carrier; `gs` points to it. Used by its own kernel thread only, except for `given` and `wake`.
+#[repr(C)]
+pub(crate) struct Carrier {
+    /// `gs:[0]`.
+    this: Cell<*const Carrier>,
+    /// `gs:[8]`.
+    current: Cell<*const Uthread>,
+    slot: Cell<*const Slot>,
+    pub(crate) after: Cell<After>,
+    /// Saved stack pointer and `fs` of the native context while a user thread runs.
+    pub(crate) native_rsp: Cell<usize>,
+    pub(crate) native_fs: usize,
+    rt: &'static Inner,
+    pub(crate) tid: i32,
+    timer: i32,
+    cpu: Cell<Option<usize>>,
+    /// As recorded in signal frames made on this carrier.
+    pub(crate) alt_stack: libc::stack_t,
+    /// Signal mask words as recorded in signal frames made on this carrier.
+    pub(crate) mask: u64,
+    /// A slot that another carrier has given to this one.
+    given: AtomicPtr<Slot>,
+    /// Futex word: 1 to wake a spare.
+    wake: AtomicU32,
+}
+
+const _: () = assert!(offset_of!(Carrier, this) == GS_SELF);
+const _: () = assert!(offset_of!(Carrier, current) == GS_CURRENT);
+
+impl Carrier {
+    /// The carrier that the caller runs on.
+    ///
+    /// # Safety
+    ///
+    /// The caller runs on a carrier with preemption disabled, and drops the reference before it may be moved.
+    #[inline(always)]
+    pub(crate) unsafe fn here() -> &'static Carrier {
+        // SAFETY: `gs` points to a carrier for the life of its kernel thread.
+        unsafe { &*(segment::gs_read::<GS_SELF>() as *const Carrier) }
+    }
+
+    /// The runtime that this carrier belongs to.
+    pub(crate) fn rt(&self) -> &'static Inner {
+        self.rt
+    }
+
+    #[inline(always)]
+    pub(crate) fn slot(&self) -> Option<&'static Slot> {
+        // SAFETY: null or a slot of this carrier's runtime.
+        unsafe { self.slot.get().as_ref() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn current(&self) -> Option<&'static Uthread> {
+        // SAFETY: null or a thread of this carrier's runtime.
+        unsafe { self.current.get().as_ref() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_current(&self, t: *const Uthread) {
+        self.current.set(t);
+    }
+
+    /// Takes possession of a slot.
+    pub(crate) fn take_slot(&self, slot: &'static Slot) {
+        slot.tid.store(self.tid, Relaxed);
+        slot.timer.store(self.timer, Relaxed);
+        slot.armed.store(NEVER, Relaxed);
+        slot.pending.store(false, Release);
+        self.slot.set(slot);
+        if slot.cpu.is_some() && slot.cpu != self.cpu.get() {
+            if let Some(cpu) = slot.cpu {
+                // The CPU may have gone offline since the start: running elsewhere is the best that is left.
+                let _ = sys::pin_to_cpu(cpu);
+            }
+            self.cpu.set(slot.cpu);
+        }
+    }
+
+    /// Gives this carrier's slot to a spare. No thread may be recorded as running on it.
+    pub(crate) fn give_slot(&self, spare: &Carrier) {
+        let slot = self.slot.replace(core::ptr::null());
+        spare.given.store(slot.cast_mut(), Release);
+        spare.wake.store(1, Release);
+        sys::futex_wake(&spare.wake, 1);
+    }
+
+    /// Wakes a spare without a slot, to stop.
+    pub(crate) fn wake_to_stop(&self) {
+        self.wake.store(1, Release);
+        sys::futex_wake(&self.wake, 1);
+    }
+
+    /// Sleeps as a spare until a slot is given or the runtime stops. `None`: stop.
+    pub(crate) fn wait_for_slot(&self) -> Option<&'static Slot> {
+        loop {
+            // SAFETY: null or a slot of this runtime.
+            if let Some(slot) = unsafe { self.given.swap(core::ptr::null_mut(), Acquire).as_ref() }
+            {
+                self.wake.store(0, Relaxed);
+                return Some(slot);
+            }
+            if self.rt().stopping.load(Acquire) {
+                return None;
+            }
+            let _ = sys::futex_wait(&self.wake, 0, None);
+        }
+    }
+
+}
+
+/// The body of a carrier's kernel thread: runs until the runtime stops.
+pub(crate) fn main(rt: &'static Inner, first: Option<usize>) {
+    let alt = AltStack::install();
+    let tid = sys::gettid();
+    let signal = rt.config.signal;
+    unblock(signal);
+    sys::set_minimal_timer_slack();
+    let carrier = Carrier {
+        this: Cell::new(core::ptr::null()),
+        current: Cell::new(core::ptr::null()),
+        slot: Cell::new(core::ptr::null()),
+        after: Cell::new(After::None),
+        native_rsp: Cell::new(0),
+        native_fs: segment::fs_base(),
+        rt,
+        tid,
+        timer: rt.clock.carrier_timer(tid, signal),
+        cpu: Cell::new(None),
+        alt_stack: alt.as_stack_t(),
+        mask: signal_mask(),
+        given: AtomicPtr::new(core::ptr::null_mut()),
+        wake: AtomicU32::new(0),
+    };
+    carrier.this.set(&carrier);
+    // SAFETY: `carrier` is not moved and lives until `gs` is cleared below.
+    unsafe { segment::set_gs_base(&raw const carrier as usize) };
+    crate::thread::raw::attach();
+    if let Some(i) = first {
+        carrier.take_slot(&rt.slots()[i]);
+    }
+    super::scheduler::run(&carrier);
+    crate::thread::raw::detach();
+    if carrier.timer >= 0 {
+        sys::timer_delete(carrier.timer);
+    }
+    // A preemption signal still under way finds gs = 0 and is ignored.
+    // SAFETY: nothing on this kernel thread uses `gs` from now on.
+    unsafe { segment::set_gs_base(0) };
+    rt.carrier_gone();
+}
+
+fn unblock(signal: i32) {
+    // SAFETY: a complete signal set for the calling thread.
+    unsafe {
+        let mut set: libc::sigset_t = core::mem::zeroed();
+        libc::sigaddset(&mut set, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, core::ptr::null_mut());
+    }
+}
+
+/// The first 64 bits of the calling thread's signal mask, which is all that the kernel has.
+fn signal_mask() -> u64 {
+    // SAFETY: sigset_t is at least 8 bytes; a null new set only reads.
+    unsafe {
+        let mut set: libc::sigset_t = core::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_SETMASK, core::ptr::null(), &mut set);
+        (&raw const set).cast::<u64>().read()
+    }
+}

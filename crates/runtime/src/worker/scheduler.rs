@@ -1,0 +1,288 @@
+//! Leaving a thread, entering another, and the loop in between.
+
+use crate::arch::{segment, switch::switch};
+use crate::runtime::Inner;
+use crate::thread::control::{Uthread, life, park_state};
+use crate::tsc::{self, Ticks};
+use crate::worker::carrier::{After, Carrier};
+use crate::worker::slot::Slot;
+use core::sync::atomic::Ordering::*;
+use quaver_sched::{Pick, Place, Why};
+
+/// The native context of a carrier: runs threads until the runtime stops.
+pub(crate) fn run(c: &Carrier) {
+    let rt = c.rt();
+    loop {
+        let Some(slot) = c.slot() else {
+            rt.spares.add(c);
+            match c.wait_for_slot() {
+                Some(slot) => c.take_slot(slot),
+                None => return,
+            }
+            continue;
+        };
+        if rt.stopping.load(Acquire) {
+            slot.tid.store(0, Release);
+            return;
+        }
+        let now = tsc::now();
+        let pick = slot.pick(now).or_else(|| balance(slot, now));
+        match pick {
+            Some(pick) => {
+                let t = start(c, slot, pick, now);
+                // SAFETY: `t` was in a queue, so its context is saved; nobody else has it now.
+                unsafe { enter(c.native_rsp.as_ptr(), t) };
+                finish_switch();
+            }
+            None => rt.idle.wait(rt, slot),
+        }
+    }
+}
+
+/// Steals, and counts it.
+fn balance(slot: &Slot, now: Ticks) -> Option<Pick> {
+    let pick = slot.policy().balance(slot.id, now);
+    if pick.is_some() {
+        slot.stats.steals.add(1);
+    }
+    pick
+}
+
+/// Records that `pick` runs on `slot` from now on.
+#[inline(always)]
+fn start(c: &Carrier, slot: &Slot, pick: Pick, now: Ticks) -> &'static Uthread {
+    let t = c.rt().table.get(pick.task.0);
+    t.deferred.set(false);
+    slot.start_run(pick, now);
+    slot.stats.switches.add(1);
+    c.set_current(t);
+    t
+}
+
+/// Switches to `t`, saving the stack pointer of the calling context in `save`.
+///
+/// # Safety
+///
+/// As for [`switch`]; `t` is switched out and the caller has taken it from a queue.
+#[inline(always)]
+unsafe fn enter(save: *mut usize, t: &Uthread) {
+    // SAFETY: the context and the `fs` base belong to `t`; the rest is the caller's contract.
+    unsafe { switch_fs(save, t.rsp.get(), t.fs.get()) }
+}
+
+/// [`switch`], whatever way `fs` is set on this machine.
+///
+/// # Safety
+///
+/// As for [`switch`].
+#[inline(always)]
+unsafe fn switch_fs(save: *mut usize, to: usize, fs: usize) {
+    if segment::fast_fs() {
+        // SAFETY: handed on.
+        unsafe { switch(save, to, fs) }
+    } else {
+        // SAFETY: handed on; between the two calls no TLS is used.
+        unsafe {
+            segment::set_fs_base_slow(fs);
+            switch(save, to, 0);
+        }
+    }
+}
+
+/// Takes the calling thread off its carrier; returns when it is resumed, possibly on another.
+///
+/// # Safety
+///
+/// `t` is the calling thread, with preemption disabled.
+#[inline]
+pub(crate) unsafe fn leave(t: &Uthread, after: After) {
+    // SAFETY: preemption is disabled; the reference is not used after the switch.
+    let c = unsafe { Carrier::here() };
+    if let Some(slot) = c.slot()
+        && !c.rt().stopping.load(Relaxed)
+    {
+        let now = tsc::now();
+        if let Some(pick) = slot.pick(now) {
+            // SAFETY: the caller's contract.
+            unsafe { leave_to(c, slot, t, after, pick, now) };
+            return;
+        }
+    }
+    // SAFETY: the caller's contract.
+    unsafe { leave_to_native(c, t, after) };
+}
+
+/// # Safety
+///
+/// As for [`leave`]; `pick` was just taken from a queue by `slot`, which is `c`'s.
+#[inline(always)]
+unsafe fn leave_to(c: &Carrier, slot: &Slot, t: &Uthread, after: After, pick: Pick, now: Ticks) {
+    c.after.set(after);
+    let next = start(c, slot, pick, now);
+    // SAFETY: `next` was in a queue. `t` is published only by `finish_switch` on the other side.
+    unsafe { enter(t.rsp.as_ptr(), next) };
+    finish_switch();
+}
+
+/// # Safety
+///
+/// As for [`leave`].
+#[cold]
+unsafe fn leave_to_native(c: &Carrier, t: &Uthread, after: After) {
+    c.after.set(after);
+    if let Some(slot) = c.slot() {
+        slot.end_run();
+    }
+    c.set_current(core::ptr::null());
+    // SAFETY: the native context waits in `run`; its `fs` is the kernel thread's own.
+    unsafe { switch_fs(t.rsp.as_ptr(), c.native_rsp.get(), c.native_fs) };
+    finish_switch();
+}
+
+/// Takes the calling thread off its carrier if there is something else to run, and queues it. `false`: nothing
+/// happened.
+///
+/// # Safety
+///
+/// As for [`leave`].
+#[inline]
+pub(crate) unsafe fn leave_if_work(t: &Uthread, why: Why) -> bool {
+    // SAFETY: preemption is disabled; the reference is not used after the switch.
+    let c = unsafe { Carrier::here() };
+    let Some(slot) = c.slot() else {
+        // Without a slot anything is better than going on: queue the thread for a worker.
+        // SAFETY: the caller's contract.
+        unsafe { leave_to_native(c, t, After::Requeue(t, why)) };
+        return true;
+    };
+    if c.rt().stopping.load(Relaxed) {
+        // SAFETY: the caller's contract.
+        unsafe { leave_to_native(c, t, After::Requeue(t, why)) };
+        return true;
+    }
+    let now = tsc::now();
+    let Some(pick) = slot.pick(now).or_else(|| balance(slot, now)) else { return false };
+    // SAFETY: the caller's contract.
+    unsafe { leave_to(c, slot, t, After::Requeue(t, why), pick, now) };
+    true
+}
+
+/// The first thing after a switch, on the side that was switched to: carries out what the left thread asked for.
+pub(crate) fn finish_switch() {
+    // SAFETY: preemption is disabled across a switch (or this is the native context).
+    let c = unsafe { Carrier::here() };
+    let (rt, slot) = (c.rt(), c.slot());
+    match c.after.replace(After::None) {
+        After::None => {}
+        // SAFETY (all arms): a thread of this runtime, whose stack has just been left.
+        After::Requeue(t, why) => make_runnable(rt, slot, unsafe { &*t }, why, false),
+        After::Park(t) => {
+            let t = unsafe { &*t };
+            if t.park
+                .compare_exchange(park_state::EMPTY, park_state::PARKED, AcqRel, Acquire)
+                .is_err()
+            {
+                t.park.store(park_state::EMPTY, Relaxed);
+                make_runnable(rt, slot, t, Why::Woken, false);
+            }
+        }
+        After::Exit(t) => ended(rt, slot, unsafe { &*t }),
+    }
+    if let Some(slot) = slot
+        && c.current().is_some()
+    {
+        rt.clock.dispatched(slot);
+    }
+}
+
+/// Puts a thread in a queue and sees to it that somebody comes for it.
+///
+/// `tell_clock`: a thread keeps running on this worker, so its clock must know that something waits (a caller that
+/// dispatches next will tell it anyway).
+#[inline]
+pub(crate) fn make_runnable(
+    rt: &Inner,
+    slot: Option<&Slot>,
+    t: &Uthread,
+    why: Why,
+    tell_clock: bool,
+) {
+    match slot {
+        Some(slot) => {
+            // The time of the current dispatch is exact enough for queue ages and saves reading the clock.
+            let now = slot.run_since();
+            let now = if now == 0 { tsc::now() } else { now };
+            rt.policy.task_enqueue(Place::Local(slot.id), t.task(), why, now);
+            if rt.slots().len() > 1 && rt.idle.wake_one(rt) {
+                return;
+            }
+            if tell_clock {
+                rt.clock.work_here(slot);
+            }
+        }
+        None => {
+            rt.policy.task_enqueue(Place::Shared, t.task(), why, tsc::now());
+            if !rt.idle.wake_one(rt) {
+                rt.clock.work_somewhere(rt);
+            }
+        }
+    }
+}
+
+/// A thread has left its stack for good.
+fn ended(rt: &Inner, slot: Option<&Slot>, t: &Uthread) {
+    let stats = slot.map_or(&rt.stats, |s| &s.stats);
+    stats.completed.add_shared(1, slot.is_none());
+    rt.policy.task_terminate(t.task(), slot.map_or(0, |s| s.run_since()));
+    let mut seen = t.life.load(Acquire);
+    loop {
+        // Once DONE is visible a joiner may reuse the block: read its name before.
+        let joiner = if seen & life::JOINING != 0 {
+            // SAFETY: written before JOINING was set, and not changed until the joiner sees DONE.
+            unsafe { *t.joiner.get() }
+        } else {
+            None
+        };
+        match t.life.compare_exchange(seen, seen | life::DONE, AcqRel, Acquire) {
+            Err(now) => seen = now,
+            Ok(_) => {
+                if seen & life::RELEASED != 0 {
+                    crate::thread::recycle(rt, slot, t);
+                } else if let Some(w) = joiner {
+                    crate::park::unpark(w);
+                }
+                return;
+            }
+        }
+    }
+}
+
+/// A preemption was asked for inside a non-preemptible region that has just ended.
+pub(crate) fn preempted_at_region_end(t: &Uthread) {
+    t.preempt_disable();
+    // SAFETY: `t` is the calling thread, preemption is disabled, and the reference is dropped before the switch.
+    let slot = unsafe { Carrier::here() }.slot();
+    if let Some(slot) = slot {
+        // SAFETY: as above.
+        if unsafe { leave_if_work(t, Why::Preempted) } {
+            slot.stats.preempt_useful.add_shared(1, true);
+        }
+    }
+    t.preempt_enable();
+}
+
+/// Gives the slot of the calling carrier to a spare, because the calling thread is about to block. `false`: there is no
+/// spare (one has been asked for).
+///
+/// # Safety
+///
+/// Called on a user thread with preemption disabled. After `true` the thread runs without a slot until it
+/// leaves.
+pub(crate) unsafe fn hand_over(c: &Carrier) -> bool {
+    let Some(slot) = c.slot() else { return true };
+    let Some(spare) = c.rt().spares.take() else { return false };
+    slot.stats.handovers.add(1);
+    slot.end_run();
+    c.give_slot(spare);
+    true
+}

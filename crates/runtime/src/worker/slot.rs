@@ -1,0 +1,186 @@
+//! A worker slot: queues' identity, timers, thread pool, and the words that clocks read.
+
+use crate::park::SpinLock;
+use crate::runtime::Inner;
+use crate::stats::Counters;
+use crate::thread::control::Uthread;
+use crate::thread::table::LocalPool;
+use crate::tsc::{NEVER, Ticks};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
+use quaver_sched::{Class, Pick, Policy, Running, Task, TimerHeap};
+
+/// The lowest bit of a `run` word: the thread had been preempted before. The rest is the dispatch time.
+const RUN_PREEMPTED: u64 = 1;
+
+/// One worker.
+#[repr(C, align(128))]
+pub(crate) struct Slot {
+    /// The run generation: dispatch time and class of the running thread, 0 when none runs.
+    pub(crate) run: AtomicU64,
+    /// The running thread's handle; meaningful while `run` is not 0.
+    pub(crate) run_task: AtomicU32,
+    /// When the earliest timer of this slot expires.
+    pub(crate) next_timer: AtomicU64,
+    /// POSIX timer clock: when the carrier's timer will fire, or NEVER when it is off.
+    pub(crate) armed: AtomicU64,
+
+    /// The generation that the request under way is meant for.
+    pub(crate) request: AtomicU64,
+    /// A signal has been sent and its handler has not yet begun.
+    pub(crate) pending: AtomicBool,
+    /// When `pending` was set: a signal that hit a carrier without a slot is forgotten after a while.
+    pub(crate) pending_since: AtomicU64,
+    /// No further request before this time.
+    pub(crate) retry_at: AtomicU64,
+    /// The kernel thread that has the slot.
+    pub(crate) tid: AtomicI32,
+    /// Its POSIX timer.
+    pub(crate) timer: AtomicI32,
+    /// Futex word: 1 while the carrier sleeps for lack of work.
+    pub(crate) sleeping: AtomicU32,
+
+    pub(crate) id: usize,
+    /// The CPU to run on, if workers are pinned.
+    pub(crate) cpu: Option<usize>,
+    rt: &'static Inner,
+    policy: &'static dyn Policy,
+    pub(crate) timers: SpinLock<TimerHeap>,
+    pool: UnsafeCell<LocalPool>,
+    pub(crate) stats: Counters,
+}
+
+// SAFETY: everything else is shareable; `pool` is used by the slot's carrier only.
+unsafe impl Sync for Slot {}
+
+impl Slot {
+    pub(crate) fn new(
+        id: usize,
+        cpu: Option<usize>,
+        rt: &'static Inner,
+        policy: &'static dyn Policy,
+        timers: TimerHeap,
+    ) -> Slot {
+        Slot {
+            run: AtomicU64::new(0),
+            run_task: AtomicU32::new(0),
+            next_timer: AtomicU64::new(NEVER),
+            armed: AtomicU64::new(NEVER),
+            request: AtomicU64::new(0),
+            pending: AtomicBool::new(false),
+            pending_since: AtomicU64::new(0),
+            retry_at: AtomicU64::new(0),
+            tid: AtomicI32::new(0),
+            timer: AtomicI32::new(0),
+            sleeping: AtomicU32::new(0),
+            id,
+            cpu,
+            rt,
+            policy,
+            timers: SpinLock::new(timers),
+            pool: UnsafeCell::new(LocalPool::new()),
+            stats: Counters::new(),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn rt(&self) -> &'static Inner {
+        self.rt
+    }
+
+    #[inline(always)]
+    pub(crate) fn policy(&self) -> &dyn Policy {
+        self.policy
+    }
+
+    /// The slot's thread pool.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the slot's carrier with preemption disabled, and keeps no other reference to the pool.
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref, reason = "exclusive by the contract")]
+    pub(crate) unsafe fn pool(&self) -> &mut LocalPool {
+        // SAFETY: by the contract.
+        unsafe { &mut *self.pool.get() }
+    }
+
+    /// Records a dispatch.
+    #[inline(always)]
+    pub(crate) fn start_run(&self, pick: Pick, now: Ticks) {
+        let class = match pick.class {
+            Class::Fresh => 0,
+            Class::Preempted => RUN_PREEMPTED,
+        };
+        self.run_task.store(pick.task.0, Relaxed);
+        self.run.store((now & !RUN_PREEMPTED) | class, Release);
+    }
+
+    /// Records that no thread runs.
+    #[inline(always)]
+    pub(crate) fn end_run(&self) {
+        self.run.store(0, Release);
+    }
+
+    /// When the running thread was dispatched; 0 if none runs.
+    #[inline(always)]
+    pub(crate) fn run_since(&self) -> Ticks {
+        self.run.load(Relaxed) & !RUN_PREEMPTED
+    }
+
+    /// What is running, as the policy wants it, with its generation. May be called by anybody.
+    pub(crate) fn running(&self) -> Option<(u64, Running)> {
+        let run = self.run.load(Acquire);
+        (run != 0).then(|| {
+            let class =
+                if run & RUN_PREEMPTED != 0 { Class::Preempted } else { Class::Fresh };
+            let task = Task(self.run_task.load(Relaxed));
+            (run, Running { task, since: run & !RUN_PREEMPTED, class })
+        })
+    }
+
+    /// When the running thread must be preempted, as things are; its generation and the time.
+    pub(crate) fn preempt_due(&self) -> Option<(u64, Ticks)> {
+        let (run, running) = self.running()?;
+        let timer = self.next_timer.load(Relaxed);
+        let due =
+            self.policy().preempt_at(self.id, &running, (timer != NEVER).then_some(timer))?;
+        Some((run, due.max(self.retry_at.load(Relaxed))))
+    }
+
+    /// What to run next, without looking at other workers. The caller is the slot's carrier, preemption disabled.
+    #[inline(always)]
+    pub(crate) fn pick(&self, now: Ticks) -> Option<Pick> {
+        if now >= self.next_timer.load(Relaxed) {
+            self.fire_timers(now);
+        }
+        self.policy().task_dequeue(self.id, now)
+    }
+
+    /// Wakes the threads whose timers have expired.
+    #[cold]
+    pub(crate) fn fire_timers(&self, now: Ticks) {
+        let rt = self.rt();
+        let mut heap = self.timers.lock();
+        while let Some(task) = heap.pop_expired(now) {
+            self.stats.timers_fired.add(1);
+            crate::thread::raw::unpark_from(rt, Some(self), rt.table.get(task.0));
+        }
+        self.next_timer.store(heap.peek().unwrap_or(NEVER), Relaxed);
+    }
+
+    /// Sets a thread's timer. A thread has one at most, in one slot.
+    pub(crate) fn set_timer(&self, t: &Uthread, at: Ticks) {
+        let mut heap = self.timers.lock();
+        heap.insert(t.task(), at);
+        self.next_timer.store(heap.peek().unwrap_or(NEVER), Relaxed);
+    }
+
+    /// Cancels a thread's timer if it is still set here.
+    pub(crate) fn cancel_timer(&self, t: &Uthread) {
+        let mut heap = self.timers.lock();
+        if heap.cancel(t.task()) {
+            self.next_timer.store(heap.peek().unwrap_or(NEVER), Relaxed);
+        }
+    }
+}

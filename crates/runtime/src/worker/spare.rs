@@ -1,0 +1,105 @@
+//! Spare carriers: kernel threads that wait to take over the slot of one that blocks.
+
+use crate::park::SpinLock;
+use crate::sys;
+use crate::worker::carrier::Carrier;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+
+/// The list of spares. Taking and adding are lock-free in spirit: a spin lock whose holders are never preempted, so that
+/// the preemption handler may use it.
+pub(crate) struct Spares {
+    list: SpinLock<Vec<*const Carrier>>,
+    waiting: AtomicUsize,
+    /// Futex word of the keeper: incremented when it should look.
+    keeper: AtomicU32,
+    /// Most carriers that may exist besides one for each slot.
+    max: usize,
+    /// Carriers besides one for each slot.
+    extra: AtomicUsize,
+}
+
+// SAFETY: carriers in the list are alive: each removes itself before it ends, by being taken.
+unsafe impl Send for Spares {}
+// SAFETY: as above.
+unsafe impl Sync for Spares {}
+
+impl Spares {
+    /// Room for `max` extra carriers and `slots` others, reserved now: nothing allocates later.
+    pub(crate) fn new(max: usize, slots: usize) -> Spares {
+        Spares {
+            list: SpinLock::new(Vec::with_capacity(max + slots)),
+            waiting: AtomicUsize::new(0),
+            keeper: AtomicU32::new(0),
+            max,
+            extra: AtomicUsize::new(0),
+        }
+    }
+
+    /// A carrier becomes a spare.
+    pub(crate) fn add(&self, c: &Carrier) {
+        let mut list = self.list.lock();
+        debug_assert!(list.len() < list.capacity());
+        list.push(c);
+        self.waiting.store(list.len(), Release);
+    }
+
+    /// Takes a spare, to give it a slot. Asks the keeper for a new one when the last is taken or there is none.
+    pub(crate) fn take(&self) -> Option<&'static Carrier> {
+        let (c, left) = {
+            let mut list = self.list.lock();
+            let c = list.pop();
+            self.waiting.store(list.len(), Release);
+            (c, list.len())
+        };
+        if left == 0 {
+            self.keeper.fetch_add(1, Release);
+            sys::futex_wake(&self.keeper, 1);
+        }
+        // SAFETY: a carrier in the list is alive, and stays so until it is given a slot or told to stop.
+        c.map(|c| unsafe { &*c })
+    }
+
+    /// Takes all spares, to stop them.
+    pub(crate) fn take_all(&self) -> Vec<&'static Carrier> {
+        let mut all = Vec::new();
+        let mut list = self.list.lock();
+        while let Some(c) = list.pop() {
+            // SAFETY: as in `take`.
+            all.push(unsafe { &*c });
+        }
+        all
+    }
+
+    /// Wakes the keeper.
+    pub(crate) fn wake_keeper(&self) {
+        self.keeper.fetch_add(1, Release);
+        sys::futex_wake(&self.keeper, u32::MAX);
+    }
+
+    /// The keeper: makes a spare whenever there is none, up to the limit. Runs on a kernel thread of its own, because
+    /// creating threads is not possible in a signal handler.
+    pub(crate) fn keep(&self, stop: impl Fn() -> bool, make: impl Fn() -> std::io::Result<()>) {
+        loop {
+            let seen = self.keeper.load(Acquire);
+            if stop() {
+                return;
+            }
+            if self.waiting.load(Acquire) == 0 && self.extra.load(Relaxed) < self.max {
+                match make() {
+                    Ok(()) => {
+                        self.extra.fetch_add(1, Relaxed);
+                    }
+                    Err(e) => {
+                        eprintln!("quaver: cannot start a spare kernel thread: {e}");
+                    }
+                }
+            }
+            let _ = sys::futex_wait(&self.keeper, seen, None);
+        }
+    }
+
+    /// Carriers besides one for each slot.
+    pub(crate) fn extra(&self) -> usize {
+        self.extra.load(Relaxed)
+    }
+}
