@@ -31,40 +31,55 @@ pub const DEFAULT_QUANTUM: Duration = Duration::from_micros(20);
 /// # Ok::<(), quaver_sched::SpecError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Spec {
-    kind: Kind,
+pub struct Spec(Kind);
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Kind {
+    Fifo,
+    RoundRobin { quantum: Option<Duration> },
+    WorkStealing { quantum: Option<Duration> },
+    TwoQueue(TwoQueueDurations),
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct TwoQueueDurations {
     quantum: Option<Duration>,
-    long_quantum: Duration,
+    /// At least the quantum.
+    long: Duration,
+    /// Above zero.
     max_age: Option<Duration>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Kind {
-    Fifo,
-    RoundRobin,
-    WorkStealing,
-    TwoQueue,
+/// The longest duration that can be written and read back.
+const LONGEST: Duration = Duration::from_nanos(u64::MAX);
+
+/// No quantum and a quantum of zero are the same.
+fn sound(quantum: Option<Duration>) -> Option<Duration> {
+    quantum.filter(|quantum| !quantum.is_zero()).map(|quantum| quantum.min(LONGEST))
 }
 
-/// A policy as users see it.
-struct Entry {
-    kind: Kind,
-    name: &'static str,
-    keys: &'static [&'static str],
+impl TwoQueueDurations {
+    /// With the defaults that follow the quantum.
+    fn from_quantum(quantum: Option<Duration>) -> Self {
+        let unit = quantum.unwrap_or(DEFAULT_QUANTUM);
+        TwoQueueDurations {
+            quantum,
+            long: unit.saturating_mul(5).min(LONGEST),
+            max_age: Some(unit.saturating_mul(50).min(LONGEST)),
+        }
+    }
+
+    fn set_long(&mut self, long: Duration) {
+        let least = self.quantum.unwrap_or(Duration::from_nanos(1));
+        self.long = long.clamp(least, LONGEST);
+    }
 }
 
 const QUANTUM: &str = "quantum";
 const LONG: &str = "long";
 const MAX_AGE: &str = "max-age";
 
-const ENTRIES: [Entry; 4] = [
-    Entry { kind: Kind::TwoQueue, name: "two-queue", keys: &[QUANTUM, LONG, MAX_AGE] },
-    Entry { kind: Kind::WorkStealing, name: "ws", keys: &[QUANTUM] },
-    Entry { kind: Kind::RoundRobin, name: "rr", keys: &[QUANTUM] },
-    Entry { kind: Kind::Fifo, name: "fifo", keys: &[] },
-];
-
-const NAMES: [(&str, &str); ENTRIES.len()] = [
+const NAMES: [(&str, &str); 4] = [
     (
         "two-queue",
         "new threads before preempted ones, a queue of each per worker, stealing; the default (keys: quantum, long, max-age)",
@@ -77,32 +92,22 @@ const NAMES: [(&str, &str); ENTRIES.len()] = [
 impl Spec {
     /// `two-queue` with its defaults.
     pub fn two_queue() -> Self {
-        Self::of(Kind::TwoQueue)
+        Spec(Kind::TwoQueue(TwoQueueDurations::from_quantum(Some(DEFAULT_QUANTUM))))
     }
 
     /// `ws` with its defaults.
     pub fn work_stealing() -> Self {
-        Self::of(Kind::WorkStealing)
+        Spec(Kind::WorkStealing { quantum: Some(DEFAULT_QUANTUM) })
     }
 
     /// `rr` with its defaults.
     pub fn round_robin() -> Self {
-        Self::of(Kind::RoundRobin)
+        Spec(Kind::RoundRobin { quantum: Some(DEFAULT_QUANTUM) })
     }
 
     /// `fifo`.
     pub fn fifo() -> Self {
-        Self::of(Kind::Fifo)
-    }
-
-    fn of(kind: Kind) -> Self {
-        let quantum = (kind != Kind::Fifo).then_some(DEFAULT_QUANTUM);
-        Spec {
-            kind,
-            quantum,
-            long_quantum: DEFAULT_QUANTUM * 5,
-            max_age: Some(DEFAULT_QUANTUM * 50),
-        }
+        Spec(Kind::Fifo)
     }
 
     /// The names that can be parsed, the default first, each with a line that describes it.
@@ -112,35 +117,51 @@ impl Spec {
 
     /// The name of the policy.
     pub fn name(&self) -> &'static str {
-        self.entry().name
+        match self.0 {
+            Kind::Fifo => "fifo",
+            Kind::RoundRobin { .. } => "rr",
+            Kind::WorkStealing { .. } => "ws",
+            Kind::TwoQueue(_) => "two-queue",
+        }
     }
 
     /// How long a thread may run while others wait; `None`: it is never preempted.
     pub fn quantum(&self) -> Option<Duration> {
-        self.quantum
+        match &self.0 {
+            Kind::Fifo => None,
+            Kind::RoundRobin { quantum } | Kind::WorkStealing { quantum } => *quantum,
+            Kind::TwoQueue(two) => two.quantum,
+        }
     }
 
-    /// The same with another quantum; `None` or zero: never preempt. A long quantum that would be shorter than the
-    /// quantum becomes equal to it. Without effect on `fifo`, which never preempts.
+    /// The same with another quantum; `None` or zero: never preempt. Of the other times only a long quantum that would
+    /// be shorter than the quantum changes: it becomes equal to it. No effect on `fifo`, which never preempts.
     #[must_use]
-    pub fn with_quantum(mut self, quantum: Option<Duration>) -> Self {
-        if self.has(QUANTUM) {
-            self.quantum = quantum.filter(|quantum| !quantum.is_zero());
-            self.long_quantum = self.long_quantum.max(self.quantum.unwrap_or_default());
+    pub fn with_quantum(mut self, new: Option<Duration>) -> Self {
+        match &mut self.0 {
+            Kind::Fifo => {}
+            Kind::RoundRobin { quantum } | Kind::WorkStealing { quantum } => *quantum = sound(new),
+            Kind::TwoQueue(two) => {
+                two.quantum = sound(new);
+                two.set_long(two.long);
+            }
         }
         self
     }
 
     /// How long a preempted thread may run while only preempted ones wait (`two-queue`); `None` for other policies.
     pub fn long_quantum(&self) -> Option<Duration> {
-        self.has(LONG).then_some(self.long_quantum)
+        match &self.0 {
+            Kind::TwoQueue(two) => Some(two.long),
+            _ => None,
+        }
     }
 
-    /// The same with another long quantum, at least the quantum. Only for `two-queue`; no effect on others.
+    /// The same with another long quantum, at least the quantum. No effect on other policies than `two-queue`.
     #[must_use]
     pub fn with_long_quantum(mut self, long: Duration) -> Self {
-        if self.has(LONG) {
-            self.long_quantum = long.max(self.quantum.unwrap_or(Duration::from_nanos(1)));
+        if let Kind::TwoQueue(two) = &mut self.0 {
+            two.set_long(long);
         }
         self
     }
@@ -148,15 +169,18 @@ impl Spec {
     /// How long a preempted thread may wait before it takes turns with new ones (`two-queue`); `None`: for ever, or
     /// another policy.
     pub fn max_age(&self) -> Option<Duration> {
-        self.max_age.filter(|_| self.has(MAX_AGE))
+        match &self.0 {
+            Kind::TwoQueue(two) => two.max_age,
+            _ => None,
+        }
     }
 
-    /// The same with another maximal age; `None`: preempted threads wait until there are no new ones. Only for
-    /// `two-queue`; no effect on others.
+    /// The same with another maximal age, at least 1 ns; `None`: preempted threads wait until there are no new ones. No
+    /// effect on other policies than `two-queue`.
     #[must_use]
     pub fn with_max_age(mut self, max_age: Option<Duration>) -> Self {
-        if self.has(MAX_AGE) {
-            self.max_age = max_age;
+        if let Kind::TwoQueue(two) = &mut self.0 {
+            two.max_age = max_age.map(|age| age.clamp(Duration::from_nanos(1), LONGEST));
         }
         self
     }
@@ -175,30 +199,29 @@ impl Spec {
     ) -> Box<dyn Policy> {
         assert!(workers > 0, "there must be at least one worker");
         let time = |duration| to_time(duration).max(1);
-        let quantum = self.quantum.map(time);
-        match self.kind {
+        let quantum = self.quantum().map(time);
+        match &self.0 {
             Kind::Fifo => Box::new(Fifo::new(max_tasks)),
-            Kind::RoundRobin => Box::new(RoundRobin::new(max_tasks, quantum)),
-            Kind::WorkStealing => Box::new(WorkStealing::new(workers, max_tasks, quantum)),
-            Kind::TwoQueue => {
+            Kind::RoundRobin { .. } => Box::new(RoundRobin::new(max_tasks, quantum)),
+            Kind::WorkStealing { .. } => Box::new(WorkStealing::new(workers, max_tasks, quantum)),
+            Kind::TwoQueue(two) => {
                 let times = TwoQueueTimes {
                     quantum,
-                    long_quantum: time(self.long_quantum),
-                    max_age: self.max_age.map(time),
+                    long_quantum: time(two.long),
+                    max_age: two.max_age.map(time),
                 };
                 Box::new(TwoQueue::new(workers, max_tasks, times))
             }
         }
     }
 
-    fn entry(&self) -> &'static Entry {
-        let mut entries = ENTRIES.iter();
-        let entry = entries.find(|entry| entry.kind == self.kind);
-        entry.expect("every kind of policy has an entry")
-    }
-
-    fn has(&self, key: &str) -> bool {
-        self.entry().keys.contains(&key)
+    /// The keys that this policy has, in the order of display.
+    fn keys(&self) -> &'static [&'static str] {
+        match self.0 {
+            Kind::Fifo => &[],
+            Kind::RoundRobin { .. } | Kind::WorkStealing { .. } => &[QUANTUM],
+            Kind::TwoQueue(_) => &[QUANTUM, LONG, MAX_AGE],
+        }
     }
 }
 
@@ -212,11 +235,11 @@ impl Default for Spec {
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
-        for (i, &key) in self.entry().keys.iter().enumerate() {
+        for (i, &key) in self.keys().iter().enumerate() {
             let value = match key {
-                QUANTUM => self.quantum,
-                LONG => Some(self.long_quantum),
-                _ => self.max_age,
+                QUANTUM => self.quantum(),
+                LONG => self.long_quantum(),
+                _ => self.max_age(),
             };
             let value = value.map_or("none".into(), format_duration);
             write!(f, "{}{key}={value}", if i == 0 { ':' } else { ',' })?;
@@ -236,29 +259,20 @@ impl FromStr for Spec {
             Some((name, settings)) => (name.trim(), Some(settings)),
             None => (text.trim(), None),
         };
-        let entry = ENTRIES
-            .iter()
-            .find(|entry| entry.name == name)
-            .ok_or_else(|| SpecError::UnknownPolicy(name.into()))?;
-        let settings = Settings::parse(entry, settings)?;
-
-        let mut spec = Spec::of(entry.kind);
-        if let Some(quantum) = settings.quantum {
-            let quantum = quantum.filter(|quantum| !quantum.is_zero());
-            spec.quantum = quantum;
-            if let Some(quantum) = quantum {
-                spec.long_quantum = quantum.saturating_mul(5);
-                spec.max_age = Some(quantum.saturating_mul(50));
+        let mut spec = match name {
+            "two-queue" => Spec::two_queue(),
+            "ws" => Spec::work_stealing(),
+            "rr" => Spec::round_robin(),
+            "fifo" => Spec::fifo(),
+            _ => return Err(SpecError::UnknownPolicy(name.into())),
+        };
+        let settings = Settings::parse(&spec, settings)?;
+        match &mut spec.0 {
+            Kind::Fifo => {}
+            Kind::RoundRobin { quantum } | Kind::WorkStealing { quantum } => {
+                *quantum = settings.quantum.unwrap_or(*quantum);
             }
-        }
-        if let Some(long) = settings.long {
-            if let Some(quantum) = spec.quantum.filter(|&quantum| long < quantum) {
-                return Err(SpecError::LongBelowQuantum { long, quantum });
-            }
-            spec.long_quantum = long;
-        }
-        if let Some(max_age) = settings.max_age {
-            spec.max_age = max_age;
+            Kind::TwoQueue(two) => *two = settings.two_queue()?,
         }
         Ok(spec)
     }
@@ -273,23 +287,26 @@ struct Settings {
 }
 
 impl Settings {
-    fn parse(entry: &'static Entry, text: Option<&str>) -> Result<Self, SpecError> {
+    fn parse(spec: &Spec, text: Option<&str>) -> Result<Self, SpecError> {
         let mut settings = Settings::default();
         let mut seen = Vec::new();
+        let keys = spec.keys();
         for setting in text.into_iter().flat_map(|text| text.split(',')) {
-            let (key, value) =
-                setting.split_once('=').map(|(key, value)| (key.trim(), value.trim())).ok_or_else(
-                    || SpecError::NotASetting { setting: setting.trim().into(), keys: entry.keys },
-                )?;
-            let &key = entry.keys.iter().find(|&&known| known == key).ok_or_else(|| {
-                SpecError::UnknownKey { policy: entry.name, key: key.into(), keys: entry.keys }
-            })?;
+            let Some((key, value)) = setting.split_once('=') else {
+                let setting = setting.trim().into();
+                return Err(SpecError::NotASetting { setting, keys });
+            };
+            let (key, value) = (key.trim(), value.trim());
+            let Some(&key) = keys.iter().find(|&&known| known == key) else {
+                let (policy, key) = (spec.name(), key.into());
+                return Err(SpecError::UnknownKey { policy, key, keys });
+            };
             if seen.contains(&key) {
                 return Err(SpecError::RepeatedKey(key));
             }
             seen.push(key);
             match key {
-                QUANTUM => settings.quantum = Some(or_none(key, value)?),
+                QUANTUM => settings.quantum = Some(sound(or_none(key, value)?)),
                 LONG => settings.long = Some(positive(key, duration(key, value)?)?),
                 _ => {
                     let age = or_none(key, value)?;
@@ -299,17 +316,31 @@ impl Settings {
         }
         Ok(settings)
     }
+
+    fn two_queue(self) -> Result<TwoQueueDurations, SpecError> {
+        let quantum = self.quantum.unwrap_or(Some(DEFAULT_QUANTUM));
+        let mut two = TwoQueueDurations::from_quantum(quantum);
+        if let Some(long) = self.long {
+            if let Some(quantum) = quantum.filter(|&quantum| long < quantum) {
+                return Err(SpecError::LongBelowQuantum { long, quantum });
+            }
+            two.long = long;
+        }
+        two.max_age = self.max_age.unwrap_or(two.max_age);
+        Ok(two)
+    }
 }
 
 fn duration(key: &'static str, value: &str) -> Result<Duration, SpecError> {
     parse_duration(value).map_err(|error| SpecError::BadValue { key, error })
 }
 
+/// A duration or "none". For a maximal age a bare 0 is a duration without a unit, for a quantum it means none.
 fn or_none(key: &'static str, value: &str) -> Result<Option<Duration>, SpecError> {
-    match value {
-        "none" | "0" => Ok(None),
-        _ => duration(key, value).map(Some),
+    if value == "none" || (key == QUANTUM && value == "0") {
+        return Ok(None);
     }
+    duration(key, value).map(Some)
 }
 
 fn positive(key: &'static str, value: Duration) -> Result<Duration, SpecError> {

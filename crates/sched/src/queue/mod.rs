@@ -29,6 +29,8 @@ mod local;
 #[cfg(all(test, loom))]
 mod model;
 mod ring;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod workers;
 
 pub use list::{Links, List};
