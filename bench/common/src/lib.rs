@@ -16,14 +16,16 @@
 //! | [`measure`](mod@measure) | warm-up, choice of the number of operations, measurement |
 //! | [`compute`] | compute loops: what a hog does |
 //! | [`overshoot`] | how late sleepers wake up |
+//! | [`kv`] | the open load of a key-value service |
 //! | [`parked`] | memory of parked threads |
 //! | [`search`] | the highest load that meets an objective |
 //!
-//! The crate depends on nothing of Quaver: the runtime replaces C functions of the process it is linked into, and a peer
+//! The crate does not depend on Quaver's runtime: that replaces C functions of the process it is linked into, and a peer
 //! must not run with these.
 
 pub mod clock;
 pub mod compute;
+pub mod kv;
 pub mod measure;
 pub mod outcome;
 pub mod overshoot;

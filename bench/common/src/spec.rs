@@ -1,5 +1,7 @@
 //! The work that a child is asked to do.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 /// An operation on threads. Each implementation does it in its own idiom, on the terms that are said here.
@@ -62,15 +64,31 @@ pub struct Budget {
     pub measure_ms: u64,
 }
 
-/// The mix and the objective of a key-value service.
+impl Budget {
+    /// All of it.
+    pub fn duration(self) -> Duration {
+        Duration::from_millis(self.warmup_ms + self.measure_ms)
+    }
+}
+
+/// A key-value service, its load and its objective.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct KvSpec {
     /// Keys in the store.
     pub keys: u64,
+    /// Keys that a GET looks up.
+    pub get_keys: usize,
+    /// Rows that a SCAN reads.
+    pub scan_keys: usize,
+    /// Mean service time of a GET in ns, measured once for all implementations. Implementations that cannot use the
+    /// store imitate it.
+    pub get_ns: f64,
+    /// Mean service time of a SCAN in ns, likewise.
+    pub scan_ns: f64,
     /// SCANs in 100 requests; the others are GETs.
     pub scan_percent: f64,
     /// Objective: the 99th percentile of the latency of GETs, in µs, from the intended send time.
-    pub slo_us: f64,
+    pub slo_us: u64,
     /// Loads to choose from, ascending, in percent of the capacity of one worker.
     pub loads: Vec<f64>,
     /// How long each load is offered, in ms.
@@ -81,12 +99,6 @@ pub struct KvSpec {
     pub worker_cpu: usize,
     /// The core of the client.
     pub client_cpu: usize,
-    /// Service time of a GET in ns, for implementations that imitate the store; measured when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub get_ns: Option<f64>,
-    /// Service time of a SCAN in ns, likewise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scan_ns: Option<f64>,
 }
 
 /// What a child is asked to do.

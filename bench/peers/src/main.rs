@@ -11,6 +11,9 @@
 mod kernel_threads;
 mod kv;
 mod may_coroutines;
+/// The store of `quaver demo`, by its source: the crate that it belongs to is linked with the runtime.
+#[path = "../../../crates/cli/src/demo/store.rs"]
+mod store;
 mod tokio_tasks;
 
 use anyhow::{Context, bail};

@@ -122,5 +122,6 @@ fn wake(hogs: u32, sleep_us: u64, duration_ms: u64) -> Sample {
     let hogs: Vec<_> = (0..hogs).map(|_| go!(move || hog_until(end))).collect();
     hogs.into_iter().for_each(join);
     let sample = join(sleeper).into_sample();
-    sample.note("the sleeper runs on may's timer thread, so it is the kernel that preempts the hogs")
+    sample
+        .note("the sleeper runs on may's timer thread, so it is the kernel that preempts the hogs")
 }

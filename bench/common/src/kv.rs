@@ -1,0 +1,272 @@
+//! A key-value service under open load, and the highest load that it bears.
+//!
+//! The client is one kernel thread with a core of its own, which spins until the intended time of each request; the
+//! service has one worker on another core. For every request the client starts a thread of the kind that is measured;
+//! the thread does the work and notes when it finished. Latency counts from the intended time (`quaver-load`).
+//!
+//! Load is in percent of the worker's *capacity*, one request in every mean service time. Service times were measured
+//! once, without threads, so the same load is the same number of requests a second for all implementations, and what
+//! threads and preemption cost is missing from the load that they bear.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quaver_load::{
+    ArrivalProcess, Class, ClassSummary, Clock, Limit, LoadPoint, Mix, OpenLoop, RealClock,
+    Recorder, Request, Schedule, Sent, ServiceTime, Slo, Summary, Verdict,
+};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::outcome::Sample;
+use crate::search::highest_passing;
+use crate::spec::KvSpec;
+
+/// The index of the class of GETs.
+pub const GET: u32 = 0;
+/// The index of the class of SCANs.
+pub const SCAN: u32 = 1;
+
+/// Metric: the highest load that met the objective in percent of the capacity; 0 when the lowest did not.
+pub const LOAD_PERCENT: &str = "load_percent";
+/// Metric: the 99th percentile of GETs at that load.
+pub const GET_P99_US: &str = "get_p99_us";
+/// Metric: the 99th percentile of SCANs at that load.
+pub const SCAN_P99_US: &str = "scan_p99_us";
+
+/// How many requests may get no answer when the objective is met: none. The population of percentiles has them anyway.
+const TOLERANCE: f64 = 0.0;
+
+/// How long to wait for the last answers: longer than any queue that a load below capacity builds.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// A load that is to be offered: requests and a place to record them.
+pub struct Load {
+    /// The requests.
+    pub schedule: Schedule,
+    /// A slot for each of them.
+    pub recorder: Arc<Recorder>,
+}
+
+/// A request on its way to a thread that serves it.
+pub struct Job {
+    id: u64,
+    /// [`GET`] or [`SCAN`].
+    pub class: u32,
+    /// Chooses the key.
+    pub random: u64,
+    recorder: Arc<Recorder>,
+    clock: RealClock,
+}
+
+impl Job {
+    /// Notes that the work has been done.
+    pub fn finish(self) {
+        self.recorder.complete(self.id, self.clock.now_ns());
+    }
+}
+
+impl Load {
+    /// `percent` of the capacity.
+    ///
+    /// # Errors
+    ///
+    /// When the mix or the rate is impossible, or there are too many requests.
+    pub fn new(spec: &KvSpec, percent: f64) -> Result<Self, String> {
+        let mix = mix(spec)?;
+        let capacity = mix.capacity(1).ok_or("the requests have no service time")?;
+        let limit = Limit::Duration(Duration::from_millis(spec.duration_ms));
+        let rate = capacity * percent / 100.0;
+        let schedule = Schedule::new(ArrivalProcess::Poisson, rate, &mix, limit, spec.seed)
+            .map_err(|error| error.to_string())?
+            .warm_up(Duration::from_millis(spec.duration_ms / 10));
+        let recorder = Recorder::for_schedule(&schedule).map_err(|error| error.to_string())?;
+        Ok(Self { schedule, recorder: Arc::new(recorder) })
+    }
+
+    /// Offers the load from the calling kernel thread, which should be alone on its core: `send` starts a thread that
+    /// serves a job.
+    pub fn offer(&self, mut send: impl FnMut(Job) -> Sent) -> Summary {
+        let clock = RealClock::with_spin_ns(u64::MAX);
+        self.offer_by(&clock, |&Request { id, class, key_random: random, .. }| {
+            let recorder = Arc::clone(&self.recorder);
+            send(Job { id, class, random, recorder, clock })
+        })
+    }
+
+    /// Offers the load by another clock and in another way.
+    pub fn offer_by(&self, clock: &impl Clock, send: impl FnMut(&Request) -> Sent) -> Summary {
+        let requests = OpenLoop::new(&self.recorder).grace(GRACE);
+        requests.run(&self.schedule, clock, send).summary(&self.recorder)
+    }
+}
+
+fn mix(spec: &KvSpec) -> Result<Mix, String> {
+    let class = |name: &str, weight, ns: f64| Class {
+        name: name.into(),
+        weight,
+        service: Some(ServiceTime::Fixed { ns: ns.round() as u64 }),
+    };
+    let classes = vec![
+        class("get", 100.0 - spec.scan_percent, spec.get_ns),
+        class("scan", spec.scan_percent, spec.scan_ns),
+    ];
+    Mix::new(classes).map_err(|error| error.to_string())
+}
+
+/// Finds the highest load of `spec` that meets its objective; `offer` offers one.
+///
+/// # Errors
+///
+/// Those of `offer`, and of impossible specs.
+pub fn find_load(
+    spec: &KvSpec,
+    mut offer: impl FnMut(&Load) -> Result<Summary, String>,
+) -> Result<Sample, String> {
+    let slo: Slo =
+        format!("get:p99<={}us", spec.slo_us).parse().map_err(|e| format!("objective: {e}"))?;
+    let mut best = None;
+    let mut failure = None;
+    let found = highest_passing(spec.loads.len(), |i| {
+        if failure.is_some() {
+            return false;
+        }
+        let percent = spec.loads[i];
+        let verdict = Load::new(spec, percent).and_then(|load| offer(&load)).and_then(|summary| {
+            let point = LoadPoint { load: percent, summary };
+            let verdict = point.verdict(&slo, TOLERANCE).map_err(|error| error.to_string())?;
+            Ok((verdict, point.summary))
+        });
+        match verdict {
+            Ok((Verdict::Met, summary)) => {
+                best = Some(summary);
+                true
+            }
+            Ok(_) => false,
+            Err(error) => {
+                failure = Some(error);
+                false
+            }
+        }
+    });
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    let sample = Sample::default().with(LOAD_PERCENT, found.map_or(0.0, |i| spec.loads[i]));
+    // Loads pass in ascending order, so the last one that did is the highest.
+    Ok(match best {
+        Some(summary) => describe(sample, &summary),
+        None => sample.note("even the lowest load missed the objective"),
+    })
+}
+
+fn describe(sample: Sample, summary: &Summary) -> Sample {
+    let p99 = |class: u32| {
+        let ClassSummary { latency_ns, .. } = &summary.classes[class as usize];
+        latency_ns.as_ref().map_or(f64::NAN, |latency| latency.p99.value as f64 / 1000.0)
+    };
+    let sample = Sample { ops: summary.total.completed, ..sample };
+    sample.with(GET_P99_US, p99(GET)).with(SCAN_P99_US, p99(SCAN))
+}
+
+/// Lets the calling kernel thread, and those that it starts, run on `cpu` only.
+///
+/// # Errors
+///
+/// When the process may not use it.
+pub fn pin(cpu: usize) -> Result<(), String> {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set).map_err(|error| format!("cannot use CPU {cpu}: {error}"))
+}
+
+/// Runs `client` in a kernel thread on the client's core.
+///
+/// # Errors
+///
+/// When it cannot be pinned there, and those of `client`.
+///
+/// # Panics
+///
+/// When `client` panics.
+pub fn on_client_cpu<T: Send>(
+    spec: &KvSpec,
+    client: impl FnOnce() -> Result<T, String> + Send,
+) -> Result<T, String> {
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| pin(spec.client_cpu).and_then(|()| client()));
+        client.join().expect("the client does not panic")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use quaver_load::SimClock;
+
+    use super::*;
+
+    fn spec() -> KvSpec {
+        KvSpec {
+            keys: 100,
+            get_keys: 1,
+            scan_keys: 10,
+            get_ns: 1000.0,
+            scan_ns: 100_000.0,
+            scan_percent: 5.0,
+            slo_us: 50,
+            loads: vec![10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0],
+            duration_ms: 100,
+            seed: 1,
+            worker_cpu: 0,
+            client_cpu: 0,
+        }
+    }
+
+    /// A simulated server that answers GETs after `latency(requests a second)` ns.
+    fn search(latency: impl Fn(f64) -> u64) -> Result<Sample, String> {
+        find_load(&spec(), |load| {
+            let rate = load.schedule.count() as f64 / 0.11;
+            let latency = latency(rate);
+            let clock = SimClock::new();
+            Ok(load.offer_by(&clock, |request| {
+                let (recorder, id) = (Arc::clone(&load.recorder), request.id);
+                clock.at(request.intended_ns + latency, move |clock| {
+                    recorder.complete(id, clock.now_ns());
+                });
+                Sent::Accepted
+            }))
+        })
+    }
+
+    #[test]
+    fn load_is_relative_to_the_mean_service_time() {
+        // (95 * 1 + 5 * 100) / 100 µs = 5.95 µs: 168,067 a second; a tenth of that for 110 ms.
+        let count = Load::new(&spec(), 10.0).unwrap().schedule.count();
+        assert!((1700..2000).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn the_highest_load_that_meets_the_objective_is_found() {
+        // Between 50 % (84,034 a second) and 60 % (100,840).
+        let sample = search(|rate| if rate < 92_000.0 { 40_000 } else { 60_000 }).unwrap();
+        assert_eq!(sample.metrics[LOAD_PERCENT], 50.0);
+        assert!((39.0..41.0).contains(&sample.metrics[GET_P99_US]), "{sample:?}");
+        assert!(sample.metrics.contains_key(SCAN_P99_US));
+    }
+
+    #[test]
+    fn missing_every_objective_is_zero_and_said() {
+        let sample = search(|_| 60_000).unwrap();
+        assert_eq!(sample.metrics[LOAD_PERCENT], 0.0);
+        assert!(sample.notes[0].contains("lowest"));
+    }
+
+    #[test]
+    fn errors_end_the_search() {
+        let mut calls = 0;
+        let result = find_load(&spec(), |_| {
+            calls += 1;
+            Err("it broke".into())
+        });
+        assert_eq!((result, calls), (Err("it broke".into()), 1));
+    }
+}
