@@ -1,8 +1,10 @@
 //! Blocking calls.
 
+use crate::runtime::Inner;
 use crate::thread::raw;
 use crate::worker::carrier::{After, Carrier};
 use crate::worker::scheduler;
+use core::sync::atomic::Ordering::AcqRel;
 use quaver_sched::Why;
 
 /// Runs `f`, which will block in the kernel, without occupying a worker.
@@ -26,25 +28,35 @@ use quaver_sched::Why;
 /// # }).unwrap();
 /// ```
 pub fn block_in_place<T>(f: impl FnOnce() -> T) -> T {
-    /// Gets a worker back, also when `f` panics.
-    struct Return;
-    impl Drop for Return {
-        fn drop(&mut self) {
-            let Some(t) = raw::current() else { return };
-            t.preempt_disable();
-            // SAFETY: preemption is disabled, and `leave` is the last use.
-            if unsafe { Carrier::here() }.slot().is_none() {
-                // SAFETY: the calling thread, preemption disabled.
-                unsafe { scheduler::leave(t, After::Requeue(t, Why::Woken)) };
-            }
-            t.preempt_enable();
-        }
-    }
     let Some(t) = raw::current() else { return f() };
     t.preempt_disable();
-    // SAFETY: a user thread with preemption disabled.
-    unsafe { scheduler::hand_over(Carrier::here()) };
+    // SAFETY: preemption is disabled until the carrier has been used.
+    let c = unsafe { Carrier::here() };
+    let away = Away { rt: c.rt() };
+    away.rt.away.fetch_add(1, AcqRel);
+    // SAFETY: a user thread with preemption disabled. Without a spare the thread keeps its slot.
+    unsafe { scheduler::hand_over(c) };
     t.preempt_enable();
-    let _return = Return;
-    f()
+    let result = f();
+    drop(away);
+    result
+}
+
+/// Gets a worker back, also when the closure panics.
+struct Away {
+    rt: &'static Inner,
+}
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        let Some(t) = raw::current() else { return };
+        t.preempt_disable();
+        self.rt.away.fetch_sub(1, AcqRel);
+        // SAFETY: preemption is disabled, and `leave` is the last use.
+        if unsafe { Carrier::here() }.slot().is_none() {
+            // SAFETY: the calling thread, preemption disabled.
+            unsafe { scheduler::leave(t, After::Requeue(t, Why::Woken)) };
+        }
+        t.preempt_enable();
+    }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Inner {
     stopped: AtomicBool,
     /// Kernel threads that have not ended.
     alive: AtomicUsize,
+    /// Carriers in a system call or a `block_in_place` closure, without a slot.
+    pub(crate) away: AtomicUsize,
 
     pub(crate) idle_spin: Ticks,
     /// When to ask again after a request was put off by an address.
@@ -87,8 +89,7 @@ impl Inner {
 
     /// Threads that exist: running, waiting, or ended and not yet joined. Exact when nothing runs.
     pub(crate) fn in_use(&self) -> usize {
-        // SAFETY: a racy read of counters; only the sum at rest is exact, and callers know.
-        let pools: isize = self.slots().iter().map(|s| unsafe { s.pool() }.balance()).sum();
+        let pools: isize = self.slots().iter().map(Slot::pool_balance).sum();
         (pools + self.table.balance()).max(0) as usize
     }
 
@@ -187,6 +188,10 @@ impl Runtime {
                 _ => BuildError::Os { what: "install the preemption signal's handler", error },
             }
         })?;
+        if config.clock == crate::Clock::PosixTimer && config.policy.quantum().is_some() {
+            clock::try_posix_timer(config.signal)
+                .map_err(|error| BuildError::Os { what: "create a POSIX timer (see ulimit -i)", error })?;
+        }
         let table = Table::new(config.max_threads, config.stack_size, tls)
             .map_err(|error| BuildError::Os { what: "reserve the thread table", error })?;
         let policy: &'static dyn Policy = Box::leak(config.policy.build(
@@ -209,6 +214,7 @@ impl Runtime {
             stopping: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             alive: AtomicUsize::new(0),
+            away: AtomicUsize::new(0),
             idle_spin: tsc::from_duration(config.idle_spin),
             retry: us(5),
             region_retry: us(50),
@@ -313,7 +319,8 @@ impl Runtime {
         rt.stopping.store(true, SeqCst);
         rt.spares.wake_keeper();
         let deadline = Instant::now() + Duration::from_secs(2);
-        while rt.alive.load(Acquire) != 0 && Instant::now() < deadline {
+        // Carriers that are away come back when their calls return; nobody waits for that.
+        while rt.alive.load(Acquire) > rt.away.load(Acquire) && Instant::now() < deadline {
             rt.idle.wake_all(rt);
             rt.clock.wake();
             for spare in rt.spares.take_all() {

@@ -12,6 +12,8 @@ use posix::PosixTimer;
 use timer_core::TimerCore;
 use timer_thread::TimerThread;
 
+pub(crate) use posix::try_posix_timer;
+
 /// The clock of a runtime.
 pub(crate) enum Running {
     /// No quantum: nothing is ever preempted.

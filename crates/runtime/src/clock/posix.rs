@@ -14,6 +14,17 @@ pub(crate) struct PosixTimer {
     lost_after: Ticks,
 }
 
+/// Can this process have POSIX timers (RLIMIT_SIGPENDING)?
+///
+/// # Errors
+///
+/// The kernel's.
+pub(crate) fn try_posix_timer(signal: i32) -> std::io::Result<()> {
+    let timer = sys::timer_create(sys::gettid(), signal).map_err(std::io::Error::from_raw_os_error)?;
+    sys::timer_delete(timer);
+    Ok(())
+}
+
 impl PosixTimer {
     pub(crate) fn new(quantum: Ticks) -> PosixTimer {
         PosixTimer { quantum, lost_after: tsc::from_duration(Duration::from_millis(1)) }
@@ -35,14 +46,15 @@ impl PosixTimer {
         self.arm_if_waiting(slot);
     }
 
-    fn arm_if_waiting(&self, slot: &Slot) {
-        if let Some((_, due)) = slot.preempt_due() {
-            let now = tsc::now();
-            let armed = slot.armed.load(Relaxed);
-            if due < armed || armed + self.lost_after < now {
-                self.arm(slot, due, now);
-            }
+    /// `true` if the slot's timer has been set.
+    fn arm_if_waiting(&self, slot: &Slot) -> bool {
+        let Some((_, due)) = slot.preempt_due() else { return false };
+        let (now, armed) = (tsc::now(), slot.armed.load(Relaxed));
+        let needed = due < armed || armed.saturating_add(self.lost_after) < now;
+        if needed {
+            self.arm(slot, due, now);
         }
+        needed
     }
 
     /// Sets the timer for `at`.
@@ -56,23 +68,16 @@ impl PosixTimer {
         }
     }
 
-    /// Arms the worker that has run its thread for longest among those whose timers are off: one for each call, so a
-    /// burst arms as many as it needs.
+    /// Arms one worker whose timer is off and for which something waits. One for each call: a burst of work arms
+    /// as many as it needs.
     #[cold]
     pub(crate) fn work_somewhere(&self, rt: &Inner) {
         let now = tsc::now();
-        let candidate = rt
-            .slots()
-            .iter()
-            .filter(|s| {
-                let armed = s.armed.load(Relaxed);
-                s.run_since() != 0
-                    && (armed > now.saturating_add(self.quantum)
-                        || armed.saturating_add(self.lost_after) < now)
-            })
-            .min_by_key(|s| s.run_since());
-        if let Some(slot) = candidate {
-            self.arm_if_waiting(slot);
-        }
+        let off = |s: &&Slot| {
+            let armed = s.armed.load(Relaxed);
+            armed > now.saturating_add(self.quantum)
+                || armed.saturating_add(self.lost_after) < now
+        };
+        rt.slots().iter().filter(off).any(|slot| self.arm_if_waiting(slot));
     }
 }

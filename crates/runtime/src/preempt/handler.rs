@@ -146,10 +146,12 @@ unsafe fn receive(
             false
         }
         // SAFETY: the gate is closed and the thread is at a system call that it wants to make.
-        Place::Syscall if unsafe { scheduler::hand_over(c) } => {
+        Place::Syscall
+            if !rt.stopping.load(Relaxed) && unsafe { scheduler::hand_over(c) } =>
+        {
             slot.stats.preempt_useful.add_shared(1, true);
             // SAFETY: as above; the registers are those of the call.
-            unsafe { make_call_without_slot(t, uc) };
+            unsafe { make_call_without_slot(rt, t, uc) };
             true
         }
         Place::Syscall | Place::Anywhere => {
@@ -245,7 +247,7 @@ fn may_block(nr: i64) -> bool {
 /// # Safety
 ///
 /// `uc` is `t`'s signal frame, interrupted at a `syscall` instruction; the gate is closed.
-unsafe fn make_call_without_slot(t: &Uthread, uc: *mut ucontext_t) {
+unsafe fn make_call_without_slot(rt: &Inner, t: &Uthread, uc: *mut ucontext_t) {
     // SAFETY: the frame is ours; the arguments are what the thread itself was about to pass to the kernel.
     unsafe {
         let g = &mut (*uc).uc_mcontext.gregs;
@@ -258,7 +260,9 @@ unsafe fn make_call_without_slot(t: &Uthread, uc: *mut ucontext_t) {
             arg(libc::REG_R8),
             arg(libc::REG_R9),
         ];
+        rt.away.fetch_add(1, AcqRel);
         let result = sys::syscall6(g[libc::REG_RAX as usize], args);
+        rt.away.fetch_sub(1, AcqRel);
         g[libc::REG_RAX as usize] = result;
         g[libc::REG_RIP as usize] += 2;
         scheduler::leave(t, After::Requeue(t, Why::Woken));

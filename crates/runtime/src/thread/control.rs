@@ -26,6 +26,8 @@ pub(crate) mod park_state {
 ///
 /// * READY (the result exists) and DETACHED (nobody will take it): drop the result, which is code of the user.
 /// * DONE (the thread has left its stack for good) and RELEASED (the handle needs nothing more): recycle the thread.
+///
+/// Each bit is set once in a life, by addition: unlike an `or` whose old value is wanted, that is one instruction.
 pub(crate) mod life {
     /// The result is in the packet.
     pub(crate) const READY: u32 = 1;
@@ -37,6 +39,9 @@ pub(crate) mod life {
     pub(crate) const RELEASED: u32 = 8;
     /// `joiner` holds somebody to wake at the end.
     pub(crate) const JOINING: u32 = 16;
+    /// The thread is leaving its stack: DONE follows within nanoseconds, for the thread is not preemptible any more. It
+    /// wakes its joiner before that, so that its worker can switch to the joiner directly.
+    pub(crate) const EXITING: u32 = 32;
 }
 
 /// What an external observer (debugger, statistics) wants to know of a thread.

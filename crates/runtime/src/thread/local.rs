@@ -1,5 +1,6 @@
 //! The calling thread.
 
+use super::control::Uthread;
 use super::raw;
 use crate::worker::scheduler;
 use core::fmt;
@@ -58,8 +59,15 @@ pub fn yield_now() {
         std::thread::yield_now();
         return;
     };
+    try_yield(t);
+}
+
+/// Lets another thread run if there is one. `t` is the calling thread.
+#[inline]
+pub(crate) fn try_yield(t: &Uthread) -> bool {
     t.preempt_disable();
     // SAFETY: the calling thread, preemption disabled.
-    unsafe { scheduler::leave_if_work(t, Why::Yielded) };
+    let left = unsafe { scheduler::leave_if_work(t, Why::Yielded) };
     t.preempt_enable();
+    left
 }

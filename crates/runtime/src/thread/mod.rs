@@ -8,6 +8,7 @@ mod scope;
 pub(crate) mod stack;
 pub(crate) mod table;
 
+pub(crate) use local::try_yield;
 pub use local::{Thread, ThreadId, current, yield_now};
 pub use scope::{Scope, ScopedJoinHandle, scope};
 
@@ -213,9 +214,8 @@ extern "C" fn thread_main() -> ! {
         // SAFETY: placed by `start` for this run; catches panics.
         unsafe { run(t.packet.get()) };
     }
-    // Whoever of thread and handle comes last drops the result.
     if t.life.load(Relaxed) & life::DETACHED != 0
-        || t.life.fetch_or(life::READY, AcqRel) & life::DETACHED != 0
+        || t.life.fetch_add(life::READY, AcqRel) & life::DETACHED != 0
     {
         packet::drop_result(t);
     }
@@ -226,6 +226,14 @@ extern "C" fn thread_main() -> ! {
     }
     tls.run_destructors();
     t.preempt_disable();
+    if t.life.load(Relaxed) & life::RELEASED == 0
+        && t.life.fetch_add(life::EXITING, AcqRel) & life::JOINING != 0
+    {
+        // SAFETY: written before JOINING was set; not changed before DONE.
+        if let Some(w) = unsafe { *t.joiner.get() } {
+            park::unpark(w);
+        }
+    }
     // SAFETY: the calling thread, preemption disabled. Nobody resumes an ended thread.
     unsafe { scheduler::leave(t, After::Exit(t)) };
     unreachable!("an ended user thread was resumed")
@@ -303,12 +311,17 @@ impl<T> JoinHandle<T> {
         let me = park::current();
         // SAFETY: only the handle's owner writes it, before JOINING is set.
         unsafe { *t.joiner.get() = Some(me) };
-        t.life.fetch_or(life::JOINING, AcqRel);
-        while !t.is_done() {
+        let mut seen = t.life.fetch_add(life::JOINING, AcqRel);
+        while seen & life::EXITING == 0 {
             if self.rt.has_stopped() {
                 return false;
             }
             park::park(me);
+            seen = t.life.load(Acquire);
+        }
+        let mut relax = park::Relax::new();
+        while !t.is_done() {
+            relax.relax();
         }
         true
     }
@@ -331,10 +344,10 @@ impl<T> JoinHandle<T> {
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         let t = self.thread();
-        if t.life.fetch_or(life::DETACHED, AcqRel) & life::READY != 0 {
+        if t.life.fetch_add(life::DETACHED, AcqRel) & life::READY != 0 {
             packet::drop_result(t);
         }
-        if t.life.fetch_or(life::RELEASED, AcqRel) & life::DONE != 0 {
+        if t.life.fetch_add(life::RELEASED, AcqRel) & life::DONE != 0 {
             recycle_here(self.rt, t);
         }
     }

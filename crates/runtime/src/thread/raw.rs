@@ -76,9 +76,8 @@ pub(crate) fn park_until(deadline: Option<tsc::Ticks>) -> bool {
         // Without a slot of its own the thread uses the first one's heap: whoever has that slot will see the timer.
         let slot = c.slot().unwrap_or(&rt.slots()[0]);
         slot.set_timer(t, at);
-        if c.slot().is_none() {
-            rt.idle.wake_one(rt);
-            rt.clock.work_somewhere(rt);
+        if c.slot().is_none() && !rt.idle.wake_this(slot) {
+            rt.clock.work_here(slot);
         }
     }
     // SAFETY: the calling thread, preemption disabled.

@@ -32,17 +32,24 @@ impl Idle {
     #[cold]
     fn wake_sleeper(&self, rt: &Inner) -> bool {
         for slot in rt.slots() {
-            if slot.sleeping.load(Relaxed) == 1
-                && slot.sleeping.compare_exchange(1, 0, AcqRel, Relaxed).is_ok()
-            {
-                self.sleepers.fetch_sub(1, Relaxed);
-                // On behalf of the woken worker: until it has looked, nobody else need be woken.
-                self.spinning.fetch_add(1, SeqCst);
-                sys::futex_wake(&slot.sleeping, 1);
+            if slot.sleeping.load(Relaxed) == 1 && self.wake_this(slot) {
                 return true;
             }
         }
         false
+    }
+
+    /// Wakes the carrier of one slot, whose timer has changed. `false` if it was not asleep.
+    pub(crate) fn wake_this(&self, slot: &Slot) -> bool {
+        fence(SeqCst);
+        if slot.sleeping.compare_exchange(1, 0, AcqRel, Relaxed).is_err() {
+            return false;
+        }
+        self.sleepers.fetch_sub(1, Relaxed);
+        // On behalf of the woken worker: until it has looked, nobody else need be woken.
+        self.spinning.fetch_add(1, SeqCst);
+        sys::futex_wake(&slot.sleeping, 1);
+        true
     }
 
     /// Wakes all, to stop.
@@ -107,9 +114,10 @@ impl Idle {
     fn stop_spinning(&self, rt: &Inner, slot: &Slot) {
         if self.spinning.fetch_sub(1, SeqCst) == 1 && rt.slots().len() > 1 {
             fence(SeqCst);
-            // More than the one task that this worker is about to take?
-            if slot.policy().waiting() > 1 && self.sleepers.load(Relaxed) != 0 {
-                self.wake_sleeper(rt);
+            // More than the one task that this worker is about to take? Its makers relied on this worker: they told
+            // neither a sleeper nor the clock.
+            if slot.policy().waiting() > 1 && !self.wake_one(rt) {
+                rt.clock.work_somewhere(rt);
             }
         }
     }

@@ -234,26 +234,8 @@ fn ended(rt: &Inner, slot: Option<&Slot>, t: &Uthread) {
     let stats = slot.map_or(&rt.stats, |s| &s.stats);
     stats.completed.add_shared(1, slot.is_none());
     rt.policy.task_terminate(t.task(), slot.map_or(0, |s| s.run_since()));
-    let mut seen = t.life.load(Acquire);
-    loop {
-        // Once DONE is visible a joiner may reuse the block: read its name before.
-        let joiner = if seen & life::JOINING != 0 {
-            // SAFETY: written before JOINING was set, and not changed until the joiner sees DONE.
-            unsafe { *t.joiner.get() }
-        } else {
-            None
-        };
-        match t.life.compare_exchange(seen, seen | life::DONE, AcqRel, Acquire) {
-            Err(now) => seen = now,
-            Ok(_) => {
-                if seen & life::RELEASED != 0 {
-                    crate::thread::recycle(rt, slot, t);
-                } else if let Some(w) = joiner {
-                    crate::park::unpark(w);
-                }
-                return;
-            }
-        }
+    if t.life.fetch_add(life::DONE, AcqRel) & life::RELEASED != 0 {
+        crate::thread::recycle(rt, slot, t);
     }
 }
 

@@ -105,6 +105,12 @@ impl Slot {
         unsafe { &mut *self.pool.get() }
     }
 
+    /// The pool's share of the number of threads in use: a racy look from anywhere.
+    pub(crate) fn pool_balance(&self) -> isize {
+        // SAFETY: in bounds; a word that its owner may be writing, whose value is exact only at rest.
+        unsafe { core::ptr::read_volatile(LocalPool::balance_of(self.pool.get())) }
+    }
+
     /// Records a dispatch.
     #[inline(always)]
     pub(crate) fn start_run(&self, pick: Pick, now: Ticks) {

@@ -1,8 +1,8 @@
 //! Futex waits of `std` and `parking_lot`, made to wait as user threads.
 //!
-//! Rust's standard library waits by calling libc's function `syscall(SYS_futex, ...)`. A program's own definition of a
-//! function takes precedence over libc's, so with the definition below, `std::sync::Mutex`, `Condvar`, `Once`, `thread::park`,
-//! channels, and `parking_lot`'s locks park the user thread instead of blocking the worker.
+//! Rust's standard library waits by calling libc's function `syscall(SYS_futex, ...)`. With the definition below,
+//! `std::sync::Mutex`, `Condvar`, `Once`, `thread::park`, channels, and `parking_lot`'s locks park the user thread instead of
+//! blocking the worker.
 //!
 //! Waiting user threads stand in a table of lists, keyed by the futex's address. `FUTEX_WAKE` through the same function
 //! wakes them first and the kernel's sleepers (kernel threads that wait for the same lock) with what is left. Only
@@ -233,20 +233,14 @@ pub unsafe extern "C" fn syscall(
 }
 
 /// May the caller wait as a user thread? Not in a non-preemptible region of the runtime: that is scheduler code.
-fn can_park() -> bool {
+pub(super) fn can_park() -> bool {
     raw::current().is_some_and(|t| t.no_preempt.get() == 0)
 }
 
+/// Reports an error as libc functions do.
 #[cold]
-fn fail(errno: i32) -> c_long {
+pub(super) fn fail(errno: i32) -> c_long {
     // SAFETY: the calling thread's errno.
     unsafe { *libc::__errno_location() = errno };
     -1
-}
-
-/// Makes the linker take this module, and with it the definition of `syscall`, from the library.
-pub(crate) fn link() {
-    std::hint::black_box(
-        syscall as unsafe extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long,
-    );
 }

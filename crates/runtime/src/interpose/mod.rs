@@ -1,0 +1,17 @@
+//! Functions of libc that this crate defines itself, so that waiting in them does not block a worker.
+//!
+//! A program's own definition of a function takes precedence over that of a shared library. So a Rust program that uses
+//! this crate calls the ones below when `std` (or C code in it, or a library that was linked with it) calls `syscall`,
+//! `nanosleep`, `clock_nanosleep` or `sched_yield`. On kernel threads they do what libc's do.
+
+mod futex;
+mod sleep;
+
+use core::ffi::c_long;
+
+/// Makes the linker take these definitions from the library: it takes an object only if something refers to it.
+pub(crate) fn link() {
+    type Syscall =
+        unsafe extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long;
+    core::hint::black_box((futex::syscall as Syscall, sleep::sched_yield as extern "C" fn() -> i32));
+}

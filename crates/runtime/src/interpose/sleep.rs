@@ -1,0 +1,70 @@
+//! Sleeping and yielding, as user threads.
+
+use super::futex::{can_park, fail};
+use crate::thread::raw;
+use crate::sys;
+use core::ffi::c_int;
+use libc::{clockid_t, timespec};
+use std::time::Duration;
+
+fn checked(t: &timespec) -> Option<Duration> {
+    let nanos = u32::try_from(t.tv_nsec).ok().filter(|&n| n < 1_000_000_000)?;
+    Some(Duration::new(u64::try_from(t.tv_sec).ok()?, nanos))
+}
+
+/// libc's `nanosleep`; a user thread lets others run meanwhile and is never interrupted.
+///
+/// # Safety
+///
+/// As for libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nanosleep(request: *const timespec, remaining: *mut timespec) -> c_int {
+    // SAFETY: handed on.
+    match unsafe { clock_nanosleep(libc::CLOCK_MONOTONIC, 0, request, remaining) } {
+        0 => 0,
+        errno => fail(errno) as c_int,
+    }
+}
+
+/// libc's `clock_nanosleep`; see [`nanosleep`]. Returns the error number.
+///
+/// # Safety
+///
+/// As for libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clock_nanosleep(
+    clock: clockid_t,
+    flags: c_int,
+    request: *const timespec,
+    remaining: *mut timespec,
+) -> c_int {
+    // SAFETY: null, or valid as libc demands.
+    let span = unsafe { request.as_ref() }.and_then(checked);
+    if let Some(span) = span
+        && clock == libc::CLOCK_MONOTONIC
+        && can_park()
+    {
+        let span = if flags & libc::TIMER_ABSTIME != 0 {
+            let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
+            // SAFETY: writes `now`.
+            unsafe { libc::clock_gettime(clock, &mut now) };
+            span.saturating_sub(checked(&now).unwrap_or_default())
+        } else {
+            span
+        };
+        crate::time::sleep(span);
+        return 0;
+    }
+    let args = [clock as u64, flags as u64, request as u64, remaining as u64, 0, 0];
+    // SAFETY: handed on.
+    -unsafe { sys::syscall6(libc::SYS_clock_nanosleep, args) } as c_int
+}
+
+/// libc's `sched_yield`: on a user thread others of the worker run, or, if there are none, other kernel threads.
+#[unsafe(no_mangle)]
+pub extern "C" fn sched_yield() -> c_int {
+    if !(can_park() && raw::current().is_some_and(crate::thread::try_yield)) {
+        sys::sched_yield();
+    }
+    0
+}

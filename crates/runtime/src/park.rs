@@ -1,0 +1,135 @@
+//! Waiting and waking: the contract under every blocking operation of this crate.
+//!
+//! # The contract
+//!
+//! A [`Waiter`] names a thread that can wait: a user thread by its handle, or an ordinary kernel thread by its
+//! [`KernelParker`]. Four calls make it useful:
+//!
+//! * [`current`] is the calling thread's own `Waiter`;
+//! * [`park`] and [`park_deadline`] block the calling thread (a user thread gives its worker to others, a kernel thread
+//!   sleeps in a futex);
+//! * [`unpark`] makes the thread's token available, and the thread runnable if it is parked.
+//!
+//! **Token.** Every thread has one token, as in [`std::thread::park`]. `unpark` puts it there (once, however often it is
+//! called); `park` takes it, waiting until it is there. So an `unpark` that comes before the `park` is not lost, and
+//! everything written before `unpark` is visible after the `park` that took its token.
+//!
+//! **Spurious returns.** `park` may return for no reason: signals, tokens of an `unpark` that was meant for an earlier
+//! wait, handles and parkers that are used again. Every waiter loops on a condition of its own. In this crate that
+//! is the flag of a wait-list node (`sync::list`), set before the `unpark`.
+//!
+//! **Late calls.** A `Waiter` may be kept and unparked at any later time, even after its thread has ended. Kernel
+//! parkers are leaked and pooled, never freed; handles are indices into a table that is never unmapped while the runtime lives.
+//! A late `unpark` costs some innocent thread a spurious return and nothing else.
+//!
+//! **One token, one owner.** These tokens belong to this crate's wait loops. A public `park`/`unpark` must keep a flag of
+//! its own and loop on it, or a mutex in between would swallow the user's token.
+//!
+//! **No unwinding.** `park` and `unpark` do not panic and do not unwind: nodes on the parked thread's stack are in the
+//! lists of others. For the same reason the stack of a parked thread must not be freed or reused.
+//!
+//! # Short critical sections
+//!
+//! [`SpinLock`] and [`NoPreempt`] guard the lists in which waiters stand. See `spin` for the rules.
+
+mod kernel;
+pub(crate) mod shim;
+mod spin;
+
+pub(crate) use kernel::KernelParker;
+pub(crate) use spin::{NoPreempt, Relax, SpinGuard, SpinLock, patience, set_parallel};
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// Somebody who can be unparked. Copies may outlive the thread; see the module documentation.
+#[derive(Clone, Copy)]
+pub(crate) enum Waiter {
+    /// A user thread, by handle.
+    User(u32),
+    /// A kernel thread, by the parker it holds.
+    Kernel(&'static KernelParker),
+}
+
+impl fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Waiter::User(handle) => f.debug_tuple("User").field(handle).finish(),
+            Waiter::Kernel(parker) => {
+                f.debug_tuple("Kernel").field(&std::ptr::from_ref(*parker)).finish()
+            }
+        }
+    }
+}
+
+/// The calling thread. On a kernel thread's first call this may allocate.
+#[inline]
+pub(crate) fn current() -> Waiter {
+    match shim::user::current_handle() {
+        Some(handle) => Waiter::User(handle),
+        None => Waiter::Kernel(kernel::current()),
+    }
+}
+
+/// Waits for the calling thread's token and takes it. `me` is what [`current`] returned on this thread.
+#[inline]
+pub(crate) fn park(me: Waiter) {
+    park_deadline(me, None);
+}
+
+/// As [`park`], but gives up at `deadline`. `false`: timed out, and the token was not there.
+#[inline]
+pub(crate) fn park_deadline(me: Waiter, deadline: Option<Instant>) -> bool {
+    match me {
+        Waiter::User(_) => shim::user::park_current(deadline),
+        Waiter::Kernel(parker) => parker.park_deadline(deadline),
+    }
+}
+
+/// Makes the token of `waiter` available and wakes it if it is parked. Never blocks; may be called in a
+/// non-preemptible region.
+#[inline]
+pub(crate) fn unpark(waiter: Waiter) {
+    match waiter {
+        Waiter::User(handle) => shim::user::unpark(handle),
+        Waiter::Kernel(parker) => parker.unpark(),
+    }
+}
+
+/// The moment `timeout` from now; `None`, for ever, when the clock cannot represent it.
+pub(crate) fn deadline_after(timeout: Duration) -> Option<Instant> {
+    Instant::now().checked_add(timeout)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_waiter_is_small_and_printable() {
+        assert!(size_of::<Waiter>() <= 16);
+        assert_eq!(format!("{:?}", Waiter::User(7)), "User(7)");
+        assert!(format!("{:?}", current()).contains('('));
+    }
+
+    #[test]
+    fn a_far_deadline_is_no_deadline() {
+        assert!(deadline_after(Duration::MAX).is_none());
+        assert!(deadline_after(Duration::from_secs(1)).is_some());
+    }
+
+    #[test]
+    fn unpark_reaches_across_threads() {
+        let (tx, rx) = std::sync::mpsc::channel();
+        let me = current();
+        let them = std::thread::spawn(move || {
+            let w = current();
+            tx.send(w).unwrap();
+            park(w);
+            unpark(me);
+        });
+        unpark(rx.recv().unwrap());
+        park(me);
+        them.join().unwrap();
+    }
+}

@@ -1,0 +1,193 @@
+//! What the waiting code stands on, so that loom can stand in for it.
+//!
+//! Atomics, cells and the futex come from here. With `--cfg loom` they are loom's, there are no user threads, and the models
+//! (`sync::models`) explore every interleaving and every value that the C11 memory model lets a load return. Only
+//! `park` and `sync` are compiled then.
+
+/// Declares a function `const`, except under loom, whose atomics have no `const` constructor.
+macro_rules! const_unless_loom {
+    ($(#[$m:meta])* $v:vis fn $($rest:tt)*) => {
+        #[cfg(not(loom))]
+        $(#[$m])*
+        $v const fn $($rest)*
+        #[cfg(loom)]
+        $(#[$m])*
+        $v fn $($rest)*
+    };
+}
+pub(crate) use const_unless_loom;
+
+#[cfg(not(loom))]
+pub(crate) use real::*;
+
+#[cfg(loom)]
+pub(crate) use model::*;
+
+#[cfg(not(loom))]
+mod real {
+    pub(crate) use crate::preempt;
+    pub(crate) use crate::thread::raw as user;
+    pub(crate) use std::hint::spin_loop;
+    pub(crate) use std::sync::Arc;
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32};
+
+    use std::cell;
+    use std::time::Duration;
+
+    /// Gives up the CPU of the kernel thread.
+    pub(crate) fn os_yield() {
+        crate::sys::sched_yield();
+    }
+
+    /// Sleeps in the kernel for a moment, so that a holder of lower priority can run.
+    pub(crate) fn os_nap() {
+        let word = AtomicU32::new(0);
+        // Nobody wakes this futex: the result is a timeout, or an interruption that only makes the nap shorter.
+        let _ = crate::sys::futex_wait(&word, 0, Some(Duration::from_micros(50)));
+    }
+
+    /// A word on which kernel threads sleep.
+    pub(crate) struct Futex(AtomicU32);
+
+    impl Futex {
+        pub(crate) const fn new(value: u32) -> Futex {
+            Futex(AtomicU32::new(value))
+        }
+
+        /// The word itself.
+        pub(crate) fn word(&self) -> &AtomicU32 {
+            &self.0
+        }
+
+        /// Sleeps while the word is `expected`; may return early.
+        pub(crate) fn wait(&self, expected: u32, timeout: Option<Duration>) {
+            // All outcomes mean "look again": the caller rereads the word and the clock.
+            let _ = crate::sys::futex_wait(&self.0, expected, timeout);
+        }
+
+        /// Wakes one sleeper.
+        pub(crate) fn wake(&self) {
+            let _ = crate::sys::futex_wake(&self.0, 1);
+        }
+    }
+
+    /// `std`'s cell with the access guards that loom's has.
+    #[derive(Debug)]
+    pub(crate) struct UnsafeCell<T>(cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            UnsafeCell(cell::UnsafeCell::new(value))
+        }
+
+        /// Starts an exclusive access, which ends when the result is dropped.
+        #[inline(always)]
+        pub(crate) fn get_mut(&self) -> MutPtr<T> {
+            MutPtr(self.0.get())
+        }
+
+        pub(crate) fn into_inner(self) -> T {
+            self.0.into_inner()
+        }
+    }
+
+    /// An exclusive access that is under way.
+    pub(crate) struct MutPtr<T>(*mut T);
+
+    impl<T> Drop for MutPtr<T> {
+        /// The access ends here: loom's checks it.
+        #[inline(always)]
+        fn drop(&mut self) {}
+    }
+
+    impl<T> MutPtr<T> {
+        /// # Safety
+        ///
+        /// Nobody else may access the cell while the result is in use.
+        #[inline(always)]
+        #[allow(clippy::mut_from_ref)] // As loom's: the access itself is what is exclusive.
+        pub(crate) unsafe fn deref(&self) -> &mut T {
+            // SAFETY: the pointer comes from a live cell; exclusivity is the caller's contract.
+            unsafe { &mut *self.0 }
+        }
+    }
+}
+
+#[cfg(loom)]
+mod model {
+    pub(crate) use loom::cell::{MutPtr, UnsafeCell};
+    pub(crate) use loom::hint::spin_loop;
+    pub(crate) use loom::sync::Arc;
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32};
+
+    use loom::sync::{Condvar, Mutex};
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::time::Duration;
+
+    /// Preemption is what loom does anyway.
+    pub(crate) mod preempt {
+        pub(crate) fn disable() {}
+        pub(crate) fn enable() {}
+    }
+
+    /// No user threads: all waiters are kernel threads, which stand in the same lists.
+    pub(crate) mod user {
+        use std::time::Instant;
+
+        pub(crate) fn current_handle() -> Option<u32> {
+            None
+        }
+
+        pub(crate) fn park_current(_deadline: Option<Instant>) -> bool {
+            unreachable!("no user threads in models")
+        }
+
+        pub(crate) fn unpark(_handle: u32) {
+            unreachable!("no user threads in models")
+        }
+    }
+
+    pub(crate) fn os_yield() {
+        loom::thread::yield_now();
+    }
+
+    pub(crate) fn os_nap() {
+        loom::thread::yield_now();
+    }
+
+    /// A futex as the kernel has it: comparing and falling asleep are one step for those who wake.
+    ///
+    /// The condition variable's mutex is the kernel's bucket lock: a waker that took it earlier has
+    /// published its word, one that takes it later finds the sleeper.
+    pub(crate) struct Futex {
+        word: AtomicU32,
+        bucket: Mutex<()>,
+        sleeper: Condvar,
+    }
+
+    impl Futex {
+        pub(crate) fn new(value: u32) -> Futex {
+            Futex { word: AtomicU32::new(value), bucket: Mutex::new(()), sleeper: Condvar::new() }
+        }
+
+        pub(crate) fn word(&self) -> &AtomicU32 {
+            &self.word
+        }
+
+        pub(crate) fn wait(&self, expected: u32, timeout: Option<Duration>) {
+            if timeout.is_some() {
+                // In a model time passes when loom lets others run.
+                return loom::thread::yield_now();
+            }
+            let bucket = self.bucket.lock().unwrap();
+            if self.word.load(Relaxed) == expected {
+                drop(self.sleeper.wait(bucket).unwrap());
+            }
+        }
+
+        pub(crate) fn wake(&self) {
+            drop(self.bucket.lock().unwrap());
+            self.sleeper.notify_one();
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Short critical sections of the runtime itself.
+//!
+//! A user thread can be preempted at any instruction and then stay off the processor for long. If it held a spin lock,
+//! everybody else would spin for as long. So [`SpinLock`] makes its holder non-preemptible. What remains is a holder that
+//! the *kernel* takes off its CPU (a kernel thread, or the carrier of a worker): [`Relax`] yields to it, and sleeps in
+//! the end, in case it has a lower real-time priority.
+//!
+//! # Rules inside
+//!
+//! While a `SpinLock` is held, or any [`NoPreempt`] exists:
+//!
+//! * no code of users runs: no `Drop`, `Clone` or comparison of their values, no closures (moving values is fine);
+//! * nothing parks;
+//! * nothing allocates or frees;
+//! * nothing panics;
+//! * loops are bounded by a small constant.
+//!
+//! # Waking
+//!
+//! A thread is unparked after the lock is released but before the waker can be preempted ([`SpinGuard::unlock`] returns
+//! the `NoPreempt`). Otherwise a waker, preempted in between, would keep a thread waiting that is in no list any more,
+//! and that perhaps nobody else will wake.
+
+use super::Waiter;
+use super::shim::{AtomicBool, MutPtr, UnsafeCell, const_unless_loom, os_nap, os_yield, preempt, spin_loop};
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// A non-preemptible region of the calling thread, from `new` to drop. Regions nest.
+pub(crate) struct NoPreempt(PhantomData<*mut ()>);
+
+impl NoPreempt {
+    #[inline(always)]
+    pub(crate) fn new() -> NoPreempt {
+        preempt::disable();
+        NoPreempt(PhantomData)
+    }
+}
+
+impl Drop for NoPreempt {
+    #[inline(always)]
+    fn drop(&mut self) {
+        preempt::enable();
+    }
+}
+
+/// How to wait for a holder that is about to be done: a few pauses, then the CPU to others, then short sleeps.
+pub(crate) struct Relax(u32);
+
+impl Relax {
+    const PAUSES: u32 = 32;
+    const YIELDS: u32 = Self::PAUSES + 64;
+
+    #[inline(always)]
+    pub(crate) fn new() -> Relax {
+        Relax(0)
+    }
+
+    #[cold]
+    pub(crate) fn relax(&mut self) {
+        self.0 = self.0.saturating_add(1);
+        if self.0 <= Self::PAUSES {
+            spin_loop();
+        } else if self.0 <= Self::YIELDS {
+            os_yield();
+        } else {
+            os_nap();
+        }
+    }
+}
+
+/// A test-and-test-and-set lock for a few instructions, whose holder cannot be preempted. Not fair.
+pub(crate) struct SpinLock<T> {
+    locked: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the lock gives `&mut T` to one thread at a time, which is all that `Send` values ask for.
+unsafe impl<T: Send> Sync for SpinLock<T> {}
+// SAFETY: as a plain `T`.
+unsafe impl<T: Send> Send for SpinLock<T> {}
+
+impl<T> SpinLock<T> {
+    const_unless_loom! {
+        pub(crate) fn new(value: T) -> Self {
+            SpinLock { locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
+        }
+    }
+
+    /// Takes the lock and makes the calling thread non-preemptible. See the module documentation for what may be
+    /// done inside.
+    #[inline]
+    pub(crate) fn lock(&self) -> SpinGuard<'_, T> {
+        let mut quiet = NoPreempt::new();
+        if self.locked.compare_exchange(false, true, Acquire, Relaxed).is_err() {
+            quiet = self.lock_contended(quiet);
+        }
+        SpinGuard { lock: self, value: ManuallyDrop::new(self.value.get_mut()), quiet: ManuallyDrop::new(quiet) }
+    }
+
+    #[cold]
+    fn lock_contended(&self, quiet: NoPreempt) -> NoPreempt {
+        // Preemptible while waiting.
+        drop(quiet);
+        let mut relax = Relax::new();
+        loop {
+            if !self.locked.load(Relaxed) {
+                let quiet = NoPreempt::new();
+                if self.locked.compare_exchange(false, true, Acquire, Relaxed).is_ok() {
+                    return quiet;
+                }
+            }
+            relax.relax();
+        }
+    }
+
+    /// The value, without locking: the caller has it to itself.
+    pub(crate) fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+}
+
+/// The held lock. Dropping it releases the lock and ends the non-preemptible region.
+pub(crate) struct SpinGuard<'a, T> {
+    lock: &'a SpinLock<T>,
+    value: ManuallyDrop<MutPtr<T>>,
+    quiet: ManuallyDrop<NoPreempt>,
+}
+
+impl<T> SpinGuard<'_, T> {
+    /// Releases the lock but stays non-preemptible, to unpark those who were taken out of a list.
+    #[inline]
+    pub(crate) fn unlock(self) -> NoPreempt {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not dropped, so nothing is taken or released twice.
+        unsafe {
+            this.release();
+            ManuallyDrop::take(&mut this.quiet)
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Once, and the value is not accessed afterwards.
+    #[inline(always)]
+    unsafe fn release(&mut self) {
+        // SAFETY: called once. The access ends before the next one can begin.
+        unsafe { ManuallyDrop::drop(&mut self.value) };
+        self.lock.locked.store(false, Release);
+    }
+}
+
+impl<T> Drop for SpinGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: nothing uses the guard after its drop; `unlock` does not get here.
+        unsafe {
+            self.release();
+            ManuallyDrop::drop(&mut self.quiet);
+        }
+    }
+}
+
+impl<T> Deref for SpinGuard<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: we hold the lock.
+        unsafe { MutPtr::deref(&self.value) }
+    }
+}
+
+impl<T> DerefMut for SpinGuard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: we hold the lock, and the guard is borrowed exclusively.
+        unsafe { MutPtr::deref(&self.value) }
+    }
+}
+
+/// Do user threads run in parallel? Set by the runtime when it starts and stops.
+#[cfg(not(loom))]
+static PARALLEL: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+/// The runtime says whether it has more than one worker: only then can a user thread hope that the holder of a lock is
+/// running.
+#[cfg(not(loom))]
+pub(crate) fn set_parallel(yes: bool) {
+    PARALLEL.store(yes, Relaxed);
+}
+
+/// In a model spinning is never worth while.
+#[cfg(loom)]
+pub(crate) fn set_parallel(_yes: bool) {}
+
+/// How many pauses `waiter` may spend on a held lock before it queues: none when the holder cannot be running.
+#[cfg(not(loom))]
+pub(crate) fn patience(waiter: Waiter) -> u32 {
+    use std::sync::OnceLock;
+    static CPUS: OnceLock<usize> = OnceLock::new();
+
+    const TRIES: u32 = 32;
+    let running_elsewhere = match waiter {
+        Waiter::User(_) => PARALLEL.load(Relaxed),
+        Waiter::Kernel(_) => {
+            *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get())) > 1
+        }
+    };
+    if running_elsewhere { TRIES } else { 0 }
+}
+
+/// See [`set_parallel`].
+#[cfg(loom)]
+pub(crate) fn patience(_waiter: Waiter) -> u32 {
+    0
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn excludes() {
+        const EACH: u64 = 5_000;
+        let lock = Arc::new(SpinLock::new((0u64, 0u64)));
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let lock = lock.clone();
+                std::thread::spawn(move || {
+                    for _ in 0..EACH {
+                        let mut v = lock.lock();
+                        assert_eq!(v.0, v.1);
+                        v.0 += 1;
+                        v.1 += 1;
+                        if v.0.is_multiple_of(2) {
+                            drop(v.unlock());
+                        }
+                    }
+                })
+            })
+            .collect();
+        for t in threads {
+            t.join().unwrap();
+        }
+        let lock = Arc::into_inner(lock).unwrap();
+        assert_eq!(lock.into_inner(), (4 * EACH, 4 * EACH));
+    }
+
+    #[test]
+    fn relaxing_never_ends_in_panic() {
+        let mut r = Relax::new();
+        r.0 = u32::MAX - 1;
+        r.relax();
+        r.relax();
+        assert_eq!(r.0, u32::MAX);
+    }
+}

@@ -1,0 +1,31 @@
+//! Models: small programs over the primitives, run by loom in every interleaving (up to a number of preemptions).
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test -p quaver --release --lib
+//! ```
+//!
+//! Deadlock, a lost wake-up among them, is what loom itself reports: all threads blocked. Data races on the lists are
+//! reported by its cells, leaked channels by its `Arc`. A deadline that has passed stands for a timeout at any moment.
+
+mod channel;
+mod condvar;
+mod lock;
+mod once;
+mod park;
+mod semaphore;
+
+use std::time::{Duration, Instant};
+
+/// Explores `program` with at most `preemptions` of running threads (blocking is not counted).
+fn explore(preemptions: usize, program: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.max_branches = 50_000;
+    model.check(program);
+}
+
+/// A deadline that has passed.
+fn past() -> Instant {
+    let now = Instant::now();
+    now.checked_sub(Duration::from_secs(1)).unwrap_or(now)
+}

@@ -1,0 +1,166 @@
+//! Mutex, reader-writer lock, spin lock.
+
+use super::explore;
+use crate::park::SpinLock;
+use crate::sync::{Mutex, RwLock};
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+/// A counter that loom watches for unordered accesses.
+struct Watched(UnsafeCell<u32>);
+
+// SAFETY: that the locks make it so is what the models check.
+unsafe impl Sync for Watched {}
+
+impl Watched {
+    fn new() -> Watched {
+        Watched(UnsafeCell::new(0))
+    }
+
+    fn add(&self) {
+        // SAFETY: as above.
+        self.0.with_mut(|v| unsafe { *v += 1 });
+    }
+
+    fn get(&self) -> u32 {
+        // SAFETY: as above.
+        self.0.with(|v| unsafe { *v })
+    }
+}
+
+#[test]
+fn spin_lock_excludes() {
+    explore(3, || {
+        let lock = Arc::new(SpinLock::new(0));
+        let ts = [0, 1].map(|_| {
+            let lock = lock.clone();
+            thread::spawn(move || *lock.lock() += 1)
+        });
+        *lock.lock() += 1;
+        ts.map(|t| t.join().unwrap());
+        assert_eq!(*lock.lock(), 3);
+    });
+}
+
+#[test]
+fn mutex_excludes_and_wakes_two_waiters() {
+    explore(2, || {
+        let shared = Arc::new((Mutex::new(()), Watched::new()));
+        let ts = [0, 1].map(|_| {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let _guard = shared.0.lock().unwrap();
+                shared.1.add();
+            })
+        });
+        {
+            let _guard = shared.0.lock().unwrap();
+            shared.1.add();
+        }
+        ts.map(|t| t.join().unwrap());
+        let _guard = shared.0.try_lock().unwrap();
+        assert_eq!(shared.1.get(), 3);
+    });
+}
+
+/// One thread locks again and again, so that waiters lose, queue again, and are handed the lock.
+#[test]
+fn mutex_hands_over_after_losses() {
+    explore(3, || {
+        let shared = Arc::new((Mutex::new(()), Watched::new()));
+        let t = thread::spawn({
+            let shared = shared.clone();
+            move || {
+                let _guard = shared.0.lock().unwrap();
+                shared.1.add();
+            }
+        });
+        for _ in 0..4 {
+            let _guard = shared.0.lock().unwrap();
+            shared.1.add();
+        }
+        t.join().unwrap();
+        assert_eq!(shared.1.get(), 5);
+    });
+}
+
+#[test]
+fn rwlock_excludes_writers() {
+    explore(2, || {
+        let shared = Arc::new((RwLock::new(()), Watched::new()));
+        let writer = thread::spawn({
+            let shared = shared.clone();
+            move || {
+                let _guard = shared.0.write().unwrap();
+                shared.1.add();
+            }
+        });
+        let reader = thread::spawn({
+            let shared = shared.clone();
+            move || {
+                let _guard = shared.0.read().unwrap();
+                shared.1.get()
+            }
+        });
+        {
+            let _guard = shared.0.write().unwrap();
+            shared.1.add();
+        }
+        let seen = reader.join().unwrap();
+        writer.join().unwrap();
+        assert!(seen <= 2);
+        let _guard = shared.0.try_read().unwrap();
+        assert_eq!(shared.1.get(), 2);
+    });
+}
+
+#[test]
+fn rwlock_serves_readers_and_writers_who_queue() {
+    explore(2, || {
+        let shared = Arc::new((RwLock::new(()), Watched::new()));
+        let writer = thread::spawn({
+            let shared = shared.clone();
+            move || {
+                for _ in 0..2 {
+                    let _guard = shared.0.write().unwrap();
+                    shared.1.add();
+                }
+            }
+        });
+        for _ in 0..3 {
+            let _guard = shared.0.read().unwrap();
+            assert!(shared.1.get() <= 2);
+        }
+        writer.join().unwrap();
+        assert!(shared.0.try_write().is_ok());
+    });
+}
+
+#[test]
+fn rwlock_downgrade_keeps_writers_out() {
+    explore(2, || {
+        let shared = Arc::new((RwLock::new(()), Watched::new()));
+        let ts = [false, true].map(|write| {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                if write {
+                    let _guard = shared.0.write().unwrap();
+                    shared.1.add();
+                } else {
+                    let _guard = shared.0.read().unwrap();
+                    shared.1.get();
+                }
+            })
+        });
+        {
+            let guard = shared.0.write().unwrap();
+            shared.1.add();
+            let before = shared.1.get();
+            let _guard = crate::sync::RwLockWriteGuard::downgrade(guard);
+            assert_eq!(shared.1.get(), before);
+        }
+        ts.map(|t| t.join().unwrap());
+        assert!(shared.0.try_write().is_ok());
+    });
+}

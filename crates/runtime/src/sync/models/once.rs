@@ -1,0 +1,45 @@
+//! One-time execution.
+
+use super::explore;
+use crate::sync::{Once, OnceLock};
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use loom::thread;
+
+#[test]
+fn runs_once_and_publishes() {
+    explore(2, || {
+        let s = Arc::new((Once::new(), AtomicU32::new(0)));
+        let call = |s: &(Once, AtomicU32)| {
+            s.0.call_once(|| {
+                let v = s.1.load(Relaxed);
+                s.1.store(v + 1, Relaxed);
+            });
+            assert_eq!(s.1.load(Relaxed), 1);
+        };
+        let ts = [0, 1].map(|_| {
+            let s = s.clone();
+            thread::spawn(move || call(&s))
+        });
+        call(&s);
+        ts.map(|t| t.join().unwrap());
+    });
+}
+
+#[test]
+fn waiting_for_the_value() {
+    explore(2, || {
+        let cell = Arc::new(OnceLock::new());
+        let waiter = thread::spawn({
+            let cell = cell.clone();
+            move || *cell.wait()
+        });
+        let setter = thread::spawn({
+            let cell = cell.clone();
+            move || cell.set(1).is_ok()
+        });
+        let won = cell.set(2).is_ok();
+        assert_ne!(setter.join().unwrap(), won);
+        assert_eq!(waiter.join().unwrap(), if won { 2 } else { 1 });
+    });
+}

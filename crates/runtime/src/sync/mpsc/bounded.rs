@@ -1,0 +1,182 @@
+//! The channel with a capacity, and the rendezvous channel, whose capacity is 0.
+
+use super::flavor::Flavor;
+use super::ring::Ring;
+use super::slot::Slot;
+use crate::park::{self, SpinGuard, SpinLock};
+use crate::sync::list::{Batch, Node, Signal, WaitList};
+use std::ptr::NonNull;
+use std::sync::mpsc::{SendError, TryRecvError, TrySendError};
+
+/// Invariants: when the receiver waits, the ring is empty, no sender waits, and there are senders. When senders wait,
+/// the ring is full and there is a receiver (but for the time that its removal takes).
+///
+/// A waiting sender keeps its value in its slot. The receiver that makes room moves it, so senders stay in FIFO order and are
+/// woken only when their value is on its way.
+pub(super) struct Chan<T> {
+    state: SpinLock<State<T>>,
+}
+
+struct State<T> {
+    ring: Ring<T>,
+    /// The receiver, if it waits.
+    receiver: WaitList<Slot<T>>,
+    blocked: WaitList<Slot<T>>,
+    senders: usize,
+    receiver_lives: bool,
+}
+
+impl<T> Chan<T> {
+    /// A channel with one sender and the receiver.
+    pub(super) fn new(capacity: usize) -> Chan<T> {
+        Chan {
+            state: SpinLock::new(State {
+                ring: Ring::new(capacity),
+                receiver: WaitList::new(),
+                blocked: WaitList::new(),
+                senders: 1,
+                receiver_lives: true,
+            }),
+        }
+    }
+
+    pub(super) fn send(&self, value: T) -> Result<(), SendError<T>> {
+        let me = park::current();
+        let (value, mut state) = match self.send_now(value) {
+            Ok(()) => return Ok(()),
+            Err((value, Some(state))) => (value, state),
+            Err((value, None)) => return Err(SendError(value)),
+        };
+        let node = Node::new(me, Slot::filled(value));
+        // SAFETY: the node is new, and we leave when it has been signalled.
+        unsafe { state.blocked.push_back(NonNull::from(&node)) };
+        drop(state);
+        match node.wait() {
+            Signal::Granted => Ok(()),
+            // SAFETY: the wait is over, so the slot is ours, and nobody took the value.
+            _ => Err(SendError(unsafe { node.payload().take() })),
+        }
+    }
+
+    pub(super) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        match self.send_now(value) {
+            Ok(()) => Ok(()),
+            Err((value, Some(state))) => {
+                drop(state);
+                Err(TrySendError::Full(value))
+            }
+            Err((value, None)) => Err(TrySendError::Disconnected(value)),
+        }
+    }
+
+    /// Gives the value to the receiver or the ring. Otherwise gives it back, with the locked state if the ring is full, and
+    /// without if there is no receiver.
+    #[allow(clippy::type_complexity)] // Named nowhere else.
+    fn send_now(&self, value: T) -> Result<(), (T, Option<SpinGuard<'_, State<T>>>)> {
+        let mut state = self.state.lock();
+        if !state.receiver_lives {
+            drop(state);
+            return Err((value, None));
+        }
+        if let Some(first) = state.receiver.pop_front() {
+            // SAFETY: we took the receiver's node out, and its slot is empty.
+            unsafe { first.payload().put(value) };
+            let waiter = first.signal(Signal::Granted);
+            let _quiet = state.unlock();
+            park::unpark(waiter);
+        } else if state.ring.is_full() {
+            return Err((value, Some(state)));
+        } else {
+            state.ring.push(value);
+        }
+        Ok(())
+    }
+
+    pub(super) fn add_sender(&self) {
+        self.state.lock().senders += 1;
+    }
+
+    pub(super) fn remove_sender(&self) {
+        let mut state = self.state.lock();
+        state.senders -= 1;
+        if state.senders == 0
+            && let Some(first) = state.receiver.pop_front()
+        {
+            let waiter = first.signal(Signal::Closed);
+            let _quiet = state.unlock();
+            park::unpark(waiter);
+        }
+    }
+
+    /// How many senders wait.
+    #[cfg(test)]
+    pub(super) fn blocked(&self) -> usize {
+        self.state.lock().blocked.len()
+    }
+}
+
+impl<T> Flavor<T> for Chan<T> {
+    fn recv_or_wait(&self, node: Option<&Node<Slot<T>>>) -> Result<T, TryRecvError> {
+        let mut state = self.state.lock();
+        let oldest = state.ring.pop();
+        if let Some(first) = state.blocked.pop_front() {
+            // SAFETY: we took the sender's node out, and its slot is filled.
+            let value = unsafe { first.payload().take() };
+            let oldest = match oldest {
+                Some(oldest) => {
+                    state.ring.push(value);
+                    oldest
+                }
+                // Rendezvous.
+                None => value,
+            };
+            let waiter = first.signal(Signal::Granted);
+            let _quiet = state.unlock();
+            park::unpark(waiter);
+            return Ok(oldest);
+        }
+        if let Some(oldest) = oldest {
+            return Ok(oldest);
+        }
+        if state.senders == 0 {
+            return Err(TryRecvError::Disconnected);
+        }
+        if let Some(node) = node {
+            // SAFETY: the trait's contract.
+            unsafe { state.receiver.push_back(NonNull::from(node)) };
+        }
+        Err(TryRecvError::Empty)
+    }
+
+    fn give_up(&self, node: &Node<Slot<T>>) -> bool {
+        let mut state = self.state.lock();
+        let waiting = node.signal() == Signal::Waiting;
+        if waiting {
+            // SAFETY: list invariant 5: signals of receivers are set under this lock.
+            unsafe { state.receiver.remove(node) };
+        }
+        waiting
+    }
+
+    fn remove_receiver(&self) {
+        let nothing = Ring::new(0);
+        let mut state = self.state.lock();
+        state.receiver_lives = false;
+        let unreceived = std::mem::replace(&mut state.ring, nothing);
+        loop {
+            let mut batch = Batch::new();
+            while !batch.is_full() {
+                let Some(first) = state.blocked.pop_front() else { break };
+                batch.push(first.signal(Signal::Closed));
+            }
+            let done = state.blocked.is_empty();
+            batch.unpark(state.unlock());
+            if done {
+                break;
+            }
+            state = self.state.lock();
+        }
+        // Values of users are dropped outside the lock.
+        drop(unreceived);
+    }
+}

@@ -1,0 +1,117 @@
+//! The channel that is never full.
+
+use super::blocks::{Block, Blocks};
+use super::flavor::Flavor;
+use super::slot::Slot;
+use crate::park::{self, SpinLock};
+use crate::sync::list::{Node, Signal, WaitList};
+use std::ptr::NonNull;
+use std::sync::mpsc::{SendError, TryRecvError};
+
+/// Invariant: when the receiver waits, the queue is empty and there are senders.
+pub(super) struct Chan<T> {
+    state: SpinLock<State<T>>,
+}
+
+struct State<T> {
+    queue: Blocks<T>,
+    /// The receiver, if it waits.
+    receiver: WaitList<Slot<T>>,
+    senders: usize,
+    receiver_lives: bool,
+}
+
+impl<T> Chan<T> {
+    /// A channel with one sender and the receiver.
+    pub(super) fn new() -> Chan<T> {
+        Chan {
+            state: SpinLock::new(State {
+                queue: Blocks::new(),
+                receiver: WaitList::new(),
+                senders: 1,
+                receiver_lives: true,
+            }),
+        }
+    }
+
+    pub(super) fn send(&self, value: T) -> Result<(), SendError<T>> {
+        let mut spare: Option<Box<Block<T>>> = None;
+        loop {
+            let mut state = self.state.lock();
+            if !state.receiver_lives {
+                drop(state);
+                return Err(SendError(value));
+            }
+            if let Some(first) = state.receiver.pop_front() {
+                // SAFETY: we took the receiver's node out, and its slot is empty.
+                unsafe { first.payload().put(value) };
+                let waiter = first.signal(Signal::Granted);
+                let _quiet = state.unlock();
+                park::unpark(waiter);
+                return Ok(());
+            }
+            if state.queue.make_room(&mut spare) {
+                // SAFETY: room was made just now.
+                unsafe { state.queue.push(value) };
+                drop(state);
+                return Ok(());
+            }
+            drop(state);
+            spare = Some(Block::new());
+        }
+    }
+
+    pub(super) fn add_sender(&self) {
+        self.state.lock().senders += 1;
+    }
+
+    pub(super) fn remove_sender(&self) {
+        let mut state = self.state.lock();
+        state.senders -= 1;
+        if state.senders == 0
+            && let Some(first) = state.receiver.pop_front()
+        {
+            let waiter = first.signal(Signal::Closed);
+            let _quiet = state.unlock();
+            park::unpark(waiter);
+        }
+    }
+}
+
+impl<T> Flavor<T> for Chan<T> {
+    fn recv_or_wait(&self, node: Option<&Node<Slot<T>>>) -> Result<T, TryRecvError> {
+        let mut garbage = None;
+        let mut state = self.state.lock();
+        if let Some(value) = state.queue.pop(&mut garbage) {
+            drop(state);
+            return Ok(value);
+        }
+        if state.senders == 0 {
+            return Err(TryRecvError::Disconnected);
+        }
+        if let Some(node) = node {
+            // SAFETY: the trait's contract.
+            unsafe { state.receiver.push_back(NonNull::from(node)) };
+        }
+        Err(TryRecvError::Empty)
+    }
+
+    fn give_up(&self, node: &Node<Slot<T>>) -> bool {
+        let mut state = self.state.lock();
+        let waiting = node.signal() == Signal::Waiting;
+        if waiting {
+            // SAFETY: list invariant 5: signals of receivers are set under this lock.
+            unsafe { state.receiver.remove(node) };
+        }
+        waiting
+    }
+
+    fn remove_receiver(&self) {
+        let mut state = self.state.lock();
+        state.receiver_lives = false;
+        let unreceived = std::mem::replace(&mut state.queue, Blocks::new());
+        drop(state);
+        // Values of users are dropped outside the lock.
+        drop(unreceived);
+    }
+}

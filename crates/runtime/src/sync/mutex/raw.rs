@@ -1,0 +1,211 @@
+//! The lock without the data: who owns it, who waits, who gets it next.
+//!
+//! # States
+//!
+//! Bits of the word, besides those of [`WaitWord`]:
+//!
+//! * `LOCKED`: somebody owns the lock.
+//! * `WAKING`: a waiter was taken out of the list and woken, and is on its way to try again. It clears the bit when it
+//!   gets the lock or queues again. While it is set, unlocking wakes nobody else.
+//! * `HANDOFF`: the first in the list has been passed over too often; the next unlock gives the lock to it.
+//!
+//! # Invariants
+//!
+//! 1. `QUEUED` and not `LOCKED` implies `WAKING`: if somebody waits for a free lock, somebody is coming for it.
+//! 2. `HANDOFF` implies `LOCKED`, `QUEUED` and not `WAKING`.
+//! 3. At most one waiter is `Woken` and not yet back in the list or owner; it is the one `WAKING` stands for.
+//!
+//! # Order
+//!
+//! Waiters stand in FIFO order, but a thread that finds the lock free takes it, past those who wait (*barging*): on few
+//! workers, handing the lock to a thread that must first be scheduled would cost every owner a context switch. To keep that
+//! from starving anybody, a woken waiter that finds the lock taken goes back to the *front*, and after [`LOSSES`] such
+//! losses it gets the lock by direct hand-over. So the first in line is passed over at most `LOSSES` wake-ups, and a
+//! waiter with `n` before it waits for at most `(n + 1) * (LOSSES + 1)` wake-ups.
+//!
+//! # Spinning
+//!
+//! Only when the owner may be running on another CPU ([`patience`](park::patience)) and nobody is queued, and then
+//! for a few pauses.
+
+use crate::park;
+use crate::park::shim::{const_unless_loom, spin_loop};
+use crate::sync::list::{Node, Popped, Signal};
+use crate::sync::word::{FIRST_FREE, QUEUED, WaitWord};
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+const LOCKED: u32 = FIRST_FREE;
+const WAKING: u32 = FIRST_FREE << 1;
+const HANDOFF: u32 = FIRST_FREE << 2;
+
+/// How often a waiter may be woken in vain before the lock is handed to it.
+pub(crate) const LOSSES: u32 = 2;
+
+/// What a node in a mutex's list, or in that of a condition variable, waits for.
+pub(crate) struct Wanted {
+    /// The mutex to take before the wait is over.
+    pub(crate) mutex: *const RawMutex,
+    /// Is the node in the list of a condition variable? Accessed under that list's lock.
+    pub(crate) on_condvar: Cell<bool>,
+}
+
+// SAFETY: the pointer is used while the waiter borrows the mutex; the cell has a lock.
+unsafe impl Send for Wanted {}
+
+/// See the module documentation.
+pub(crate) struct RawMutex {
+    word: WaitWord<Wanted>,
+}
+
+impl RawMutex {
+    const_unless_loom! {
+        pub(crate) fn new() -> Self {
+            RawMutex { word: WaitWord::new(0) }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn lock(&self) {
+        if !self.word.swap(0, LOCKED, Acquire) {
+            self.lock_contended();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn try_lock(&self) -> bool {
+        if self.word.swap(0, LOCKED, Acquire) {
+            return true;
+        }
+        loop {
+            let state = self.word.settled();
+            if state & LOCKED != 0 {
+                return false;
+            }
+            if self.word.swap(state, state | LOCKED, Acquire) {
+                return true;
+            }
+        }
+    }
+
+    /// Owner only.
+    #[inline]
+    pub(crate) fn unlock(&self) {
+        if !self.word.swap(LOCKED, 0, Release) {
+            self.unlock_contended();
+        }
+    }
+
+    #[cold]
+    fn lock_contended(&self) {
+        let me = park::current();
+        let mut patience = park::patience(me);
+        let node = Node::new(me, Wanted { mutex: ptr::null(), on_condvar: Cell::new(false) });
+        loop {
+            let state = self.word.settled();
+            if state & LOCKED == 0 {
+                if self.word.swap(state, state | LOCKED, Acquire) {
+                    return;
+                }
+            } else if patience > 0 && state & QUEUED == 0 {
+                patience -= 1;
+                spin_loop();
+            } else if let Some(mut held) = self.word.hold_if(state) {
+                // SAFETY: the node is new; `acquire_queued` returns only after it has been signalled and is in no list.
+                unsafe { held.list().push_back(NonNull::from(&node)) };
+                drop(held.release(state));
+                break;
+            }
+        }
+        self.acquire_queued(&node);
+    }
+
+    /// Waits until the calling thread owns the lock. Its `node` has been put into the list, or has been admitted
+    /// ([`admit`](Self::admit)) or soon will be; on return it is in no list.
+    pub(crate) fn acquire_queued(&self, node: &Node<Wanted>) {
+        let mut losses = 0;
+        while node.wait() != Signal::Granted {
+            // Woken: WAKING stands for us.
+            loop {
+                let state = self.word.settled();
+                if state & LOCKED == 0 {
+                    if self.word.swap(state, (state | LOCKED) & !WAKING, Acquire) {
+                        return;
+                    }
+                } else if let Some(mut held) = self.word.hold_if(state) {
+                    losses += 1;
+                    let handoff = if losses >= LOSSES { HANDOFF } else { 0 };
+                    node.rearm();
+                    // SAFETY: the node has been signalled, so it is in no list; as above for how long it stays.
+                    unsafe { held.list().push_front(NonNull::from(node)) };
+                    drop(held.release((state | handoff) & !WAKING));
+                    break;
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn unlock_contended(&self) {
+        loop {
+            let state = self.word.settled();
+            debug_assert_ne!(state & LOCKED, 0, "unlock of a mutex that is not locked");
+            if state & HANDOFF == 0 && (state & QUEUED == 0 || state & WAKING != 0) {
+                if self.word.swap(state, state & !LOCKED, Release) {
+                    return;
+                }
+            } else if let Some(mut held) = self.word.hold_if(state) {
+                // Not empty: QUEUED is set, or implied by HANDOFF.
+                let Some(first) = held.list().pop_front() else {
+                    drop(held.release(state & !LOCKED));
+                    return;
+                };
+                let (next, signal) = if state & HANDOFF != 0 {
+                    (state & !HANDOFF, Signal::Granted)
+                } else {
+                    (state & !LOCKED | WAKING, Signal::Woken)
+                };
+                let waiter = first.signal(signal);
+                let _quiet = held.release(next);
+                park::unpark(waiter);
+                return;
+            }
+        }
+    }
+
+    /// Makes a thread that was taken out of a condition variable's list a waiter of this mutex, or wakes it if the mutex
+    /// is free. So a thread that is notified while the notifier owns the mutex sleeps on until it can have it.
+    ///
+    /// # Safety
+    ///
+    /// The node's owner is in `acquire_queued` of this mutex or about to call it.
+    pub(crate) unsafe fn admit(&self, popped: Popped<Wanted>) {
+        let mut held = self.word.hold();
+        let state = held.state();
+        if state & (LOCKED | WAKING) == 0 {
+            let waiter = popped.signal(Signal::Woken);
+            let _quiet = held.release(state | WAKING);
+            park::unpark(waiter);
+        } else {
+            // SAFETY: the node is in no list and unsignalled; its owner stays until it is signalled.
+            unsafe { held.list().push_back(popped.into_node()) };
+            drop(held.release(state));
+        }
+    }
+
+    /// How many wait in the list.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        let mut held = self.word.hold();
+        let n = held.list().len();
+        let state = held.state();
+        drop(held.release(state));
+        n
+    }
+
+    /// Is it locked? Out of date at once.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.word.load(Relaxed) & LOCKED != 0
+    }
+}
