@@ -75,8 +75,14 @@ macro_rules! names {
     };
 }
 
-names!(Clock, "auto, timer-core, timer-thread, posix-timer",
-    Auto = "auto", TimerCore = "timer-core", TimerThread = "timer-thread", PosixTimer = "posix-timer");
+names!(
+    Clock,
+    "auto, timer-core, timer-thread, posix-timer",
+    Auto = "auto",
+    TimerCore = "timer-core",
+    TimerThread = "timer-thread",
+    PosixTimer = "posix-timer"
+);
 names!(Notification, "auto, signal", Auto = "auto", Signal = "signal");
 names!(Resume, "auto, sigreturn", Auto = "auto", Sigreturn = "sigreturn");
 
@@ -102,7 +108,9 @@ pub enum BuildError {
     #[error("{0} workers: there must be between 1 and {MAX_WORKERS}")]
     Workers(usize),
     /// A CPU that this process may not use.
-    #[error("CPU {cpu} is not among those that this process may use ({allowed}); check taskset, cpusets and --cpus")]
+    #[error(
+        "CPU {cpu} is not among those that this process may use ({allowed}); check taskset, cpusets and --cpus"
+    )]
     Cpu {
         /// The CPU asked for.
         cpu: usize,
@@ -110,7 +118,9 @@ pub enum BuildError {
         allowed: String,
     },
     /// Fewer CPUs than workers were given.
-    #[error("{workers} workers cannot be pinned to {cpus} CPUs; give one CPU for each worker or do not pin")]
+    #[error(
+        "{workers} workers cannot be pinned to {cpus} CPUs; give one CPU for each worker or do not pin"
+    )]
     TooFewCpus {
         /// Workers asked for.
         workers: usize,
@@ -118,7 +128,9 @@ pub enum BuildError {
         cpus: usize,
     },
     /// A quantum that the clock cannot keep.
-    #[error("a quantum of {quantum} is below what the clock {clock} can keep ({min}); use a longer quantum, another clock, or `off`")]
+    #[error(
+        "a quantum of {quantum} is below what the clock {clock} can keep ({min}); use a longer quantum, another clock, or `off`"
+    )]
     Quantum {
         /// What was asked for.
         quantum: String,
@@ -128,7 +140,9 @@ pub enum BuildError {
         min: String,
     },
     /// Stacks on which a signal frame does not fit.
-    #[error("stacks of {given} bytes cannot hold a preempted thread on this CPU: at least {min} are needed")]
+    #[error(
+        "stacks of {given} bytes cannot hold a preempted thread on this CPU: at least {min} are needed"
+    )]
     StackTooSmall {
         /// What was asked for.
         given: usize,
@@ -139,16 +153,22 @@ pub enum BuildError {
     #[error("max_threads of {0}: there must be between 1 and 2^24")]
     MaxThreads(u32),
     /// Another runtime runs in this process.
-    #[error("a quaver runtime is already running in this process: shut it down first, or use quaver::spawn, which finds it")]
+    #[error(
+        "a quaver runtime is already running in this process: shut it down first, or use quaver::spawn, which finds it"
+    )]
     AlreadyRunning,
     /// Called on a user thread.
     #[error("a runtime cannot be built on a user thread of another one")]
     OnUserThread,
     /// The signal cannot be used.
-    #[error("signal {0} cannot be used for preemption: choose a number from 1 to 64 that can be caught")]
+    #[error(
+        "signal {0} cannot be used for preemption: choose a number from 1 to 64 that can be caught"
+    )]
     BadSignal(i32),
     /// The program handles the signal itself.
-    #[error("signal {0} already has a handler in this program: choose another with Builder::signal or QUAVER_SIGNAL")]
+    #[error(
+        "signal {0} already has a handler in this program: choose another with Builder::signal or QUAVER_SIGNAL"
+    )]
     SignalInUse(i32),
     /// The C library offers no private TLS.
     #[error(transparent)]
@@ -292,15 +312,11 @@ impl Builder {
         }
         if let Some(v) = get("QUAVER_TIMER_CPU") {
             b = b.parsed("QUAVER_TIMER_CPU", &v, |b, v| {
-                v.parse()
-                    .map(|c| b.timer_cpu = Some(c))
-                    .map_err(|_| "expected a CPU number".into())
+                v.parse().map(|c| b.timer_cpu = Some(c)).map_err(|_| "expected a CPU number".into())
             });
         }
         if let Some(v) = get("QUAVER_STACK_SIZE") {
-            b = b.parsed("QUAVER_STACK_SIZE", &v, |b, v| {
-                parse_size(v).map(|n| b.stack_size = n)
-            });
+            b = b.parsed("QUAVER_STACK_SIZE", &v, |b, v| parse_size(v).map(|n| b.stack_size = n));
         }
         if let Some(v) = get("QUAVER_MAX_THREADS") {
             b = b.parsed("QUAVER_MAX_THREADS", &v, |b, v| {
@@ -309,9 +325,7 @@ impl Builder {
         }
         if let Some(v) = get("QUAVER_SIGNAL") {
             b = b.parsed("QUAVER_SIGNAL", &v, |b, v| {
-                v.parse()
-                    .map(|n| b.signal = n)
-                    .map_err(|_| "expected a signal number".into())
+                v.parse().map(|n| b.signal = n).map_err(|_| "expected a signal number".into())
             });
         }
         if let Some(v) = get("QUAVER_RESUME") {
@@ -588,9 +602,8 @@ mod tests {
         assert!(error(Builder::new().stack_size(1000)).contains("1000 bytes"));
         assert!(error(Builder::new().max_threads(0)).contains("max_threads"));
         assert!(error(Builder::new().signal(9)).contains("signal 9"));
-        let e = error(
-            Builder::new().clock(Clock::PosixTimer).quantum(Some(Duration::from_nanos(1))),
-        );
+        let e =
+            error(Builder::new().clock(Clock::PosixTimer).quantum(Some(Duration::from_nanos(1))));
         assert!(e.contains("1ns") && e.contains("posix-timer") && e.contains("10us"), "{e}");
         let e = error(Builder::new().quantum_str("soon"));
         assert!(e.contains("quantum") && e.contains("soon"), "{e}");

@@ -152,7 +152,8 @@ mod tests {
 
     #[test]
     fn cpu_lists_round_trip() {
-        for (text, cpus) in [("0", vec![0]), ("0-2,4", vec![0, 1, 2, 4]), (" 7 , 1-2", vec![7, 1, 2])]
+        for (text, cpus) in
+            [("0", vec![0]), ("0-2,4", vec![0, 1, 2, 4]), (" 7 , 1-2", vec![7, 1, 2])]
         {
             assert_eq!(parse_cpu_list(text), Ok(cpus));
         }

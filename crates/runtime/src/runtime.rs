@@ -173,10 +173,7 @@ impl Runtime {
         Self::start_exclusively(config, tls).inspect_err(|_| OCCUPIED.store(false, Release))
     }
 
-    fn start_exclusively(
-        config: Config,
-        tls: &'static tls::Layout,
-    ) -> Result<Runtime, BuildError> {
+    fn start_exclusively(config: Config, tls: &'static tls::Layout) -> Result<Runtime, BuildError> {
         tsc::init();
         segment::init();
         interpose::link();
@@ -189,16 +186,15 @@ impl Runtime {
             }
         })?;
         if config.clock == crate::Clock::PosixTimer && config.policy.quantum().is_some() {
-            clock::try_posix_timer(config.signal)
-                .map_err(|error| BuildError::Os { what: "create a POSIX timer (see ulimit -i)", error })?;
+            clock::try_posix_timer(config.signal).map_err(|error| BuildError::Os {
+                what: "create a POSIX timer (see ulimit -i)",
+                error,
+            })?;
         }
         let table = Table::new(config.max_threads, config.stack_size, tls)
             .map_err(|error| BuildError::Os { what: "reserve the thread table", error })?;
-        let policy: &'static dyn Policy = Box::leak(config.policy.build(
-            config.workers,
-            config.max_threads,
-            tsc::from_duration,
-        ));
+        let policy: &'static dyn Policy =
+            Box::leak(config.policy.build(config.workers, config.max_threads, tsc::from_duration));
         let us = |n| tsc::from_duration(Duration::from_micros(n));
         let quantum = config.policy.quantum().map(tsc::from_duration);
         let inner: &'static Inner = Box::leak(Box::new(Inner {
@@ -347,8 +343,7 @@ impl Runtime {
                 }
             }
         }
-        let leftover =
-            Leftover { threads: rt.in_use(), kernel_threads: rt.alive.load(Acquire) };
+        let leftover = Leftover { threads: rt.in_use(), kernel_threads: rt.alive.load(Acquire) };
         if leftover == (Leftover { threads: 0, kernel_threads: 0 }) {
             // SAFETY: no thread is in use and nothing of the runtime runs.
             unsafe { rt.table.release() };

@@ -19,10 +19,10 @@
 //!
 //! Saves about 0.5 µs against `rt_sigreturn`, and never installs one carrier's alternate stack on another.
 
-use core::arch::naked_asm;
 use core::mem::offset_of;
 
-const GREGS: usize = offset_of!(libc::ucontext_t, uc_mcontext) + offset_of!(libc::mcontext_t, gregs);
+const GREGS: usize =
+    offset_of!(libc::ucontext_t, uc_mcontext) + offset_of!(libc::mcontext_t, gregs);
 
 const fn greg(i: i32) -> usize {
     GREGS + 8 * i as usize
@@ -51,20 +51,14 @@ pub(crate) unsafe fn can_resume(uc: *const libc::ucontext_t) -> bool {
     }
 }
 
-/// Continues the thread that was interrupted with context `uc`.
-///
-/// # Safety
-///
-/// * `uc` is the context of a signal frame on the current stack, above `rsp`, with [`can_resume`] true.
-/// * The thread's `fs` is in place, shadow stacks are off, and the thread may be preempted again from now on.
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn resume(uc: *const libc::ucontext_t) -> ! {
-    naked_asm!(
+core::arch::global_asm!(
+    ".pushsection .text.quaver_resume, \"ax\", @progbits",
+    ".globl quaver_resume",
+    ".hidden quaver_resume",
+    ".type quaver_resume, @function",
+    "quaver_resume:",
         ".cfi_startproc",
         ".cfi_undefined rip",
-        ".globl quaver_resume_start",
-        ".hidden quaver_resume_start",
-        "quaver_resume_start:",
         "mov rsi, [rdi + {fpregs}]",
         "mov eax, [rsi + {xfeatures}]",
         "mov edx, [rsi + {xfeatures} + 4]",
@@ -100,6 +94,8 @@ pub(crate) unsafe extern "C" fn resume(uc: *const libc::ucontext_t) -> ! {
         ".hidden quaver_resume_end",
         "quaver_resume_end:",
         ".cfi_endproc",
+        ".size quaver_resume, . - quaver_resume",
+        ".popsection",
         fpregs = const FPREGS,
         xfeatures = const SW_XFEATURES,
         rsp = const greg(libc::REG_RSP),
@@ -120,15 +116,26 @@ pub(crate) unsafe extern "C" fn resume(uc: *const libc::ucontext_t) -> ! {
         rdx = const greg(libc::REG_RDX),
         rcx = const greg(libc::REG_RCX),
         rax = const greg(libc::REG_RAX),
-    )
-}
+);
 
 unsafe extern "C" {
-    static quaver_resume_start: u8;
+    fn quaver_resume(uc: *const libc::ucontext_t) -> !;
     static quaver_resume_end: u8;
 }
 
-/// Addresses inside [`resume`], where a thread is half restored and must not be preempted.
+/// Continues the thread that was interrupted with context `uc`.
+///
+/// # Safety
+///
+/// * `uc` is the context of a signal frame on the current stack, above `rsp`, with [`can_resume`] true.
+/// * The thread's `fs` is in place, shadow stacks are off, and the thread may be preempted again from now on.
+#[inline(always)]
+pub(crate) unsafe fn resume(uc: *const libc::ucontext_t) -> ! {
+    // SAFETY: handed on.
+    unsafe { quaver_resume(uc) }
+}
+
+/// Addresses inside the assembly of [`resume`], where a thread is half restored and must not be preempted.
 pub(crate) fn range() -> core::ops::Range<usize> {
-    (&raw const quaver_resume_start as usize)..(&raw const quaver_resume_end as usize)
+    (quaver_resume as *const () as usize)..(&raw const quaver_resume_end as usize)
 }

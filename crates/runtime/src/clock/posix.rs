@@ -20,7 +20,8 @@ pub(crate) struct PosixTimer {
 ///
 /// The kernel's.
 pub(crate) fn try_posix_timer(signal: i32) -> std::io::Result<()> {
-    let timer = sys::timer_create(sys::gettid(), signal).map_err(std::io::Error::from_raw_os_error)?;
+    let timer =
+        sys::timer_create(sys::gettid(), signal).map_err(std::io::Error::from_raw_os_error)?;
     sys::timer_delete(timer);
     Ok(())
 }
@@ -75,8 +76,7 @@ impl PosixTimer {
         let now = tsc::now();
         let off = |s: &&Slot| {
             let armed = s.armed.load(Relaxed);
-            armed > now.saturating_add(self.quantum)
-                || armed.saturating_add(self.lost_after) < now
+            armed > now.saturating_add(self.quantum) || armed.saturating_add(self.lost_after) < now
         };
         rt.slots().iter().filter(off).any(|slot| self.arm_if_waiting(slot));
     }

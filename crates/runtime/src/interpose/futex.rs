@@ -86,7 +86,12 @@ fn bucket(address: usize) -> &'static SpinLock<List> {
 /// # Safety
 ///
 /// `word` is a valid futex word.
-unsafe fn wait(word: *const AtomicU32, expected: u32, bits: u32, at: Option<u64>) -> Result<(), i32> {
+unsafe fn wait(
+    word: *const AtomicU32,
+    expected: u32,
+    bits: u32,
+    at: Option<u64>,
+) -> Result<(), i32> {
     let node = Node {
         address: word as usize,
         bits,

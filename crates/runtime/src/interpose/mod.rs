@@ -13,5 +13,8 @@ use core::ffi::c_long;
 pub(crate) fn link() {
     type Syscall =
         unsafe extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long;
-    core::hint::black_box((futex::syscall as Syscall, sleep::sched_yield as extern "C" fn() -> i32));
+    core::hint::black_box((
+        futex::syscall as Syscall,
+        sleep::sched_yield as extern "C" fn() -> i32,
+    ));
 }

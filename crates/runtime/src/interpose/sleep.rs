@@ -1,8 +1,8 @@
 //! Sleeping and yielding, as user threads.
 
 use super::futex::{can_park, fail};
-use crate::thread::raw;
 use crate::sys;
+use crate::thread::raw;
 use core::ffi::c_int;
 use libc::{clockid_t, timespec};
 use std::time::Duration;

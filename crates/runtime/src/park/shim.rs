@@ -32,6 +32,7 @@ mod real {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32};
 
     use std::cell;
+    use std::marker::PhantomData;
     use std::time::Duration;
 
     /// Gives up the CPU of the kernel thread.
@@ -69,6 +70,29 @@ mod real {
         pub(crate) fn wake(&self) {
             let _ = crate::sys::futex_wake(&self.0, 1);
         }
+    }
+
+    /// Nothing: see the model's.
+    pub(crate) struct Gate;
+
+    /// Nothing.
+    pub(crate) struct Gated<'a>(PhantomData<&'a ()>);
+
+    impl Gate {
+        pub(crate) const fn new() -> Gate {
+            Gate
+        }
+
+        #[inline(always)]
+        pub(crate) fn enter(&self) -> Gated<'_> {
+            Gated(PhantomData)
+        }
+    }
+
+    impl Drop for Gated<'_> {
+        /// The gate opens: in a model somebody may be waiting.
+        #[inline(always)]
+        fn drop(&mut self) {}
     }
 
     /// `std`'s cell with the access guards that loom's has.
@@ -120,7 +144,8 @@ mod model {
     pub(crate) use loom::sync::Arc;
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32};
 
-    use loom::sync::{Condvar, Mutex};
+    use loom::sync::{Condvar, Mutex, MutexGuard};
+    use std::cell::Cell;
     use std::sync::atomic::Ordering::Relaxed;
     use std::time::Duration;
 
@@ -153,6 +178,28 @@ mod model {
 
     pub(crate) fn os_nap() {
         loom::thread::yield_now();
+    }
+
+    /// A gate before a lock that spins. Two threads that spin for a third have infinitely many schedules, so in models of three
+    /// they queue here instead; models of two threads leave the gates open and really spin.
+    pub(crate) struct Gate(Option<Mutex<()>>);
+
+    /// The passed gate, closed for others.
+    pub(crate) type Gated<'a> = Option<MutexGuard<'a, ()>>;
+
+    std::thread_local! {
+        /// Do locks that are made from now on have gates? A model runs on one kernel thread.
+        pub(crate) static GATES: Cell<bool> = const { Cell::new(false) };
+    }
+
+    impl Gate {
+        pub(crate) fn new() -> Gate {
+            Gate(GATES.get().then(|| Mutex::new(())))
+        }
+
+        pub(crate) fn enter(&self) -> Gated<'_> {
+            self.0.as_ref().map(|gate| gate.lock().unwrap())
+        }
     }
 
     /// A futex as the kernel has it: comparing and falling asleep are one step for those who wake.

@@ -22,7 +22,10 @@
 //! and that perhaps nobody else will wake.
 
 use super::Waiter;
-use super::shim::{AtomicBool, MutPtr, UnsafeCell, const_unless_loom, os_nap, os_yield, preempt, spin_loop};
+use super::shim::{
+    AtomicBool, Gate, Gated, MutPtr, UnsafeCell, const_unless_loom, os_nap, os_yield, preempt,
+    spin_loop,
+};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
@@ -74,6 +77,7 @@ impl Relax {
 /// A test-and-test-and-set lock for a few instructions, whose holder cannot be preempted. Not fair.
 pub(crate) struct SpinLock<T> {
     locked: AtomicBool,
+    gate: Gate,
     value: UnsafeCell<T>,
 }
 
@@ -85,7 +89,7 @@ unsafe impl<T: Send> Send for SpinLock<T> {}
 impl<T> SpinLock<T> {
     const_unless_loom! {
         pub(crate) fn new(value: T) -> Self {
-            SpinLock { locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
+            SpinLock { locked: AtomicBool::new(false), gate: Gate::new(), value: UnsafeCell::new(value) }
         }
     }
 
@@ -93,11 +97,17 @@ impl<T> SpinLock<T> {
     /// done inside.
     #[inline]
     pub(crate) fn lock(&self) -> SpinGuard<'_, T> {
+        let gate = self.gate.enter();
         let mut quiet = NoPreempt::new();
         if self.locked.compare_exchange(false, true, Acquire, Relaxed).is_err() {
             quiet = self.lock_contended(quiet);
         }
-        SpinGuard { lock: self, value: ManuallyDrop::new(self.value.get_mut()), quiet: ManuallyDrop::new(quiet) }
+        SpinGuard {
+            lock: self,
+            gate: ManuallyDrop::new(gate),
+            value: ManuallyDrop::new(self.value.get_mut()),
+            quiet: ManuallyDrop::new(quiet),
+        }
     }
 
     #[cold]
@@ -125,6 +135,7 @@ impl<T> SpinLock<T> {
 /// The held lock. Dropping it releases the lock and ends the non-preemptible region.
 pub(crate) struct SpinGuard<'a, T> {
     lock: &'a SpinLock<T>,
+    gate: ManuallyDrop<Gated<'a>>,
     value: ManuallyDrop<MutPtr<T>>,
     quiet: ManuallyDrop<NoPreempt>,
 }
@@ -149,6 +160,8 @@ impl<T> SpinGuard<'_, T> {
         // SAFETY: called once. The access ends before the next one can begin.
         unsafe { ManuallyDrop::drop(&mut self.value) };
         self.lock.locked.store(false, Release);
+        // SAFETY: called once.
+        unsafe { ManuallyDrop::drop(&mut self.gate) };
     }
 }
 

@@ -146,9 +146,7 @@ unsafe fn receive(
             false
         }
         // SAFETY: the gate is closed and the thread is at a system call that it wants to make.
-        Place::Syscall
-            if !rt.stopping.load(Relaxed) && unsafe { scheduler::hand_over(c) } =>
-        {
+        Place::Syscall if !rt.stopping.load(Relaxed) && unsafe { scheduler::hand_over(c) } => {
             slot.stats.preempt_useful.add_shared(1, true);
             // SAFETY: as above; the registers are those of the call.
             unsafe { make_call_without_slot(rt, t, uc) };

@@ -13,15 +13,8 @@ static END: [AtomicUsize; MAX] = [const { AtomicUsize::new(0) }; MAX];
 static LEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Modules whose code holds locks or half-done bookkeeping.
-const UNSAFE_MODULES: [&str; 7] = [
-    "libc.so",
-    "libc-",
-    "ld-linux",
-    "libpthread",
-    "libgcc_s",
-    "libunwind",
-    "libstdc++",
-];
+const UNSAFE_MODULES: [&str; 7] =
+    ["libc.so", "libc-", "ld-linux", "libpthread", "libgcc_s", "libunwind", "libstdc++"];
 
 /// Must a preemption of code at `address` be put off? Async-signal-safe.
 pub(crate) fn is_unsafe(address: usize) -> bool {

@@ -111,11 +111,8 @@ impl AltStack {
     pub(crate) fn install() -> AltStack {
         let size = (crate::thread::stack::min_signal_frame() + 32 * 1024).next_multiple_of(4096);
         let mut memory = vec![0u8; size].into_boxed_slice();
-        let new = libc::stack_t {
-            ss_sp: memory.as_mut_ptr().cast(),
-            ss_flags: 0,
-            ss_size: memory.len(),
-        };
+        let new =
+            libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: memory.len() };
         // SAFETY: the memory lives until the drop, which removes it.
         let old = unsafe {
             let mut old: libc::stack_t = core::mem::zeroed();

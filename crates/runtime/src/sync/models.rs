@@ -14,14 +14,29 @@ mod once;
 mod park;
 mod semaphore;
 
+use crate::park::shim::GATES;
+use loom::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Explores `program` with at most `preemptions` of running threads (blocking is not counted).
+/// Explores a `program` of two threads, with at most `preemptions` of running threads (blocking is not counted).
 fn explore(preemptions: usize, program: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
-    model.max_branches = 50_000;
     model.check(program);
+}
+
+/// As [`explore`], for three threads: those that would spin queue at a [gate](crate::park::shim::Gate).
+fn explore_crowd(preemptions: usize, program: impl Fn() + Sync + Send + 'static) {
+    GATES.set(true);
+    explore(preemptions, program);
+    GATES.set(false);
+}
+
+/// Ends all threads.
+fn join<const N: usize>(threads: [JoinHandle<()>; N]) {
+    for thread in threads {
+        thread.join().unwrap();
+    }
 }
 
 /// A deadline that has passed.

@@ -19,7 +19,7 @@
 //! was released into the word before a hold is still acquired by those who read it after.
 
 use super::list::WaitList;
-use crate::park::shim::{AtomicU32, MutPtr, UnsafeCell, const_unless_loom};
+use crate::park::shim::{AtomicU32, Gate, Gated, MutPtr, UnsafeCell, const_unless_loom};
 use crate::park::{NoPreempt, Relax};
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
@@ -33,6 +33,7 @@ pub(crate) const FIRST_FREE: u32 = 4;
 /// See the module documentation.
 pub(crate) struct WaitWord<P> {
     word: AtomicU32,
+    gate: Gate,
     list: UnsafeCell<WaitList<P>>,
 }
 
@@ -44,7 +45,11 @@ unsafe impl<P: Send> Send for WaitWord<P> {}
 impl<P> WaitWord<P> {
     const_unless_loom! {
         pub(crate) fn new(state: u32) -> Self {
-            WaitWord { word: AtomicU32::new(state), list: UnsafeCell::new(WaitList::new()) }
+            WaitWord {
+                word: AtomicU32::new(state),
+                gate: Gate::new(),
+                list: UnsafeCell::new(WaitList::new()),
+            }
         }
     }
 
@@ -71,6 +76,7 @@ impl<P> WaitWord<P> {
     fn wait_settled(&self) -> u32 {
         let mut relax = Relax::new();
         loop {
+            drop(self.gate.enter());
             relax.relax();
             let state = self.word.load(Relaxed);
             if state & HELD == 0 {
@@ -82,9 +88,10 @@ impl<P> WaitWord<P> {
     /// Takes the list's lock if the word is still `state`, which must not be held.
     #[inline]
     pub(crate) fn hold_if(&self, state: u32) -> Option<Held<'_, P>> {
+        let gate = self.gate.enter();
         let quiet = NoPreempt::new();
         if self.swap(state, state | HELD, Acquire) {
-            Some(Held { word: self, state, list: self.list.get_mut(), quiet })
+            Some(Held { word: self, state, gate, list: self.list.get_mut(), quiet })
         } else {
             None
         }
@@ -106,6 +113,7 @@ impl<P> WaitWord<P> {
 pub(crate) struct Held<'a, P> {
     word: &'a WaitWord<P>,
     state: u32,
+    gate: Gated<'a>,
     list: MutPtr<WaitList<P>>,
     quiet: NoPreempt,
 }
@@ -129,9 +137,10 @@ impl<P> Held<'_, P> {
     pub(crate) fn release(mut self, state: u32) -> NoPreempt {
         debug_assert_eq!(state & HELD, 0);
         let queued = if self.list().is_empty() { 0 } else { QUEUED };
-        let Held { word, list, quiet, .. } = self;
+        let Held { word, gate, list, quiet, .. } = self;
         drop(list);
         word.word.store(state & !QUEUED | queued, Release);
+        drop(gate);
         quiet
     }
 }

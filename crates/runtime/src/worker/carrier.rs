@@ -133,7 +133,6 @@ impl Carrier {
             let _ = sys::futex_wait(&self.wake, 0, None);
         }
     }
-
 }
 
 /// The body of a carrier's kernel thread: runs until the runtime stops.

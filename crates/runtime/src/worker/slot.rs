@@ -138,8 +138,7 @@ impl Slot {
     pub(crate) fn running(&self) -> Option<(u64, Running)> {
         let run = self.run.load(Acquire);
         (run != 0).then(|| {
-            let class =
-                if run & RUN_PREEMPTED != 0 { Class::Preempted } else { Class::Fresh };
+            let class = if run & RUN_PREEMPTED != 0 { Class::Preempted } else { Class::Fresh };
             let task = Task(self.run_task.load(Relaxed));
             (run, Running { task, since: run & !RUN_PREEMPTED, class })
         })
@@ -149,8 +148,7 @@ impl Slot {
     pub(crate) fn preempt_due(&self) -> Option<(u64, Ticks)> {
         let (run, running) = self.running()?;
         let timer = self.next_timer.load(Relaxed);
-        let due =
-            self.policy().preempt_at(self.id, &running, (timer != NEVER).then_some(timer))?;
+        let due = self.policy().preempt_at(self.id, &running, (timer != NEVER).then_some(timer))?;
         Some((run, due.max(self.retry_at.load(Relaxed))))
     }
 

@@ -1,6 +1,6 @@
 //! Channels: nothing is lost, doubled, leaked, or waited for in vain.
 
-use super::explore;
+use super::{explore, explore_crowd, join};
 use crate::sync::mpsc::{self, RecvTimeoutError, SendError};
 use crate::sync::oneshot;
 use loom::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 #[test]
 fn two_senders_and_a_disconnect() {
-    explore(2, || {
+    explore_crowd(2, || {
         let (tx, rx) = mpsc::channel();
         let ts = [1, 2].map(|v| {
             let tx = tx.clone();
@@ -17,7 +17,7 @@ fn two_senders_and_a_disconnect() {
         });
         drop(tx);
         assert_eq!(rx.iter().sum::<u32>(), 3);
-        ts.map(|t| t.join().unwrap());
+        join(ts);
     });
 }
 
@@ -76,7 +76,7 @@ fn rendezvous_hands_over_or_gives_back() {
 
 #[test]
 fn senders_that_wait_for_room() {
-    explore(2, || {
+    explore_crowd(2, || {
         let (tx, rx) = mpsc::sync_channel(1);
         let ts = [1, 2].map(|v| {
             let tx = tx.clone();
@@ -84,7 +84,7 @@ fn senders_that_wait_for_room() {
         });
         drop(tx);
         assert_eq!(rx.iter().sum::<u32>(), 3);
-        ts.map(|t| t.join().unwrap());
+        join(ts);
     });
 }
 

@@ -1,6 +1,6 @@
 //! Condition variables: notification, timeout, and the way to the mutex.
 
-use super::explore;
+use super::{explore, explore_crowd, join};
 use crate::sync::{Condvar, Mutex};
 use loom::sync::Arc;
 use loom::thread;
@@ -52,7 +52,7 @@ fn notifying_without_the_mutex() {
 
 #[test]
 fn notifying_all() {
-    explore(2, || {
+    explore_crowd(2, || {
         let s = shared();
         let ts = [0, 1].map(|_| {
             let s = s.clone();
@@ -60,7 +60,7 @@ fn notifying_all() {
         });
         *s.0.lock().unwrap() = 1;
         s.1.notify_all();
-        ts.map(|t| t.join().unwrap());
+        join(ts);
         assert!(s.0.try_lock().is_ok());
     });
 }
@@ -68,7 +68,7 @@ fn notifying_all() {
 /// A notification that meets a timeout is either taken by the waiter or left for the other one.
 #[test]
 fn a_timeout_does_not_swallow_a_notification() {
-    explore(2, || {
+    explore_crowd(2, || {
         let s = shared();
         let patient = thread::spawn({
             let s = s.clone();

@@ -1,6 +1,6 @@
 //! Mutex, reader-writer lock, spin lock.
 
-use super::explore;
+use super::{explore, explore_crowd, join};
 use crate::park::SpinLock;
 use crate::sync::{Mutex, RwLock};
 use loom::cell::UnsafeCell;
@@ -31,21 +31,21 @@ impl Watched {
 
 #[test]
 fn spin_lock_excludes() {
-    explore(3, || {
+    explore_crowd(3, || {
         let lock = Arc::new(SpinLock::new(0));
         let ts = [0, 1].map(|_| {
             let lock = lock.clone();
             thread::spawn(move || *lock.lock() += 1)
         });
         *lock.lock() += 1;
-        ts.map(|t| t.join().unwrap());
+        join(ts);
         assert_eq!(*lock.lock(), 3);
     });
 }
 
 #[test]
 fn mutex_excludes_and_wakes_two_waiters() {
-    explore(2, || {
+    explore_crowd(2, || {
         let shared = Arc::new((Mutex::new(()), Watched::new()));
         let ts = [0, 1].map(|_| {
             let shared = shared.clone();
@@ -58,7 +58,7 @@ fn mutex_excludes_and_wakes_two_waiters() {
             let _guard = shared.0.lock().unwrap();
             shared.1.add();
         }
-        ts.map(|t| t.join().unwrap());
+        join(ts);
         let _guard = shared.0.try_lock().unwrap();
         assert_eq!(shared.1.get(), 3);
     });
@@ -87,7 +87,7 @@ fn mutex_hands_over_after_losses() {
 
 #[test]
 fn rwlock_excludes_writers() {
-    explore(2, || {
+    explore_crowd(2, || {
         let shared = Arc::new((RwLock::new(()), Watched::new()));
         let writer = thread::spawn({
             let shared = shared.clone();
@@ -139,7 +139,7 @@ fn rwlock_serves_readers_and_writers_who_queue() {
 
 #[test]
 fn rwlock_downgrade_keeps_writers_out() {
-    explore(2, || {
+    explore_crowd(2, || {
         let shared = Arc::new((RwLock::new(()), Watched::new()));
         let ts = [false, true].map(|write| {
             let shared = shared.clone();
@@ -160,7 +160,7 @@ fn rwlock_downgrade_keeps_writers_out() {
             let _guard = crate::sync::RwLockWriteGuard::downgrade(guard);
             assert_eq!(shared.1.get(), before);
         }
-        ts.map(|t| t.join().unwrap());
+        join(ts);
         assert!(shared.0.try_write().is_ok());
     });
 }

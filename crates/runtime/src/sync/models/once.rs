@@ -1,6 +1,6 @@
 //! One-time execution.
 
-use super::explore;
+use super::{explore_crowd, join};
 use crate::sync::{Once, OnceLock};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -8,7 +8,7 @@ use loom::thread;
 
 #[test]
 fn runs_once_and_publishes() {
-    explore(2, || {
+    explore_crowd(2, || {
         let s = Arc::new((Once::new(), AtomicU32::new(0)));
         let call = |s: &(Once, AtomicU32)| {
             s.0.call_once(|| {
@@ -22,13 +22,13 @@ fn runs_once_and_publishes() {
             thread::spawn(move || call(&s))
         });
         call(&s);
-        ts.map(|t| t.join().unwrap());
+        join(ts);
     });
 }
 
 #[test]
 fn waiting_for_the_value() {
-    explore(2, || {
+    explore_crowd(2, || {
         let cell = Arc::new(OnceLock::new());
         let waiter = thread::spawn({
             let cell = cell.clone();

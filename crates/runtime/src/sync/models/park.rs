@@ -1,6 +1,6 @@
 //! The token of a kernel thread.
 
-use super::{explore, past};
+use super::{explore, explore_crowd, join, past};
 use crate::park;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -26,11 +26,11 @@ fn a_token_wakes_and_publishes() {
 
 #[test]
 fn two_unparks_are_one_token_or_two() {
-    explore(4, || {
+    explore_crowd(4, || {
         let me = park::current();
         let ts = [0, 1].map(|_| thread::spawn(move || park::unpark(me)));
         park::park(me);
-        ts.map(|t| t.join().unwrap());
+        join(ts);
         // The second token is there, or went with the first; in neither case does a timed park hang or a fresh token fail.
         park::park_deadline(me, Some(past()));
         assert!(!park::park_deadline(me, Some(past())));

@@ -1,6 +1,6 @@
 //! Semaphore, and through it the wait list with timeouts; barrier and wait group.
 
-use super::explore;
+use super::{explore, explore_crowd, join};
 use crate::sync::{AcquireTimeoutError, Barrier, Closed, Semaphore, TryAcquireError, WaitGroup};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 #[test]
 fn permits_exclude_and_come_back() {
-    explore(2, || {
+    explore_crowd(2, || {
         let s = Arc::new((Semaphore::new(1), AtomicU32::new(0)));
         let work = |s: &(Semaphore, AtomicU32)| {
             let _permit = s.0.acquire().unwrap();
@@ -22,7 +22,7 @@ fn permits_exclude_and_come_back() {
             thread::spawn(move || work(&s))
         });
         work(&s);
-        ts.map(|t| t.join().unwrap());
+        join(ts);
         assert_eq!((s.1.load(Relaxed), s.0.available_permits()), (3, 1));
     });
 }
@@ -49,7 +49,7 @@ fn a_permit_is_not_lost_in_a_timeout() {
 
 #[test]
 fn a_timeout_leaves_the_others_in_the_queue() {
-    explore(2, || {
+    explore_crowd(2, || {
         let s = Arc::new(Semaphore::new(0));
         let hasty = thread::spawn({
             let s = s.clone();
@@ -103,7 +103,7 @@ fn a_barrier_is_used_twice() {
 
 #[test]
 fn a_wait_group_waits_for_all() {
-    explore(2, || {
+    explore_crowd(2, || {
         let group = WaitGroup::new();
         let sum = Arc::new(AtomicU32::new(0));
         let ts = [1, 2].map(|n| {
@@ -115,6 +115,6 @@ fn a_wait_group_waits_for_all() {
         });
         group.wait();
         assert_eq!(sum.load(Relaxed), 3);
-        ts.map(|t| t.join().unwrap());
+        join(ts);
     });
 }

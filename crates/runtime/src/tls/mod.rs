@@ -21,6 +21,8 @@
 //! and the dynamic loader their initial image back. libc's variables stay: they hold malloc's per-thread cache and arena
 //! choice, which belong to the block and serve its next owner, and `errno`, which is cleared.
 
+mod keys;
+
 use crate::arch::segment;
 use core::ffi::{CStr, c_void};
 use std::sync::OnceLock;
@@ -65,6 +67,7 @@ pub(crate) struct Layout {
     tid_offset: usize,
     rseq_cpu_id_offset: Option<isize>,
     images: Vec<Image>,
+    keys: Option<keys::Keys>,
 }
 
 /// Why user threads cannot have private TLS here.
@@ -102,9 +105,7 @@ impl Layout {
         let (allocate, deallocate, static_info, ctype_init, call_dtors) = unsafe {
             (
                 core::mem::transmute::<*mut c_void, AllocateTls>(symbol(c"_dl_allocate_tls")?),
-                core::mem::transmute::<*mut c_void, DeallocateTls>(symbol(
-                    c"_dl_deallocate_tls",
-                )?),
+                core::mem::transmute::<*mut c_void, DeallocateTls>(symbol(c"_dl_deallocate_tls")?),
                 core::mem::transmute::<*mut c_void, StaticInfo>(symbol(
                     c"_dl_get_tls_static_info",
                 )?),
@@ -134,6 +135,7 @@ impl Layout {
             tid_offset: tid[2] as usize,
             rseq_cpu_id_offset: rseq,
             images: static_images(),
+            keys: keys::Keys::find(),
         })
     }
 
@@ -216,10 +218,14 @@ impl Layout {
         unsafe { (self.deallocate)(tp as *mut c_void, false) };
     }
 
-    /// Runs the calling thread's `thread_local!` and C++ `thread_local` destructors.
+    /// Runs the destructors of the calling thread's `thread_local!` and C++ `thread_local` variables, then those of its
+    /// `pthread_setspecific` values, as at the end of any thread.
     pub(crate) fn run_destructors(&self) {
         // SAFETY: runs and empties the list that `__cxa_thread_atexit_impl` filled on this block.
         unsafe { (self.call_dtors)() };
+        if let Some(keys) = &self.keys {
+            keys.run_destructors();
+        }
     }
 }
 
@@ -276,6 +282,11 @@ mod tests {
         }
         let (tp, base) = l.place(1 << 20);
         assert!(tp % 64 == 0 && base >= (1 << 20) - l.size());
+    }
+
+    #[test]
+    fn values_of_pthread_keys_are_found() {
+        assert!(layout().unwrap().keys.is_some());
     }
 
     #[test]

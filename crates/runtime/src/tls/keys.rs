@@ -1,0 +1,135 @@
+//! Values of `pthread_setspecific`, destroyed when a user thread ends.
+//!
+//! glibc keeps them in `struct pthread`: a block for the first 32 keys, just before an array of pointers to further
+//! blocks of 32, which is followed by a flag "anything was ever set". The array's offset and the table of destructors
+//! are exported for libthread_db. The rest is inferred and *tried* once at the start ([`Keys::find`]); should another glibc
+//! lay things out differently, destructors of keys do not run, and nothing else is affected.
+
+use super::symbol;
+use crate::arch::segment;
+use core::ffi::c_void;
+
+/// Keys in a block (`PTHREAD_KEY_2NDLEVEL_SIZE`), and blocks (`PTHREAD_KEY_1STLEVEL_SIZE`).
+const BLOCK: usize = 32;
+/// Rounds over all keys, because destructors may set values again (`PTHREAD_DESTRUCTOR_ITERATIONS`).
+const ROUNDS: usize = 4;
+
+/// `struct pthread_key_data`: which incarnation of the key the value was set for, and the value.
+#[repr(C)]
+struct Value {
+    seq: usize,
+    data: *mut c_void,
+}
+
+/// `struct pthread_key_struct`.
+#[repr(C)]
+struct Key {
+    seq: usize,
+    destructor: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+/// Where values are, relative to the thread pointer.
+pub(super) struct Keys {
+    table: *const Key,
+    first_block: usize,
+    blocks: usize,
+    used: usize,
+}
+
+// SAFETY: `table` is libc's static table, read as glibc itself reads it, without a lock.
+unsafe impl Send for Keys {}
+// SAFETY: as above.
+unsafe impl Sync for Keys {}
+
+impl Keys {
+    /// Finds the layout and tries it on the calling thread.
+    pub(super) fn find() -> Option<Keys> {
+        let table = symbol(c"__pthread_keys").ok()?.cast::<Key>();
+        // SAFETY: a libthread_db descriptor: bits, elements, offset.
+        let offset =
+            unsafe { *symbol(c"_thread_db_pthread_specific").ok()?.cast::<[u32; 3]>() }[2] as usize;
+        let keys = Keys {
+            table,
+            first_block: offset.checked_sub(BLOCK * size_of::<Value>())?,
+            blocks: offset,
+            used: offset + BLOCK * size_of::<usize>(),
+        };
+        keys.try_out().then_some(keys)
+    }
+
+    /// Sets a value of a fresh key and looks whether it is where it should be.
+    fn try_out(&self) -> bool {
+        let mut key = 0;
+        // SAFETY: plain use of the pthread API with a key of our own.
+        unsafe {
+            if libc::pthread_key_create(&mut key, None) != 0 {
+                return false;
+            }
+            let magic = self as *const Keys as *const c_void;
+            let set = libc::pthread_setspecific(key, magic) == 0;
+            let tp = segment::fs_base();
+            let found = set
+                && (key as usize) < BLOCK
+                && (*self.value(tp, key as usize)).data.cast_const() == magic
+                && *((tp + self.used) as *const u8) == 1
+                && (*self.table.add(key as usize)).seq % 2 == 1
+                && (*self.table.add(key as usize)).seq == (*self.value(tp, key as usize)).seq;
+            libc::pthread_key_delete(key);
+            found
+        }
+    }
+
+    fn value(&self, tp: usize, key: usize) -> *mut Value {
+        (tp + self.first_block + key * size_of::<Value>()) as *mut Value
+    }
+
+    /// Calls the destructors of the calling thread's values and forgets them.
+    #[inline]
+    pub(super) fn run_destructors(&self) {
+        let tp = segment::fs_base();
+        // SAFETY: a byte of the calling thread's struct pthread.
+        if unsafe { *((tp + self.used) as *const u8) } != 0 {
+            self.run_all(tp);
+        }
+    }
+
+    #[cold]
+    fn run_all(&self, tp: usize) {
+        for _ in 0..ROUNDS {
+            // SAFETY: our own struct pthread; nobody else touches these fields.
+            unsafe { *((tp + self.used) as *mut u8) = 0 };
+            for block in 0..BLOCK {
+                let first = if block == 0 {
+                    self.value(tp, 0)
+                } else {
+                    // SAFETY: one of the 32 block pointers, null or valid.
+                    unsafe { *((tp + self.blocks) as *const *mut Value).add(block) }
+                };
+                if !first.is_null() {
+                    self.run_block(first, block * BLOCK);
+                }
+            }
+            // SAFETY: as above: set again if a destructor has set a value.
+            if unsafe { *((tp + self.used) as *const u8) } == 0 {
+                return;
+            }
+        }
+    }
+
+    fn run_block(&self, first: *mut Value, key: usize) {
+        for i in 0..BLOCK {
+            // SAFETY: 32 values in a block; the table has an entry for each key.
+            unsafe {
+                let value = &mut *first.add(i);
+                let data = core::mem::replace(&mut value.data, core::ptr::null_mut());
+                let entry = &*self.table.add(key + i);
+                if !data.is_null()
+                    && value.seq == entry.seq
+                    && let Some(destroy) = entry.destructor
+                {
+                    destroy(data);
+                }
+            }
+        }
+    }
+}
