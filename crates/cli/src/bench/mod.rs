@@ -1,14 +1,255 @@
-//! `quaver bench`.
+//! `quaver bench`: what operations, preemption and scheduling cost, beside other thread libraries.
+//!
+//! Each benchmark makes a [`Plan`] of [jobs](plan::Job): programs that measure one thing and answer with one line of
+//! JSON. The [harness] runs them in turn, the [report] is a table and a JSON document. Benchmarks report; they decide
+//! nothing.
+//!
+//! ```text
+//! Name ──> Plan ──> harness ──> process (pinned, limited) ──> quaver bench --child WORK   ours, child::run
+//!  plan()            rounds                                   quaver-bench-peers NAME SPEC
+//!                      │                                      go-peer SPEC
+//!                      └──> rows ──> Report ──> table, JSON
+//! ```
+//!
+//! Every measurement is a process of its own: settings that hold for a process can vary, nothing is left over from the
+//! one before, and one that hangs is killed. What all implementations must do alike is in the crate
+//! `quaver-bench-common`; `bench/README.md` explains the numbers.
+
+pub mod child;
+mod context;
+pub mod harness;
+mod kv;
+mod ops;
+mod ours;
+mod peers;
+mod place;
+pub mod plan;
+mod preempt;
+pub mod process;
+pub mod report;
+mod scale;
+mod settings;
+pub mod stats;
+mod wake;
+
+use std::num::NonZeroUsize;
+
+use anyhow::bail;
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use self::context::Context;
+use self::harness::Results;
+use self::peers::Peers;
+use self::place::Place;
+use self::plan::{Effort, Plan};
+use self::report::Report;
+use crate::doctor::detect;
+use crate::output::{self, Target};
 
 /// The command line of `quaver bench`.
 #[derive(clap::Args, Debug)]
-pub struct Args {}
+pub struct Args {
+    /// What to measure
+    #[arg(value_enum, default_value = "list")]
+    names: Vec<Name>,
+    /// Take a look instead of a measurement: fewer rounds, shorter ones, fewer settings
+    #[arg(long)]
+    quick: bool,
+    /// Write the rows and the machine's description as JSON to FILE (`-`: standard output instead of the table)
+    #[arg(long, value_name = "FILE")]
+    json: Option<Target>,
+    /// How often each implementation is measured
+    #[arg(long, value_name = "N")]
+    rounds: Option<NonZeroUsize>,
+    /// Only implementations whose name contains one of these, e.g. `--only quaver,go`
+    #[arg(long, value_name = "TEXT", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Do the work (JSON) of one measurement and print its outcome
+    #[arg(long, value_name = "WORK", hide = true)]
+    child: Option<String>,
+}
 
-/// Runs the chosen benchmarks.
+/// What can be measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Name {
+    /// One yield, spawn, lock, hand-off on one core, in CPU time
+    Ops,
+    /// One preemption with a switch, at quanta from 5 to 200 µs
+    Preempt,
+    /// The load that a key-value service bears while GETs stay fast
+    Kv,
+    /// How late sleepers wake beside threads that compute
+    Wake,
+    /// Memory and time of very many threads; several workers
+    Scale,
+    /// All of these
+    All,
+    /// Say what can be measured, and with what
+    List,
+}
+
+impl Name {
+    const BENCHMARKS: [Name; 5] = [Name::Ops, Name::Preempt, Name::Kv, Name::Wake, Name::Scale];
+
+    fn text(self) -> &'static str {
+        match self {
+            Name::Ops => "ops",
+            Name::Preempt => "preempt",
+            Name::Kv => "kv",
+            Name::Wake => "wake",
+            Name::Scale => "scale",
+            Name::All => "all",
+            Name::List => "list",
+        }
+    }
+
+    fn plan(self, context: &Context) -> anyhow::Result<Plan> {
+        match self {
+            Name::Ops => Ok(ops::plan(context)),
+            Name::Preempt => Ok(preempt::plan(context)),
+            Name::Kv => kv::plan(context),
+            Name::Wake => Ok(wake::plan(context)),
+            Name::Scale => Ok(scale::plan(context)),
+            Name::All | Name::List => Ok(Plan::default()),
+        }
+    }
+
+    /// Rounds of a quick look and of a measurement. A round of `kv` is a search with many runs, one of the others is one
+    /// run.
+    fn rounds(self, effort: bool) -> usize {
+        match (self, effort) {
+            (Name::Kv, true) => 1,
+            (Name::Kv | Name::Scale, false) => 5,
+            (_, true) => 3,
+            (_, false) => 9,
+        }
+    }
+}
+
+/// Runs the chosen benchmarks and prints the results.
 ///
 /// # Errors
 ///
-/// None yet.
-pub fn run(_args: Args) -> anyhow::Result<()> {
-    anyhow::bail!("no benchmark is built in")
+/// When the JSON file cannot be written, this machine cannot be examined, or nothing is left to measure. Implementations
+/// that are missing or fail are no error: the report has a note instead of their rows.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    if let Some(work) = &args.child {
+        return child::run(work);
+    }
+    if let Some(target) = &args.json {
+        target.check()?;
+    }
+    let bar = progress_bar();
+    let peers = Peers::find(|what| bar.set_message(what.to_owned()));
+    if args.names.contains(&Name::List) {
+        bar.finish_and_clear();
+        return output::print(&listing(&peers));
+    }
+    let report = measure(&args, peers, &bar)?;
+    bar.finish_and_clear();
+    // The table first: should the disk be full, the numbers are not lost.
+    if args.json != Some(Target::Stdout) {
+        output::print(&report.to_text())?;
+    }
+    args.json.as_ref().map_or(Ok(()), |target| target.write_json(&report))
+}
+
+fn measure(args: &Args, peers: Peers, bar: &ProgressBar) -> anyhow::Result<Report> {
+    let names = chosen(&args.names);
+    let machine = detect::detect();
+    let mut notes = peers.notes.clone();
+    let effort = Effort { quick: args.quick };
+    let context = Context::new(effort, Place::choose()?, peers)?;
+    let mut plans = Vec::new();
+    for name in names {
+        bar.set_message(format!("preparing {}", name.text()));
+        let mut plan = name.plan(&context)?;
+        plan.keep_only(&args.only);
+        let rounds = args.rounds.map_or_else(|| name.rounds(args.quick), NonZeroUsize::get);
+        plans.push((name, plan, rounds));
+    }
+    let children = plans.iter().map(|(_, plan, rounds)| harness::children(plan, *rounds)).sum();
+    if children == 0 {
+        notes.extend(plans.iter().flat_map(|(_, plan, _)| plan.notes.clone()));
+        bail!("nothing is left to measure\n{}", notes.join("\n"));
+    }
+    bar.set_length(children);
+    let mut report = Report {
+        version: env!("CARGO_PKG_VERSION"),
+        benchmarks: plans.iter().map(|(name, ..)| name.text()).collect(),
+        quick: args.quick,
+        machine,
+        rows: Vec::new(),
+        notes,
+    };
+    for (name, plan, rounds) in &plans {
+        let Results { rows, notes } = harness::run(name.text(), plan, *rounds, bar);
+        report.rows.extend(rows);
+        report.notes.extend(notes);
+    }
+    Ok(report)
+}
+
+/// The benchmarks in the order in which they were named, each once.
+fn chosen(names: &[Name]) -> Vec<Name> {
+    let mut chosen = Vec::new();
+    for &name in names {
+        let these = if name == Name::All { &Name::BENCHMARKS[..] } else { &[name] };
+        for name in these {
+            if !chosen.contains(name) {
+                chosen.push(*name);
+            }
+        }
+    }
+    chosen
+}
+
+/// A bar on standard error, or nothing where that is no terminal.
+fn progress_bar() -> ProgressBar {
+    let style = "{bar:30} {pos}/{len} {elapsed} (about {eta} left) {msg}";
+    let style = ProgressStyle::with_template(style).expect("the template is well-formed");
+    ProgressBar::new(0).with_style(style)
+}
+
+fn listing(peers: &Peers) -> String {
+    let mut text = String::new();
+    for name in Name::BENCHMARKS {
+        let value = name.to_possible_value().expect("no name is hidden");
+        let help = value.get_help().map(ToString::to_string).unwrap_or_default();
+        text += &format!("{:8}  {help}\n", value.get_name());
+    }
+    let names: Vec<_> = peers.found.iter().map(|peer| peer.name.as_str()).collect();
+    text += &format!("\nimplementations: quaver, {}\n", names.join(", "));
+    peers.notes.iter().fold(text, |text, note| text + "* " + note + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_command_line() {
+        for name in Name::BENCHMARKS {
+            assert_eq!(name.to_possible_value().unwrap().get_name(), name.text());
+        }
+    }
+
+    #[test]
+    fn benchmarks_run_once_in_the_order_given() {
+        assert_eq!(chosen(&[Name::Kv, Name::Ops, Name::Kv]), [Name::Kv, Name::Ops]);
+        assert_eq!(chosen(&[Name::All, Name::Ops]), Name::BENCHMARKS);
+        let last_first = [Name::Scale, Name::Ops, Name::Preempt, Name::Kv, Name::Wake];
+        assert_eq!(chosen(&[Name::Scale, Name::All]), last_first);
+    }
+
+    #[test]
+    fn the_list_names_benchmarks_and_implementations() {
+        let peer = peers::Peer { name: "may".into(), command: vec![] };
+        let text = listing(&Peers { found: vec![peer], notes: vec!["no go".into()] });
+        for part in ["ops ", "preempt ", "kv ", "wake ", "scale ", "quaver, may", "* no go"] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+        assert!(!text.contains("list"));
+    }
 }

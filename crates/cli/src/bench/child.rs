@@ -1,0 +1,50 @@
+//! What this executable does as a child of itself: one measurement, in a process of its own.
+
+use anyhow::Context;
+use quaver_bench_common::spec::KvSpec;
+use quaver_bench_common::{Outcome, Spec};
+use serde::{Deserialize, Serialize};
+
+use super::settings::Settings;
+use super::{kv, ours, preempt};
+
+/// One measurement.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "work", rename_all = "kebab-case")]
+pub enum Work {
+    /// Quaver does what every implementation does.
+    Ours {
+        /// How the runtime is built.
+        settings: Settings,
+        /// What it does.
+        spec: Spec,
+    },
+    /// The cost of preemption.
+    Preempt(preempt::PreemptSpec),
+    /// The service times of the key-value store.
+    KvCalibrate(kv::CalibrateSpec),
+    /// The client of the key-value service in Go.
+    KvRing {
+        /// The Go program.
+        program: String,
+        /// The service and its load.
+        spec: KvSpec,
+    },
+}
+
+/// Does `work`, which is JSON, and prints the outcome.
+///
+/// # Errors
+///
+/// When it is no work. A measurement that fails is an outcome.
+pub fn run(work: &str) -> anyhow::Result<()> {
+    let work = serde_json::from_str(work).context("the argument of --child is no work")?;
+    let outcome = match &work {
+        Work::Ours { settings, spec } => ours::run(settings, spec),
+        Work::Preempt(spec) => preempt::run(spec),
+        Work::KvCalibrate(spec) => kv::calibrate(spec),
+        Work::KvRing { program, spec } => kv::ring::run(program, spec),
+    };
+    outcome.unwrap_or_else(|error| Outcome::failed(format!("{error:#}"))).print();
+    Ok(())
+}

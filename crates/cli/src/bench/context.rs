@@ -1,0 +1,89 @@
+//! What a benchmark knows when it makes its plan, and the jobs that it makes of it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use quaver_bench_common::Spec;
+
+use super::child::Work;
+use super::peers::{Peer, Peers};
+use super::place::Place;
+use super::plan::{Effort, Job, Reading};
+use super::settings::Settings;
+
+/// Starting a process, loading data, calibrating: whatever comes on top of the measurement, on a slow machine.
+const OVERHEAD: Duration = Duration::from_secs(20);
+
+/// What a benchmark knows when it makes its plan.
+pub struct Context {
+    /// How thorough to be.
+    pub effort: Effort,
+    /// Where children run.
+    pub place: Place,
+    /// Other thread libraries.
+    pub peers: Peers,
+    /// This executable: its children measure Quaver.
+    me: PathBuf,
+}
+
+/// Everything about a job but who does it.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Where it may run.
+    pub cpus: Vec<usize>,
+    /// How long it should take; it is given up after many times that.
+    pub expected: Duration,
+    /// Which metrics become rows.
+    pub readings: Vec<Reading>,
+}
+
+impl Task {
+    /// A job of this task.
+    pub fn job(&self, implementation: impl Into<String>, command: Vec<OsString>) -> Job {
+        Job {
+            implementation: implementation.into(),
+            command,
+            cpus: self.cpus.clone(),
+            limit: OVERHEAD + 10 * self.expected,
+            readings: self.readings.clone(),
+        }
+    }
+}
+
+impl Context {
+    /// With this executable.
+    ///
+    /// # Errors
+    ///
+    /// When the executable cannot be found out.
+    pub fn new(effort: Effort, place: Place, peers: Peers) -> anyhow::Result<Self> {
+        let me = std::env::current_exe().context("cannot find this executable")?;
+        Ok(Self { effort, place, peers, me })
+    }
+
+    /// The command of a child that does `work`.
+    pub fn child(&self, work: &Work) -> Vec<OsString> {
+        let work = serde_json::to_string(work).expect("work is valid JSON");
+        vec![self.me.clone().into(), "bench".into(), "--child".into(), work.into()]
+    }
+
+    /// Quaver with `settings` doing `spec`.
+    pub fn ours(&self, settings: &Settings, spec: &Spec, task: &Task) -> Job {
+        let work = Work::Ours { settings: settings.clone(), spec: spec.clone() };
+        task.job(settings.to_string(), self.child(&work))
+    }
+
+    /// Every peer doing `spec`.
+    pub fn peers(&self, spec: &Spec, task: &Task) -> Vec<Job> {
+        self.peers.found.iter().map(|peer| self.peer(peer, spec, task)).collect()
+    }
+
+    /// One peer doing `spec`.
+    pub fn peer(&self, peer: &Peer, spec: &Spec, task: &Task) -> Job {
+        let mut command = peer.command.clone();
+        command.push(serde_json::to_string(spec).expect("a spec is valid JSON").into());
+        task.job(&peer.name, command)
+    }
+}

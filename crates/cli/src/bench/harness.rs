@@ -1,0 +1,292 @@
+//! The harness: runs a plan and turns the answers of children into rows.
+//!
+//! Machines drift: other tenants come, clocks change. So the jobs of a group run in turn, round after round, every
+//! second round backwards so that nobody always comes first, and a ratio is taken inside one round.
+//!
+//! An implementation that is not there or fails costs its rows and leaves a note; it never stops the benchmark.
+
+use std::process::Command;
+
+use indicatif::ProgressBar;
+use quaver_bench_common::{Outcome, Sample};
+use serde::Serialize;
+
+use super::plan::{Group, Job, Plan};
+use super::process;
+use super::stats::{Summary, paired_ratio};
+
+/// After so many failures a job is not tried again: a livelock costs its whole time limit every time.
+const FAILURES: usize = 2;
+
+/// One line of the result.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Row {
+    /// The benchmark.
+    pub benchmark: &'static str,
+    /// What was measured.
+    pub name: String,
+    /// By which implementation, with its settings.
+    pub implementation: String,
+    /// Of the numbers.
+    pub unit: &'static str,
+    /// Lowest of all runs.
+    pub min: f64,
+    /// Median of all runs.
+    pub median: f64,
+    /// Highest of all runs.
+    pub max: f64,
+    /// How many runs gave a number.
+    pub runs: usize,
+    /// Median over rounds of "this / the first implementation of the table in the same round".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<f64>,
+    /// What the implementation said about its numbers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// What came out of a plan.
+#[derive(Debug, Default)]
+pub struct Results {
+    /// In the order of the plan; rows of the same name together.
+    pub rows: Vec<Row>,
+    /// What is missing, and why.
+    pub notes: Vec<String>,
+}
+
+/// Runs `plan`; the progress bar advances by one for each child.
+pub fn run(benchmark: &'static str, plan: &Plan, rounds: usize, bar: &ProgressBar) -> Results {
+    let mut results = Results { notes: plan.notes.clone(), ..Results::default() };
+    for group in &plan.groups {
+        let mut logs: Vec<Log> = group.jobs.iter().map(|_| Log::default()).collect();
+        for round in 0..rounds {
+            let mut order: Vec<usize> = (0..group.jobs.len()).collect();
+            if round % 2 == 1 {
+                order.reverse();
+            }
+            for i in order {
+                let job = &group.jobs[i];
+                bar.set_message(format!("{}: {}", group.title, job.implementation));
+                logs[i].add(|| start(job));
+                bar.inc(1);
+            }
+        }
+        results.rows.extend(rows(benchmark, group, &logs));
+        results.notes.extend(notes(group, &logs));
+    }
+    results
+}
+
+/// How many children `plan` starts.
+pub fn children(plan: &Plan, rounds: usize) -> u64 {
+    (plan.groups.iter().map(|group| group.jobs.len()).sum::<usize>() * rounds) as u64
+}
+
+fn start(job: &Job) -> Outcome {
+    let mut words = job.command.iter();
+    let mut command = Command::new(words.next().expect("a job names its program"));
+    command.args(words);
+    process::run(command, &job.cpus, job.limit)
+        .unwrap_or_else(|error| Outcome::failed(format!("{error:#}")))
+}
+
+/// What a job answered, round by round.
+#[derive(Debug, Default)]
+struct Log {
+    samples: Vec<Option<Sample>>,
+    /// Why it has no numbers: it cannot do that.
+    unsupported: Option<String>,
+    /// Why there are fewer numbers than rounds.
+    failures: Vec<String>,
+}
+
+impl Log {
+    /// Adds a round; `run` is not called when it would be in vain.
+    fn add(&mut self, run: impl FnOnce() -> Outcome) {
+        let in_vain = self.unsupported.is_some() || self.failures.len() >= FAILURES;
+        let outcome = if in_vain { None } else { Some(run()) };
+        self.samples.push(match outcome {
+            Some(Outcome::Sample(sample)) => Some(sample),
+            Some(Outcome::Unsupported { unsupported }) => {
+                self.unsupported = Some(unsupported);
+                None
+            }
+            Some(Outcome::Failed { error }) => {
+                self.failures.push(error);
+                None
+            }
+            None => None,
+        });
+    }
+
+    fn values(&self, metric: &str) -> Vec<Option<f64>> {
+        let value = |sample: &Option<Sample>| sample.as_ref()?.metrics.get(metric).copied();
+        self.samples.iter().map(value).collect()
+    }
+
+    /// What the samples say, each thing once.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for note in self.samples.iter().flatten().flat_map(|sample| &sample.notes) {
+            if !notes.contains(note) {
+                notes.push(note.clone());
+            }
+        }
+        notes
+    }
+}
+
+fn rows(benchmark: &'static str, group: &Group, logs: &[Log]) -> Vec<Row> {
+    let mut names: Vec<&str> = Vec::new();
+    for reading in group.jobs.iter().flat_map(|job| &job.readings) {
+        if !names.contains(&reading.row.as_str()) {
+            names.push(&reading.row);
+        }
+    }
+    let mut rows = Vec::new();
+    for name in names {
+        let mut reference: Option<Vec<Option<f64>>> = None;
+        for (job, log) in group.jobs.iter().zip(logs) {
+            for reading in job.readings.iter().filter(|reading| reading.row == name) {
+                let values = log.values(reading.metric);
+                let numbers: Vec<f64> = values.iter().copied().flatten().collect();
+                let Some(Summary { min, median, max, runs }) = Summary::of(&numbers) else {
+                    continue;
+                };
+                let ratio = reference.as_ref().and_then(|first| paired_ratio(&values, first));
+                rows.push(Row {
+                    benchmark,
+                    name: name.to_owned(),
+                    implementation: job.implementation.clone(),
+                    unit: reading.unit,
+                    min,
+                    median,
+                    max,
+                    runs,
+                    ratio,
+                    notes: log.notes(),
+                });
+                reference.get_or_insert(values);
+            }
+        }
+    }
+    rows
+}
+
+fn notes(group: &Group, logs: &[Log]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (job, log) in group.jobs.iter().zip(logs) {
+        let who = format!("{}: {}", group.title, job.implementation);
+        if let Some(why) = &log.unsupported {
+            notes.push(format!("{who}: left out: {why}"));
+        }
+        if let Some(why) = log.failures.last() {
+            let (failures, rounds) = (log.failures.len(), log.samples.len());
+            notes.push(format!("{who}: failed {failures} times in {rounds} rounds: {why}"));
+        }
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::time::Duration;
+
+    use super::super::plan::Reading;
+    use super::*;
+    use crate::doctor::detect::cpus::allowed;
+
+    /// A job that is a shell script; `$1` is a file of its own that lives as long as the test.
+    fn job(implementation: &str, script: &str, state: &std::path::Path) -> Job {
+        let command: [OsString; 5] = [
+            "sh".into(),
+            "-c".into(),
+            script.into(),
+            "sh".into(),
+            state.join(implementation).into(),
+        ];
+        Job {
+            implementation: implementation.to_owned(),
+            command: command.into(),
+            cpus: allowed(),
+            limit: Duration::from_secs(60),
+            readings: vec![Reading::new("speed", "x", "m/s")],
+        }
+    }
+
+    fn answer(value: &str) -> String {
+        format!(r#"echo '{{"metrics":{{"x":{value}}},"notes":["said"]}}'"#)
+    }
+
+    fn run_jobs(jobs: Vec<Job>, rounds: usize) -> Results {
+        let group = Group { title: "race".into(), jobs };
+        let plan = Plan { groups: vec![group], notes: vec!["first".into()] };
+        let bar = ProgressBar::hidden();
+        let results = run("test", &plan, rounds, &bar);
+        assert_eq!(bar.position(), children(&plan, rounds));
+        results
+    }
+
+    #[test]
+    fn rows_have_statistics_ratios_and_notes() {
+        let state = tempfile::tempdir().unwrap();
+        // 1, 2, 3 in the three rounds, and twice that.
+        let counter = "n=$(cat $1 2>/dev/null || echo 0); n=$((n + 1)); echo $n > $1";
+        let slow = format!("{counter}; {}", answer("'$((n * 2))'"));
+        let fast = format!("{counter}; {}", answer("'$n'"));
+        let results =
+            run_jobs(vec![job("fast", &fast, state.path()), job("slow", &slow, state.path())], 3);
+        assert_eq!(results.notes, ["first"]);
+        let [first, second] = &results.rows[..] else { panic!("{results:?}") };
+        assert_eq!((first.min, first.median, first.max, first.runs), (1.0, 2.0, 3.0, 3));
+        assert_eq!((first.ratio, second.ratio), (None, Some(2.0)));
+        assert_eq!((second.name.as_str(), second.unit), ("speed", "m/s"));
+        assert_eq!(second.notes, ["said"]);
+    }
+
+    #[test]
+    fn what_cannot_be_measured_leaves_a_note_and_no_row() {
+        let state = tempfile::tempdir().unwrap();
+        let unsupported = r#"echo x >> $1; echo '{"unsupported":"no such thing"}'"#;
+        let broken = "echo x >> $1; echo broken >&2; exit 1";
+        let results = run_jobs(
+            vec![
+                job("unsupported", unsupported, state.path()),
+                job("broken", broken, state.path()),
+                job("fine", &answer("1"), state.path()),
+            ],
+            5,
+        );
+        let implementations: Vec<_> = results.rows.iter().map(|row| &row.implementation).collect();
+        assert_eq!(implementations, ["fine"]);
+        assert!(results.notes[1].contains("unsupported: left out: no such thing"));
+        assert!(results.notes[2].contains("broken: failed 2 times in 5 rounds"));
+        assert!(results.notes[2].contains("exit status: 1; broken"));
+        // Neither was tried in vain.
+        let tries =
+            |name| std::fs::read_to_string(state.path().join(name)).unwrap().lines().count();
+        assert_eq!((tries("unsupported"), tries("broken")), (1, FAILURES));
+    }
+
+    #[test]
+    fn every_second_round_runs_backwards() {
+        let state = tempfile::tempdir().unwrap();
+        let script = |name| format!("echo {name} >> $(dirname $1)/order; {}", answer("1"));
+        run_jobs(
+            vec![job("a", &script("a"), state.path()), job("b", &script("b"), state.path())],
+            3,
+        );
+        let order = std::fs::read_to_string(state.path().join("order")).unwrap();
+        assert_eq!(order.split_whitespace().collect::<String>(), "abbaab");
+    }
+
+    #[test]
+    fn one_failure_is_forgiven() {
+        let state = tempfile::tempdir().unwrap();
+        let once = format!("test -e $1 && {} || {{ touch $1; exit 1; }}", answer("1"));
+        let results = run_jobs(vec![job("shaky", &once, state.path())], 3);
+        assert_eq!(results.rows[0].runs, 2);
+        assert!(results.notes[1].contains("failed 1 times"));
+    }
+}

@@ -1,0 +1,107 @@
+//! What a benchmark asks the harness to do.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// A benchmark: groups of jobs, one group after another.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// Jobs of one group are measured in turn.
+    pub groups: Vec<Group>,
+    /// What is left out, and why.
+    pub notes: Vec<String>,
+}
+
+/// Jobs whose numbers are compared: measured in turn, in every round. The first one is the reference of ratios.
+#[derive(Debug, Default)]
+pub struct Group {
+    /// What the group is about, for the progress bar.
+    pub title: String,
+    /// In the order of the table.
+    pub jobs: Vec<Job>,
+}
+
+/// One child process, started anew in every round.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// What is measured, with the settings that matter.
+    pub implementation: String,
+    /// Program and arguments.
+    pub command: Vec<OsString>,
+    /// Where it may run.
+    pub cpus: Vec<usize>,
+    /// When to give up.
+    pub limit: Duration,
+    /// Which of its metrics become rows.
+    pub readings: Vec<Reading>,
+}
+
+/// A metric of a child's answer that becomes a row.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Reading {
+    /// The name of the row.
+    pub row: String,
+    /// The name of the metric in the answer.
+    pub metric: &'static str,
+    /// The unit of the row.
+    pub unit: &'static str,
+}
+
+impl Reading {
+    /// A row `row` in `unit`, from `metric`.
+    pub fn new(row: impl Into<String>, metric: &'static str, unit: &'static str) -> Self {
+        Self { row: row.into(), metric, unit }
+    }
+}
+
+/// How thorough to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Effort {
+    /// A look instead of a measurement: shorter, and fewer settings.
+    pub quick: bool,
+}
+
+impl Effort {
+    /// `quick` for a look, `full` for a measurement.
+    pub fn pick<T>(self, quick: T, full: T) -> T {
+        if self.quick { quick } else { full }
+    }
+}
+
+impl Plan {
+    /// Keeps the jobs whose implementation contains one of `parts`; all if there are none.
+    pub fn keep_only(&mut self, parts: &[String]) {
+        if !parts.is_empty() {
+            for group in &mut self.groups {
+                group.jobs.retain(|job| parts.iter().any(|part| job.implementation.contains(part)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_asked_for_is_kept() {
+        let job = |implementation: &str| Job {
+            implementation: implementation.into(),
+            command: vec![],
+            cpus: vec![],
+            limit: Duration::ZERO,
+            readings: vec![],
+        };
+        let jobs = || ["quaver timer-thread", "go", "may"].map(job).into();
+        let kept = |parts: &[&str]| {
+            let mut plan = Plan::default();
+            plan.groups.push(Group { title: String::new(), jobs: jobs() });
+            plan.keep_only(&parts.iter().map(|part| part.to_string()).collect::<Vec<_>>());
+            let jobs = plan.groups.remove(0).jobs;
+            jobs.into_iter().map(|job| job.implementation).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(&["quaver", "may"]), ["quaver timer-thread", "may"]);
+        assert_eq!(kept(&[]).len(), 3);
+        assert!(kept(&["erlang"]).is_empty());
+    }
+}

@@ -1,0 +1,138 @@
+//! `quaver bench preempt`: what one preemption costs.
+//!
+//! A fixed amount of computing, split between two threads that never yield, is done on one worker: first by a plain
+//! kernel thread (the baseline), then with preemption at a quantum, then by a plain kernel thread again. Two threads,
+//! so that every preemption is a real switch. With T the CPU time of the worker's kernel thread and T0 the mean of the
+//! two baselines,
+//!
+//! * *slowdown* = T / T0 - 1, what preempting at this quantum takes from the threads;
+//! * *cost* = (T - T0) / events, what one event takes;
+//! * *clock* = CPU time of all other threads of the process, in percent of the time on the wall: what keeping time
+//!   takes elsewhere.
+//!
+//! Ours, with each clock, stands beside an *empty* signal handler (what the kernel takes for delivering a signal) and a
+//! *naive* one that switches contexts inside the handler and goes back through `rt_sigreturn` (what preemption costs
+//! before any trick). Both are driven by a thread on another core that spins and calls `tgkill`, one quantum after the
+//! last event was over, and by a periodic POSIX timer.
+//!
+//! Each loop also checks that its result is that of the baseline: whoever corrupts a register changes it.
+
+mod bare;
+mod measure;
+mod naive;
+mod ours;
+mod ticker;
+
+use std::time::Duration;
+
+use quaver_bench_common::compute::Loop;
+use serde::{Deserialize, Serialize};
+
+pub use self::measure::run;
+use self::ticker::Source;
+use super::child::Work;
+use super::context::{Context, Task};
+use super::plan::{Group, Job, Plan, Reading};
+use super::settings::{CLOCKS, Settings, TICKLESS};
+
+/// The work of one child.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PreemptSpec {
+    /// Who preempts.
+    mechanism: Mechanism,
+    /// What is preempted.
+    work: Loop,
+    /// How often, in µs.
+    quantum_us: u64,
+    /// How much work: what takes that long without preemption, in ms.
+    work_ms: u64,
+    /// The core of the threads that compute.
+    worker_cpu: usize,
+    /// Another core, for threads that keep time.
+    helper_cpu: Option<usize>,
+}
+
+/// Who preempts.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Mechanism {
+    /// A runtime with these settings.
+    Ours(Settings),
+    /// A signal handler that does nothing.
+    Empty(Source),
+    /// A signal handler that switches.
+    Naive(Source),
+}
+
+/// The jobs of this benchmark.
+pub fn plan(context: &Context) -> Plan {
+    let quanta = context.effort.pick(vec![20, 100], vec![5, 10, 20, 50, 100, 200]);
+    let mut plan = Plan::default();
+    for work in [Loop::Scalar, Loop::Avx] {
+        if work.available() {
+            plan.groups.extend(quanta.iter().map(|&quantum| group(context, work, quantum)));
+        } else {
+            let name = work.name();
+            plan.notes
+                .push(format!("preempt: {name} left out: this processor has no AVX2 and FMA"));
+        }
+    }
+    if context.place.helper.is_none() {
+        plan.notes.push("preempt: no timer core and no tgkill: these take a second CPU".into());
+    }
+    plan.notes.push("preempt: CPU time of the worker's kernel thread".into());
+    plan
+}
+
+fn group(context: &Context, work: Loop, quantum_us: u64) -> Group {
+    let jobs = mechanisms(context, quantum_us)
+        .into_iter()
+        .map(|(name, mechanism)| job(context, name, mechanism, work, quantum_us));
+    Group { title: format!("preempt {} {quantum_us}us", work.name()), jobs: jobs.collect() }
+}
+
+/// Who can preempt at this quantum on this machine; ours first.
+fn mechanisms(context: &Context, quantum_us: u64) -> Vec<(String, Mechanism)> {
+    let place = &context.place;
+    let clocks = if place.helper.is_some() { &CLOCKS[..] } else { &TICKLESS };
+    let ours = clocks.iter().map(|clock| {
+        let settings =
+            Settings::preemptive(clock, quantum_us, &[place.worker]).timer_cpu(place.helper);
+        (format!("quaver {clock}"), Mechanism::Ours(settings))
+    });
+    let sources = [(Source::Tgkill, "tgkill"), (Source::PosixTimer, "timer_create")];
+    let sources = sources
+        .into_iter()
+        .filter(|(source, _)| place.helper.is_some() || *source != Source::Tgkill);
+    let signals = sources.flat_map(|(source, name)| {
+        [
+            (format!("naive handler, {name}"), Mechanism::Naive(source)),
+            (format!("empty handler, {name}"), Mechanism::Empty(source)),
+        ]
+    });
+    ours.chain(signals).collect()
+}
+
+fn job(context: &Context, name: String, mechanism: Mechanism, work: Loop, quantum_us: u64) -> Job {
+    let place = &context.place;
+    let work_ms = context.effort.pick(40, 200);
+    let row = |what: &str| format!("{} {quantum_us}us {what}", work.name());
+    let task = Task {
+        cpus: place.both(),
+        expected: Duration::from_millis(5 * work_ms),
+        readings: vec![
+            Reading::new(row("slowdown"), measure::SLOWDOWN_PERCENT, "%"),
+            Reading::new(row("cost"), measure::NS_PER_EVENT, "ns"),
+            Reading::new(row("clock"), measure::CLOCK_PERCENT, "%"),
+        ],
+    };
+    let spec = PreemptSpec {
+        mechanism,
+        work,
+        quantum_us,
+        work_ms,
+        worker_cpu: place.worker,
+        helper_cpu: place.helper,
+    };
+    task.job(name, context.child(&Work::Preempt(spec)))
+}

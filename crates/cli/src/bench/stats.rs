@@ -1,0 +1,66 @@
+//! Statistics of repeated measurements: few values, unknown distribution, so order statistics only.
+
+/// Lowest, middle and highest of some measurements.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Summary {
+    /// The lowest.
+    pub min: f64,
+    /// The middle one, or the mean of the two middle ones.
+    pub median: f64,
+    /// The highest.
+    pub max: f64,
+    /// How many there are.
+    pub runs: usize,
+}
+
+impl Summary {
+    /// Summarises; `None` when there is nothing to summarise.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let (&min, &max) = (sorted.first()?, sorted.last()?);
+        let middle = sorted.len() / 2;
+        let median = if sorted.len() % 2 == 1 {
+            sorted[middle]
+        } else {
+            (sorted[middle - 1] + sorted[middle]) / 2.0
+        };
+        Some(Self { min, median, max, runs: sorted.len() })
+    }
+}
+
+/// The ratio of two implementations that were measured in turn: the median over rounds of the ratio in one round, so
+/// that a machine that slows down for some rounds slows both. Rounds in which either is missing do not count.
+pub fn paired_ratio(values: &[Option<f64>], reference: &[Option<f64>]) -> Option<f64> {
+    let ratios: Vec<f64> = values
+        .iter()
+        .zip(reference)
+        .filter_map(|(value, reference)| Some((*value)? / (*reference)?))
+        .filter(|ratio| ratio.is_finite())
+        .collect();
+    Summary::of(&ratios).map(|summary| summary.median)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn median_of_odd_and_even_numbers() {
+        let odd = Summary::of(&[5.0, 1.0, 3.0]).unwrap();
+        assert_eq!(odd, Summary { min: 1.0, median: 3.0, max: 5.0, runs: 3 });
+        let even = Summary::of(&[4.0, 1.0, 2.0, 10.0]).unwrap();
+        assert_eq!(even, Summary { min: 1.0, median: 3.0, max: 10.0, runs: 4 });
+        assert_eq!(Summary::of(&[]), None);
+    }
+
+    #[test]
+    fn ratios_pair_the_values_of_one_round() {
+        // The machine was three times slower in the second round: the ratio is 2 all the same.
+        let ours = [Some(10.0), Some(30.0), None];
+        let theirs = [Some(20.0), Some(60.0), Some(500.0)];
+        assert_eq!(paired_ratio(&theirs, &ours), Some(2.0));
+        assert_eq!(paired_ratio(&theirs, &[None, None, None]), None);
+        assert_eq!(paired_ratio(&theirs, &[Some(0.0); 3]), None);
+    }
+}
