@@ -6,13 +6,13 @@
 #[cfg(not(loom))]
 pub(crate) use core::{
     hint::spin_loop,
-    sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 
 #[cfg(loom)]
 pub(crate) use loom::{
     hint::spin_loop,
-    sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 
 /// Keeps a value on cache lines of its own. Two lines, because the adjacent-line prefetcher of x86 fetches pairs.

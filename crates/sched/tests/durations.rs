@@ -30,7 +30,8 @@ fn accepted_forms() {
 #[test]
 fn refused_forms() {
     use DurationError::*;
-    let cases: &[(&str, fn(String) -> DurationError)] = &[
+    type Kind = fn(String) -> DurationError;
+    let cases: &[(&str, Kind)] = &[
         ("", Unit),
         ("20", Unit),
         ("20m", Unit),

@@ -11,40 +11,17 @@
 
 mod fifo;
 mod rr;
+mod turns;
 mod two_queue;
 mod ws;
 
 pub use fifo::Fifo;
 pub use rr::RoundRobin;
+pub use turns::SHARED_EVERY;
 pub use two_queue::{TwoQueue, TwoQueueTimes};
 pub use ws::WorkStealing;
 
-use crate::{
-    Running, Time,
-    sync::{AtomicU32, Ordering::Relaxed},
-};
-
-/// A worker looks into the shared queue before its own at every so many dispatches, so that a worker which keeps making
-/// work for itself cannot starve what others handed in. A prime, so that it does not fall in step with the program.
-pub const SHARED_EVERY: u32 = 31;
-
-/// Counts a worker's dispatches. Written by that worker alone.
-#[derive(Debug)]
-struct Dispatches(AtomicU32);
-
-impl Dispatches {
-    fn new() -> Self {
-        Dispatches(AtomicU32::new(0))
-    }
-
-    /// Count one; is it the shared queue's turn to come first?
-    fn shared_first(&self) -> bool {
-        let count = self.0.load(Relaxed) + 1;
-        let turn = count == SHARED_EVERY;
-        self.0.store(if turn { 0 } else { count }, Relaxed);
-        turn
-    }
-}
+use crate::{Running, Time};
 
 /// When `running` must stop if it may run for `quantum`: at its end if something waits now; else, if a timer will make
 /// something wait, at its end but not before the timer; else never.

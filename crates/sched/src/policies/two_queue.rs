@@ -3,7 +3,7 @@
 //! * Each worker has a queue of *new* tasks (created, woken, yielded) and one of *preempted* tasks; a shared queue takes
 //!   new tasks from elsewhere (Aspen section 3.2).
 //! * Order of dispatch: own new, shared new, new of *any* other worker; then own preempted, then others' preempted. At
-//!   every 31st dispatch the shared queue comes first. Aspen's code steals one victim's preempted work before it looks
+//!   every 31st dispatch the shared queue comes first, and when a running task yields it gives way to shared work (`turns`). Aspen's code steals one victim's preempted work before it looks
 //!   at the next victim's new work, and runs its own preempted work before stealing any; here new work anywhere comes
 //!   first, because a short request may be among it (section 3.1.4).
 //! * A fresh task stops when it has used the quantum and anything waits here. A preempted task stops after the quantum
@@ -21,9 +21,9 @@ use alloc::boxed::Box;
 
 use crate::{
     Class, Pick, Place, Policy, Running, Task, Time, Why,
-    policies::{Dispatches, stop_at},
+    policies::{stop_at, turns::Turns},
     queue::{Links, List, WorkerQueues},
-    sync::{AtomicU32, AtomicU64, CachePadded, Ordering::Relaxed},
+    sync::{AtomicBool, AtomicU64, CachePadded, Ordering::Relaxed},
     table,
 };
 
@@ -48,15 +48,16 @@ pub struct TwoQueue {
     preempted: WorkerQueues,
     /// When each task was last preempted; valid while it is in a preempted queue.
     preempted_at: Box<[AtomicU64]>,
-    workers: Box<[CachePadded<Turns>]>,
+    workers: Box<[CachePadded<Worker>]>,
 }
 
 /// Whose turn it is on one worker. Written by that worker alone.
 #[derive(Debug)]
-struct Turns {
-    dispatches: Dispatches,
-    /// 1: the last dispatch went to a task because of its age.
-    aged: AtomicU32,
+struct Worker {
+    /// Among its own new work and that of the shared queue.
+    turns: Turns,
+    /// The last dispatch went to a task because of its age.
+    aged: AtomicBool,
 }
 
 impl TwoQueue {
@@ -66,7 +67,7 @@ impl TwoQueue {
     ///
     /// If `workers` is 0, and as [`Links::new`].
     pub fn new(workers: usize, max_tasks: u32, times: TwoQueueTimes) -> Self {
-        let turns = || Turns { dispatches: Dispatches::new(), aged: AtomicU32::new(0) };
+        let worker = || Worker { turns: Turns::new(), aged: AtomicBool::new(false) };
         TwoQueue {
             times,
             links: Links::new(max_tasks),
@@ -74,7 +75,7 @@ impl TwoQueue {
             new: WorkerQueues::new(workers),
             preempted: WorkerQueues::new(workers),
             preempted_at: table::zeroed_u64(max_tasks),
-            workers: (0..workers).map(|_| CachePadded(turns())).collect(),
+            workers: (0..workers).map(|_| CachePadded(worker())).collect(),
         }
     }
 
@@ -82,8 +83,8 @@ impl TwoQueue {
     fn take_aged(&self, worker: usize, now: Time) -> Option<Task> {
         let max_age = self.times.max_age?;
         let aged = &self.workers[worker].aged;
-        if aged.load(Relaxed) == 1 {
-            aged.store(0, Relaxed);
+        if aged.load(Relaxed) {
+            aged.store(false, Relaxed);
             return None;
         }
         let oldest = self.preempted.peek(worker, &self.links)?;
@@ -93,18 +94,14 @@ impl TwoQueue {
         }
         // A thief may have taken the one just looked at; then its successor runs a little before its time.
         let task = self.preempted.pop(worker, &self.links)?;
-        aged.store(1, Relaxed);
+        aged.store(true, Relaxed);
         Some(task)
     }
 
     fn take_new(&self, worker: usize) -> Option<Task> {
         let own = || self.new.pop(worker, &self.links);
         let shared = || self.shared.pop(&self.links);
-        if self.workers[worker].dispatches.shared_first() {
-            shared().or_else(own)
-        } else {
-            own().or_else(shared)
-        }
+        self.workers[worker].turns.take(own, shared)
     }
 
     fn new_waits(&self, worker: usize) -> bool {
@@ -127,7 +124,12 @@ impl Policy for TwoQueue {
                 self.preempted_at[task.0 as usize].store(now, Relaxed);
                 self.preempted.push(worker, &self.links, task);
             }
-            (Place::Local(worker), _) => self.new.push(worker, &self.links, task),
+            (Place::Local(worker), why) => {
+                if why == Why::Yielded {
+                    self.workers[worker].turns.give_way(self.new.is_empty(worker));
+                }
+                self.new.push(worker, &self.links, task);
+            }
             // Preempted tasks come from a worker. From elsewhere, as after a hand-over, a task counts as new.
             (Place::Shared, _) => self.shared.push(&self.links, task),
         }

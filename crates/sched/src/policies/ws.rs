@@ -1,8 +1,9 @@
 //! Work stealing with a quantum.
 //!
 //! * Each worker has a queue; a shared one takes what comes from elsewhere. Both are first in, first out.
-//! * A worker takes from its own queue, then from the shared one; at every 31st dispatch in the other order, so that
-//!   neither starves. It takes shared tasks one at a time: the oldest goes to whoever is free first.
+//! * A worker takes from its own queue, then from the shared one; in the other order at every 31st dispatch, and when a
+//!   task has just been preempted or has yielded, so that own and shared queue take turns (`turns`). It takes
+//!   shared tasks one at a time: the oldest goes to whoever is free first.
 //! * If both are empty it visits all other workers from a random one on and steals the older half of the first queue
 //!   that has tasks (the `sched_balance` of Skyloft section 3.4; Aspen section 3.2).
 //! * A running task stops when its quantum is used and something waits in its worker's queue or the shared one.
@@ -16,7 +17,7 @@ use alloc::boxed::Box;
 
 use crate::{
     Class, Pick, Place, Policy, Running, Task, Time, Why,
-    policies::{Dispatches, stop_at},
+    policies::{stop_at, turns::Turns},
     queue::{Links, List, WorkerQueues},
     sync::CachePadded,
 };
@@ -28,7 +29,7 @@ pub struct WorkStealing {
     links: Links,
     shared: List,
     queues: WorkerQueues,
-    dispatches: Box<[CachePadded<Dispatches>]>,
+    turns: Box<[CachePadded<Turns>]>,
 }
 
 impl WorkStealing {
@@ -43,7 +44,7 @@ impl WorkStealing {
             links: Links::new(max_tasks),
             shared: List::new(),
             queues: WorkerQueues::new(workers),
-            dispatches: (0..workers).map(|_| CachePadded(Dispatches::new())).collect(),
+            turns: (0..workers).map(|_| CachePadded(Turns::new())).collect(),
         }
     }
 
@@ -58,9 +59,14 @@ impl Policy for WorkStealing {
         "ws"
     }
 
-    fn task_enqueue(&self, place: Place, task: Task, _why: Why, _now: Time) {
+    fn task_enqueue(&self, place: Place, task: Task, why: Why, _now: Time) {
         match place {
-            Place::Local(worker) => self.queues.push(worker, &self.links, task),
+            Place::Local(worker) => {
+                if matches!(why, Why::Preempted | Why::Yielded) {
+                    self.turns[worker].give_way(self.queues.is_empty(worker));
+                }
+                self.queues.push(worker, &self.links, task);
+            }
             Place::Shared => self.shared.push(&self.links, task),
         }
     }
@@ -68,12 +74,7 @@ impl Policy for WorkStealing {
     fn task_dequeue(&self, worker: usize, _now: Time) -> Option<Pick> {
         let own = || self.queues.pop(worker, &self.links);
         let shared = || self.shared.pop(&self.links);
-        let task = if self.dispatches[worker].shared_first() {
-            shared().or_else(own)
-        } else {
-            own().or_else(shared)
-        };
-        task.map(Self::pick)
+        self.turns[worker].take(own, shared).map(Self::pick)
     }
 
     fn balance(&self, worker: usize, _now: Time) -> Option<Pick> {

@@ -1,0 +1,157 @@
+//! Reference models: the rules of the policies, written down with plain collections.
+//!
+//! Where a policy chooses at random (which victim to rob), the model takes the policy's choice and checks that it was
+//! one of those allowed.
+
+use std::collections::VecDeque;
+
+use super::*;
+
+type Queue = VecDeque<u32>;
+
+/// Shared queue, and own queues of new and of preempted work. `fifo` and `rr` use the shared one only, `ws` no preempted
+/// ones.
+pub struct Model {
+    rule: &'static str,
+    quantum: Option<Time>,
+    long: Time,
+    max_age: Time,
+    shared: Queue,
+    workers: Vec<Worker>,
+    preempted_at: Vec<Time>,
+}
+
+#[derive(Default)]
+struct Worker {
+    new: Queue,
+    preempted: Queue,
+    dispatches: u32,
+    /// A task gave way: the shared queue comes first.
+    shared_next: bool,
+    /// The last new task came from the shared queue.
+    from_shared: bool,
+    aged: bool,
+}
+
+impl Model {
+    pub fn new(spec: &Spec, workers: usize, max_tasks: u32) -> Self {
+        let nanos = |d: std::time::Duration| d.as_nanos() as Time;
+        Model {
+            rule: spec.name(),
+            quantum: spec.quantum().map(nanos),
+            long: spec.long_quantum().map_or(0, nanos),
+            max_age: spec.max_age().map_or(Time::MAX, nanos),
+            shared: Queue::new(),
+            workers: (0..workers).map(|_| Worker::default()).collect(),
+            preempted_at: vec![0; max_tasks as usize],
+        }
+    }
+
+    pub fn enqueue(&mut self, place: Place, task: u32, why: Why, now: Time) {
+        let queue = match (self.rule, place, why) {
+            ("fifo" | "rr", _, _) | (_, Place::Shared, _) => &mut self.shared,
+            ("two-queue", Place::Local(worker), Why::Preempted) => {
+                self.preempted_at[task as usize] = now;
+                &mut self.workers[worker].preempted
+            }
+            (rule, Place::Local(worker), why) => {
+                let me = &mut self.workers[worker];
+                if why == Why::Yielded || (why == Why::Preempted && rule == "ws") {
+                    me.shared_next = me.new.is_empty() || !me.from_shared;
+                }
+                &mut me.new
+            }
+        };
+        queue.push_back(task);
+    }
+
+    pub fn waiting(&self) -> usize {
+        let own = |w: &Worker| w.new.len() + w.preempted.len();
+        self.shared.len() + self.workers.iter().map(own).sum::<usize>()
+    }
+
+    /// Is `pick` right for `task_dequeue`? If so, do the same.
+    pub fn dequeue(&mut self, worker: usize, now: Time, pick: Option<Pick>) -> Result<(), String> {
+        let preempted_at = &self.preempted_at;
+        let me = &mut self.workers[worker];
+        let aged = me.preempted.front().is_some_and(|&oldest| {
+            !me.aged && now.saturating_sub(preempted_at[oldest as usize]) > self.max_age
+        });
+        me.aged = aged;
+        if aged {
+            return same(me.preempted.pop_front(), Class::Preempted, pick);
+        }
+        me.dispatches += 1;
+        let shared_first = std::mem::take(&mut me.shared_next) || me.dispatches.is_multiple_of(31);
+        let from_shared = !self.shared.is_empty() && (shared_first || me.new.is_empty());
+        let queue = if from_shared { &mut self.shared } else { &mut me.new };
+        let expected = queue.pop_front();
+        if expected.is_some() {
+            me.from_shared = from_shared;
+        }
+        if expected.is_some() || me.preempted.is_empty() {
+            return same(expected, Class::Fresh, pick);
+        }
+        if self.workers.iter().any(|w| !w.new.is_empty()) {
+            return self.steal(worker, |w| &mut w.new, Class::Fresh, pick);
+        }
+        same(self.workers[worker].preempted.pop_front(), Class::Preempted, pick)
+    }
+
+    /// Is `pick` right for `balance`? If so, do the same.
+    pub fn balance(&mut self, worker: usize, pick: Option<Pick>) -> Result<(), String> {
+        let other = |&(i, _): &(usize, &Worker)| i != worker;
+        let others = || self.workers.iter().enumerate().filter(other);
+        if others().any(|(_, w)| !w.new.is_empty()) {
+            self.steal(worker, |w| &mut w.new, Class::Fresh, pick)
+        } else if others().any(|(_, w)| !w.preempted.is_empty()) {
+            self.steal(worker, |w| &mut w.preempted, Class::Preempted, pick)
+        } else {
+            same(None, Class::Fresh, pick)
+        }
+    }
+
+    /// The pick must be the oldest of some other worker; move the older half of that queue.
+    fn steal(
+        &mut self,
+        worker: usize,
+        queue: fn(&mut Worker) -> &mut Queue,
+        class: Class,
+        pick: Option<Pick>,
+    ) -> Result<(), String> {
+        let task = pick.ok_or("found nothing to steal")?.task.0;
+        let victim = (0..self.workers.len())
+            .find(|&v| v != worker && queue(&mut self.workers[v]).front() == Some(&task))
+            .ok_or(format!("stole {task}, which is not the oldest of any other worker"))?;
+        let victim = queue(&mut self.workers[victim]);
+        let half = victim.len().div_ceil(2);
+        let mut taken: Queue = victim.drain(..half).collect();
+        let oldest = taken.pop_front();
+        queue(&mut self.workers[worker]).extend(taken);
+        same(oldest, class, pick)
+    }
+
+    pub fn preempt_at(&self, worker: usize, run: &Running, timer: Option<Time>) -> Option<Time> {
+        if self.rule == "fifo" {
+            return None;
+        }
+        let end = run.since + self.quantum?;
+        let me = &self.workers[worker];
+        let new_waits = !self.shared.is_empty() || !me.new.is_empty();
+        let mut reasons = vec![];
+        reasons.extend(new_waits.then_some(end));
+        reasons.extend(timer.map(|timer| timer.max(end)));
+        if !me.preempted.is_empty() {
+            reasons.push(match run.class {
+                Class::Fresh => end,
+                Class::Preempted => run.since + self.long,
+            });
+        }
+        reasons.into_iter().min()
+    }
+}
+
+fn same(expected: Option<u32>, class: Class, pick: Option<Pick>) -> Result<(), String> {
+    let expected = expected.map(|task| Pick { task: Task(task), class });
+    if pick == expected { Ok(()) } else { Err(format!("picked {pick:?}, expected {expected:?}")) }
+}

@@ -1,0 +1,169 @@
+//! New before preempted work, and the bound on its age.
+
+use super::*;
+
+/// No ageing unless a test is about it.
+const PLAIN: &str = "two-queue:quantum=20us,long=100us,max-age=none";
+
+#[test]
+fn new_work_anywhere_before_preempted_work() {
+    let policy = build(PLAIN, 3, 20);
+    enqueue(&*policy, Place::Local(0), Why::Preempted, [8]);
+    enqueue(&*policy, Place::Local(1), Why::Preempted, [9]);
+    enqueue(&*policy, Place::Local(1), Why::New, [5]);
+    enqueue(&*policy, Place::Local(2), Why::Woken, [6, 7]);
+    enqueue(&*policy, Place::Shared, Why::New, [3, 4]);
+    enqueue(&*policy, Place::Local(0), Why::New, [1]);
+    enqueue(&*policy, Place::Local(0), Why::Woken, [2]);
+
+    let order: Vec<_> = std::iter::from_fn(|| next(&*policy, 0, 0)).collect();
+    let tasks: Vec<_> = order.iter().map(|pick| pick.task.0).collect();
+    assert_eq!(tasks[..4], [1, 2, 3, 4], "own, then shared");
+    let mut stolen = tasks[4..7].to_vec();
+    stolen.sort_unstable();
+    assert_eq!(stolen, [5, 6, 7], "then new work of all victims");
+    assert_eq!(tasks[7..], [8, 9], "own preempted work, then that of others");
+    for pick in order {
+        let preempted = pick.task.0 >= 8;
+        let class = if preempted { Class::Preempted } else { Class::Fresh };
+        assert_eq!(pick.class, class);
+    }
+}
+
+/// Without preempted work of its own a worker leaves stealing to `balance`, where the host expects it.
+#[test]
+fn dequeue_steals_only_ahead_of_own_preempted_work() {
+    let policy = build(PLAIN, 2, 4);
+    enqueue(&*policy, Place::Local(1), Why::New, [1]);
+    assert_eq!(policy.task_dequeue(0, 0), None);
+    enqueue(&*policy, Place::Local(0), Why::Preempted, [2]);
+    assert_eq!(policy.task_dequeue(0, 0).unwrap().task, Task(1));
+    assert_eq!(policy.task_dequeue(0, 0).unwrap().task, Task(2));
+}
+
+/// What ran preempted and then yields or blocks is new again.
+#[test]
+fn yielding_and_waking_make_a_task_fresh() {
+    let policy = build(PLAIN, 1, 4);
+    for why in [Why::New, Why::Woken, Why::Yielded] {
+        enqueue(&*policy, Place::Local(0), Why::Preempted, [1]);
+        assert_eq!(next(&*policy, 0, 0).unwrap().class, Class::Preempted);
+        enqueue(&*policy, Place::Local(0), why, [1]);
+        assert_eq!(next(&*policy, 0, 0).unwrap().class, Class::Fresh);
+    }
+}
+
+#[test]
+fn shared_work_comes_first_at_every_31st_dispatch() {
+    let policy = build(PLAIN, 1, 200);
+    enqueue(&*policy, Place::Local(0), Why::New, 0..100);
+    enqueue(&*policy, Place::Shared, Why::New, 100..103);
+    let order = drain(&*policy, 0, 0);
+    let shared: Vec<_> = (0..103).filter(|&i| order[i] >= 100).collect();
+    assert_eq!(shared, [30, 61, 92]);
+}
+
+/// A task that yields does not run on before shared work.
+#[test]
+fn a_yielding_task_gives_way_to_shared_work() {
+    let policy = build(PLAIN, 1, 10);
+    enqueue(&*policy, Place::Shared, Why::New, [1]);
+    enqueue(&*policy, Place::Local(0), Why::Yielded, [0]);
+    assert_eq!(drain(&*policy, 0, 0), [1, 0]);
+}
+
+#[test]
+fn when_a_fresh_task_stops() {
+    let at =
+        |policy: &dyn Policy, timer| policy.preempt_at(0, &running(Class::Fresh, 1_000), timer);
+    let policy = build(PLAIN, 2, 4);
+    enqueue(&*policy, Place::Local(1), Why::New, [1]);
+    enqueue(&*policy, Place::Local(1), Why::Preempted, [2]);
+    assert_eq!(at(&*policy, None), None, "worker 1 will run them");
+    assert!(policy.has_work(0));
+    assert_eq!(at(&*policy, Some(2_000)), Some(21_000));
+    assert_eq!(at(&*policy, Some(70_000)), Some(70_000));
+    for (place, why) in [
+        (Place::Local(0), Why::New),
+        (Place::Local(0), Why::Preempted),
+        (Place::Shared, Why::Woken),
+    ] {
+        let policy = build(PLAIN, 2, 4);
+        enqueue(&*policy, place, why, [1]);
+        for timer in [None, Some(2_000), Some(70_000)] {
+            assert_eq!(at(&*policy, timer), Some(21_000), "{place:?} {why:?} {timer:?}");
+        }
+    }
+}
+
+#[test]
+fn when_a_preempted_task_stops() {
+    let at =
+        |policy: &dyn Policy, timer| policy.preempt_at(0, &running(Class::Preempted, 1_000), timer);
+    let policy = build(PLAIN, 2, 4);
+    assert_eq!(at(&*policy, None), None);
+    assert_eq!(at(&*policy, Some(2_000)), Some(21_000));
+    assert_eq!(at(&*policy, Some(70_000)), Some(70_000));
+    enqueue(&*policy, Place::Local(1), Why::Preempted, [1]);
+    assert_eq!(at(&*policy, None), None, "worker 1 will run it");
+    enqueue(&*policy, Place::Local(0), Why::Preempted, [2]);
+    assert_eq!(at(&*policy, None), Some(101_000), "only preempted work: the long quantum");
+    assert_eq!(at(&*policy, Some(2_000)), Some(21_000), "the timer makes new work");
+    assert_eq!(at(&*policy, Some(70_000)), Some(70_000));
+    assert_eq!(at(&*policy, Some(500_000)), Some(101_000));
+    enqueue(&*policy, Place::Shared, Why::New, [3]);
+    assert_eq!(at(&*policy, None), Some(21_000), "new work: the quantum");
+}
+
+#[test]
+fn aged_work_takes_turns_with_new_work() {
+    let policy = build("two-queue:max-age=1ms", 1, 100);
+    enqueue(&*policy, Place::Local(0), Why::Preempted, [1, 2]);
+    enqueue(&*policy, Place::Local(0), Why::New, 10..20);
+    let mut now = 1_000_000;
+    let mut dequeue = |after| {
+        now += after;
+        policy.task_dequeue(0, now).unwrap().task.0
+    };
+    assert_eq!(dequeue(0), 10, "as old as allowed, not older");
+    assert_eq!(dequeue(1), 1);
+    assert_eq!(dequeue(0), 11, "new work between two aged tasks");
+    assert_eq!(dequeue(0), 2);
+    assert_eq!(dequeue(0), 12);
+    assert_eq!(dequeue(0), 13);
+}
+
+/// A task that is preempted again begins to wait anew.
+#[test]
+fn age_counts_from_the_last_preemption() {
+    let policy = build("two-queue:max-age=1ms", 1, 100);
+    policy.task_enqueue(Place::Local(0), Task(1), Why::Preempted, 0);
+    enqueue(&*policy, Place::Local(0), Why::New, 10..20);
+    assert_eq!(policy.task_dequeue(0, 1_000_001).unwrap().task, Task(1));
+    policy.task_enqueue(Place::Local(0), Task(1), Why::Preempted, 1_100_000);
+    assert_eq!(policy.task_dequeue(0, 2_000_000).unwrap().task, Task(10));
+    assert_eq!(policy.task_dequeue(0, 2_100_000).unwrap().task, Task(11));
+    assert_eq!(policy.task_dequeue(0, 2_100_001).unwrap().task, Task(1));
+}
+
+/// Ageing reaches tasks that are in the overflow list behind a ring that ageing itself has emptied.
+#[test]
+fn ageing_reaches_beyond_the_ring() {
+    let policy = build("two-queue:max-age=1ms", 1, 10_000);
+    let preempted = 1_000;
+    enqueue(&*policy, Place::Local(0), Why::Preempted, 0..preempted);
+    enqueue(&*policy, Place::Local(0), Why::New, preempted..4 * preempted);
+    let order: Vec<_> =
+        (0..2 * preempted).map(|_| policy.task_dequeue(0, 2_000_000).unwrap().task.0).collect();
+    let aged: Vec<_> = order.iter().copied().step_by(2).collect();
+    assert_eq!(aged, (0..preempted).collect::<Vec<_>>());
+}
+
+/// Another worker's clock may be a little ahead; that makes no task old.
+#[test]
+fn a_clock_behind_the_preemption_is_no_age() {
+    let policy = build("two-queue:max-age=1us", 2, 4);
+    policy.task_enqueue(Place::Local(0), Task(1), Why::Preempted, 1_000_000);
+    enqueue(&*policy, Place::Local(0), Why::New, [2]);
+    assert_eq!(policy.task_dequeue(0, 999_000).unwrap().task, Task(2));
+}
