@@ -240,7 +240,7 @@ impl Recorder {
 
     /// The results, if the run ended at `end_ns` of the clock; [`Summary`] says how they are computed.
     ///
-    /// Requests that complete while it is made may be counted as completed or not. Allocates; takes some 100 ns a request.
+    /// Requests that complete while it is made may be counted as completed or not. Allocates; takes up to some 100 ns a request.
     pub fn summary(&self, end_ns: u64) -> Summary {
         Summary::of(self, end_ns)
     }

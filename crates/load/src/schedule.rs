@@ -108,7 +108,7 @@ impl Schedule {
         &self.classes
     }
 
-    /// How many requests there are, with those of the warm-up. Goes through all arrival times: some ten nanoseconds for
+    /// How many requests there are, with those of the warm-up. Goes through all arrival times: some tens of nanoseconds for
     /// each.
     pub fn count(&self) -> u64 {
         let mut requests = self.iter();
