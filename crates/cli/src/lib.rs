@@ -7,8 +7,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+pub mod affinity;
 pub mod bench;
+pub mod demo;
 pub mod doctor;
+pub mod interrupt;
 pub mod output;
 pub mod parse;
 
@@ -24,6 +27,7 @@ struct Cli {
 enum Command {
     /// Say what this machine offers and which mechanisms would be used, and why
     Doctor(doctor::Args),
+    Demo(Box<demo::Args>),
     /// Measure the runtime's operations, beside other thread libraries
     Bench(bench::Args),
 }
@@ -32,6 +36,7 @@ enum Command {
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Doctor(args) => doctor::run(args),
+        Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(args).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {

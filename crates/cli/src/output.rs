@@ -2,7 +2,7 @@
 //!
 //! A file is written beside its place under a temporary name and then renamed, so a full disk or a kill leaves the old
 //! content or none. The temporary file disappears with an error; one that a `kill -9` left behind is removed by the next
-//! write into the same directory. [`Target::check`] and [`check_directory`] find out *before* a long measurement
+//! write into the same directory. [`Target::check`] and [`Directory::prepare`] find out *before* a long measurement
 //! whether its result can be written.
 
 use std::convert::Infallible;
@@ -112,15 +112,40 @@ pub fn write_file(path: &Path, content: &[u8]) -> Result<()> {
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Makes a directory, if need be, and finds out whether files can be made in it.
-///
-/// # Errors
-///
-/// Names the directory and the reason.
-pub fn check_directory(directory: &Path) -> Result<()> {
-    std::fs::create_dir_all(directory)
-        .and_then(|()| temporary_beside(&directory.join("any")).map(drop))
-        .with_context(|| format!("cannot write into {}", directory.display()))
+/// A directory for results.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    /// It was not there before.
+    made: bool,
+}
+
+impl Directory {
+    /// Makes the directory, if need be, and finds out whether files can be made in it.
+    ///
+    /// # Errors
+    ///
+    /// Names the directory and the reason.
+    pub fn prepare(path: &Path) -> Result<Directory> {
+        let made = !path.exists();
+        std::fs::create_dir_all(path)
+            .and_then(|()| temporary_beside(&path.join("any")).map(drop))
+            .with_context(|| format!("cannot write into {}", path.display()))?;
+        Ok(Directory { path: path.to_owned(), made })
+    }
+
+    /// The path of a file in it.
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Removes the directory again if it was made for nothing.
+    pub fn discard(self) {
+        if self.made {
+            // It stays if somebody has put something into it meanwhile.
+            let _ = std::fs::remove_dir(&self.path);
+        }
+    }
 }
 
 /// A device or pipe, which is written to and not replaced.
@@ -192,7 +217,7 @@ mod tests {
     fn checking_leaves_nothing_behind() {
         let directory = tempfile::tempdir().unwrap();
         Target::File(directory.path().join("result.json")).check().unwrap();
-        check_directory(&directory.path().join("a/b")).unwrap();
+        Directory::prepare(&directory.path().join("a/b")).unwrap();
         assert_eq!(names(directory.path()), ["a"]);
         assert!(names(&directory.path().join("a/b")).is_empty());
     }
@@ -202,8 +227,24 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
         std::fs::write(&file, "").unwrap();
-        let error = format!("{:#}", check_directory(&file.join("out")).unwrap_err());
+        let error = format!("{:#}", Directory::prepare(&file.join("out")).unwrap_err());
         assert!(error.contains("file/out"), "{error}");
+    }
+
+    #[test]
+    fn only_a_directory_made_for_nothing_is_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("new");
+        Directory::prepare(&path).unwrap().discard();
+        assert!(!path.exists());
+
+        Directory::prepare(parent.path()).unwrap().discard();
+        assert!(parent.path().exists());
+
+        let used = Directory::prepare(&path).unwrap();
+        write_file(&used.join("a"), b"").unwrap();
+        used.discard();
+        assert!(path.join("a").exists());
     }
 
     #[test]

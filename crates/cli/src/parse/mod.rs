@@ -5,5 +5,4 @@
 
 pub mod cpulist;
 pub mod duration;
-pub mod loads;
 pub mod mix;

@@ -24,7 +24,8 @@ pub struct Cgroup {
     pub cpuset: Option<Vec<usize>>,
 }
 
-pub(super) fn detect() -> Cgroup {
+/// Reads the limits of this process.
+pub fn detect() -> Cgroup {
     let read = |path: &Path| std::fs::read_to_string(path).ok();
     let own = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
     let mounts = read(Path::new("/proc/self/mountinfo")).unwrap_or_default();

@@ -20,7 +20,8 @@ pub struct Kernel {
     pub hypervisor: Option<String>,
 }
 
-pub(super) fn detect() -> Kernel {
+/// Reads them.
+pub fn detect() -> Kernel {
     let cpuid = CpuId::new();
     let release = read_line("/proc/sys/kernel/osrelease");
     Kernel {

@@ -1,0 +1,147 @@
+//! `quaver demo`: GETs of a microsecond beside SCANs of hundreds, without and with preemption.
+//!
+//! The steps, each in a module of its own:
+//!
+//! 1. [`args`]: what is asked for; [`placement`]: which CPUs the workers and the client get.
+//! 2. [`store`]: the key-value store is loaded; [`calibrate`]: how long its requests take by themselves. 100 % load is
+//!    what keeps all workers busy: workers / mean service time of the mix.
+//! 3. [`sweep`]: rounds over modes over loads; [`serve`]: one run.
+//! 4. [`results`], [`summary`]: what was found; [`table`], [`report`]: how it is shown.
+//!
+//! Whether the results can be written and the runtimes built is found out before anything is measured. Ctrl-C or
+//! SIGTERM ends the current run, prints what has been measured, writes no report, and exits with 130 or 143.
+
+pub mod args;
+pub mod calibrate;
+pub mod placement;
+mod plan;
+pub mod report;
+pub mod results;
+pub mod serve;
+pub mod store;
+pub mod summary;
+pub mod sweep;
+pub mod table;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+
+pub use args::Args;
+
+use crate::interrupt::Interrupt;
+use crate::output::{self, Directory, Target};
+use crate::parse::duration;
+use calibrate::ScanSize;
+use plan::Plan;
+use store::Store;
+use sweep::Outcome;
+
+/// Runs the demo.
+///
+/// # Errors
+///
+/// A setting cannot be used, the store gives a wrong answer, or results cannot be written. Messages say what to change.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let interrupt = Interrupt::install().context("cannot take over SIGINT and SIGTERM")?;
+    let plan = Plan::make(args)?;
+    if let Some(target) = &args.json {
+        target.check()?;
+    }
+    let directory = Directory::prepare(&args.out)?;
+    let finished = measure_and_write(args, &plan, &interrupt, &directory);
+    if !matches!(finished, Ok(ExitCode::SUCCESS)) {
+        directory.discard();
+    }
+    finished
+}
+
+fn measure_and_write(
+    args: &Args,
+    plan: &Plan,
+    interrupt: &Interrupt,
+    directory: &Directory,
+) -> Result<ExitCode> {
+    let bar = ProgressBar::new_spinner();
+    let style = "{spinner} {elapsed} {wide_bar} {percent:>3}% {msg} ";
+    bar.set_style(ProgressStyle::with_template(style).expect("the style is well-formed"));
+
+    bar.set_message("loading the store");
+    bar.tick();
+    let store = Arc::new(Store::load(args.keys, args.seed)?);
+    bar.set_message("calibrating");
+    bar.tick();
+    let cpu = plan.placement.workers[0];
+    let scan = args.scan_keys.map_or(ScanSize::Time(args.scan_time), ScanSize::Keys);
+    let services = calibrate::calibrate(&store, cpu, args.get_keys, scan)?;
+    let sweep = plan.sweep(args, store, services);
+
+    bar.set_length(sweep.runs() as u64);
+    if bar.is_hidden() {
+        let seconds = sweep.planned().as_secs_f64().ceil();
+        eprintln!("quaver demo: {} runs, about {seconds} s", sweep.runs());
+    }
+    let outcome = sweep.measure(interrupt, |mode, load| {
+        bar.set_message(format!("{}, {:.0} % load", mode.name(), load * 100.0));
+        bar.tick();
+        bar.inc(1);
+    });
+    bar.finish_and_clear();
+    let Outcome { measurements, interrupted } = outcome?;
+
+    let (rows, loads) = sweep::evaluate(&measurements, args.slo)?;
+    let report = plan.report(args, &sweep, rows, loads);
+    let human = text(&report, args.slo);
+    if let Some(signal) = interrupted {
+        let (done, all) = (measurements.len(), sweep.runs());
+        if done > 0 && args.json != Some(Target::Stdout) {
+            output::print(&human)?;
+        }
+        eprintln!(
+            "quaver demo: stopped by {} after {done} of {all} runs; no report was written",
+            signal.name()
+        );
+        return Ok(ExitCode::from(signal.exit_code()));
+    }
+
+    let page = directory.join("report.html");
+    output::write_file(&page, report::render(&report)?.as_bytes())?;
+    let json = directory.join("report.json");
+    Target::File(json.clone()).write_json(&report)?;
+    if let Some(target) = &args.json {
+        target.write_json(&report)?;
+    }
+    if args.json != Some(Target::Stdout) {
+        output::print(&human)?;
+        output::print(&format!("{}\n{}\n", page.display(), json.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What people see.
+fn text(report: &results::Report, slo: Duration) -> String {
+    let results::Report { settings, services, .. } = report;
+    let mut text = format!(
+        "{} of GETs ({}) and SCANs ({}, {} rows) for {} worker(s): 100 % load is {:.0} requests/s.\n\
+         Preemptive: {}, clock {}, notification {}. \u{2713} marks GET p99 within {}.\n\n",
+        settings.mix,
+        table::time(services.get_ns / 1e3),
+        table::time(services.scan_ns / 1e3),
+        services.scan_keys,
+        settings.workers,
+        report.capacity_rps,
+        settings.policy,
+        settings.clock,
+        settings.notification,
+        duration::format(slo),
+    );
+    text += &table::render(&report.rows, settings.slo_us);
+    if let Some(crowded) = report.machine.crowded {
+        text += &format!("\nBeware: {crowded}, which disturbs the latencies.\n");
+    }
+    text += &format!("\n{}\n", report.summary.verdict);
+    text
+}

@@ -1,0 +1,146 @@
+//! From the command line to what is measured: settings are checked against each other and the machine.
+
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, bail};
+use quaver::{Builder, Clock, PolicySpec};
+use quaver_load::{Class, Mix, ServiceTime};
+
+use super::args::{Args, Mode};
+use super::calibrate::Services;
+use super::placement::{Placement, place};
+use super::results::{Machine, Report, Row, Settings, SloLoads};
+use super::serve::Client;
+use super::store::Store;
+use super::summary::summarise;
+use super::sweep::{self, CLASSES, Sweep};
+use crate::affinity;
+use crate::doctor::detect;
+use crate::parse::duration;
+
+/// What is measured where.
+pub(super) struct Plan {
+    pub(super) placement: Placement,
+    modes: Vec<(Mode, Builder)>,
+    policy: PolicySpec,
+    clock: Clock,
+    machine: Machine,
+}
+
+impl Plan {
+    /// Makes the plan, and each runtime once, so that what cannot work is found out at once.
+    pub(super) fn make(args: &Args) -> Result<Plan> {
+        let usable = affinity::allowed()?;
+        let quota = detect::cgroup::detect().cpu_quota;
+        let timer_core = args.clock == Clock::TimerCore;
+        let placement = place(&usable, args.workers, timer_core, quota)
+            .map_err(|error| anyhow!("--workers: {error}"))?;
+
+        let policy = match args.quantum {
+            Some(quantum) => args.policy.clone().with_quantum(Some(quantum)),
+            None => args.policy.clone(),
+        };
+        let modes = args.distinct_modes();
+        if modes.contains(&Mode::Preemptive) && policy.quantum().is_none() {
+            bail!(
+                "--policy {policy}: it never preempts; choose one with a quantum, or --modes run-to-completion"
+            );
+        }
+        let base = Builder::new()
+            .workers(placement.workers.len())
+            .cpus(placement.workers.clone())
+            .clock(args.clock)
+            .notification(args.notification)
+            .timer_cpu(placement.timer);
+        let builder = |mode| match mode {
+            Mode::RunToCompletion => base.clone().policy(PolicySpec::fifo()),
+            Mode::Preemptive => base.clone().policy(policy.clone()),
+        };
+        let modes: Vec<_> = modes.into_iter().map(|mode| (mode, builder(mode))).collect();
+        let mut clock = args.clock;
+        for (mode, builder) in &modes {
+            let runtime = sweep::build(*mode, builder)?;
+            clock = runtime.clock();
+            runtime.shutdown();
+        }
+
+        let kernel = detect::kernel::detect();
+        let machine = Machine {
+            processor: kernel.processor,
+            hypervisor: kernel.hypervisor,
+            kernel: kernel.release,
+            usable_cpus: usable,
+            worker_cpus: placement.workers.clone(),
+            client_cpu: placement.client,
+            crowded: placement.crowded,
+        };
+        Ok(Plan { placement, modes, policy, clock, machine })
+    }
+
+    /// The sweep, now that the requests are calibrated.
+    pub(super) fn sweep(&self, args: &Args, store: Arc<Store>, services: Services) -> Sweep {
+        let workers = self.placement.workers.len();
+        let class = |name: &str, share: f64, ns: f64| Class {
+            name: name.to_owned(),
+            weight: share,
+            service: Some(ServiceTime::Fixed { ns: (ns.round() as u64).max(1) }),
+        };
+        let mix = Mix::new(vec![
+            class(CLASSES[0], args.mix.get_share(), services.get_ns),
+            class(CLASSES[1], args.mix.scan_share(), services.scan_ns),
+        ])
+        .expect("shares are not negative and not both 0, and service times above 0");
+        Sweep {
+            store,
+            capacity_rps: mix.capacity(workers).expect("both classes have a service time"),
+            services,
+            mix,
+            arrivals: args.arrivals,
+            loads: args.load_fractions(),
+            modes: self.modes.clone(),
+            rounds: args.rounds,
+            duration: args.round_duration(),
+            seed: args.seed,
+            client: Client { cpu: self.placement.client, spin_ns: self.spin_ns() },
+        }
+    }
+
+    /// A client with a CPU to itself spins, so that it sends in time; otherwise it would take the CPU from those that it
+    /// shares it with.
+    fn spin_ns(&self) -> u64 {
+        if self.placement.crowded.is_some() { 0 } else { u64::MAX }
+    }
+
+    /// The report, now that everything is measured.
+    pub(super) fn report(
+        &self,
+        args: &Args,
+        sweep: &Sweep,
+        rows: Vec<Row>,
+        loads: SloLoads,
+    ) -> Report {
+        let us = |span: std::time::Duration| span.as_secs_f64() * 1e6;
+        Report {
+            version: env!("CARGO_PKG_VERSION"),
+            machine: self.machine.clone(),
+            settings: Settings {
+                mix: args.mix.to_string(),
+                arrivals: args.arrivals.to_string(),
+                policy: self.policy.to_string(),
+                quantum_us: self.policy.quantum().map_or(0.0, us),
+                clock: self.clock.to_string(),
+                notification: "signal".to_owned(),
+                workers: self.placement.workers.len(),
+                keys: args.keys,
+                seed: args.seed,
+                slo_us: us(args.slo),
+                round_s: sweep.duration.as_secs_f64(),
+                rounds: args.rounds,
+            },
+            services: sweep.services.clone(),
+            capacity_rps: sweep.capacity_rps,
+            summary: summarise(&rows, loads, &duration::format(args.slo)),
+            rows,
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! The sweep: rounds over modes over loads, and how rounds become rows.
+//!
+//! Rounds are outermost, so that a change of the machine's mood during the sweep meets all loads and modes alike. Of the
+//! rounds of a mode and load the one with the median GET p99 becomes the row; with an even number, the worse of the two
+//! in the middle. A round whose GET p99 is only a bound counts as worse than any other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use quaver::{Builder, Runtime, Stats};
+use quaver_load::{
+    ArrivalProcess, Limit, LoadPoint, Mix, Percentile, Schedule, Slo, SloLimit, Summary,
+    highest_load,
+};
+
+use super::args::Mode;
+use super::calibrate::Services;
+use super::results::{Latency, Preemptions, Row, SloLoads};
+use super::serve::{self, Client};
+use super::store::Store;
+use crate::interrupt::{Interrupt, Signal};
+
+/// The class names in schedules, in the order of their numbers.
+pub const CLASSES: [&str; 2] = ["get", "scan"];
+
+/// The share of requests that may be lost at a load that meets the objective.
+const TOLERATED_LOSS: f64 = 0.001;
+
+/// What is measured.
+pub struct Sweep {
+    /// The store, loaded.
+    pub store: Arc<Store>,
+    /// The calibrated requests.
+    pub services: Services,
+    /// Their shares.
+    pub mix: Mix,
+    /// When they are sent.
+    pub arrivals: ArrivalProcess,
+    /// 100 % load, in requests a second.
+    pub capacity_rps: f64,
+    /// Loads as fractions, ascending.
+    pub loads: Vec<f64>,
+    /// Modes in their order, with the runtime that serves each.
+    pub modes: Vec<(Mode, Builder)>,
+    /// Rounds over all of them.
+    pub rounds: usize,
+    /// How long a load is offered in a round.
+    pub duration: Duration,
+    /// The seed of arrivals, classes and keys.
+    pub seed: u64,
+    /// The client.
+    pub client: Client,
+}
+
+/// One run.
+pub struct Measurement {
+    mode: Mode,
+    load: f64,
+    summary: Summary,
+    stats: Stats,
+}
+
+/// How a sweep ended.
+pub struct Outcome {
+    /// What was measured.
+    pub measurements: Vec<Measurement>,
+    /// The signal that ended it early.
+    pub interrupted: Option<Signal>,
+}
+
+impl Sweep {
+    /// How many runs it takes.
+    pub fn runs(&self) -> usize {
+        self.rounds * self.modes.len() * self.loads.len()
+    }
+
+    /// How long it takes at least.
+    pub fn planned(&self) -> Duration {
+        (self.duration + self.warm_up()) * self.runs() as u32
+    }
+
+    fn warm_up(&self) -> Duration {
+        (self.duration / 5).min(Duration::from_millis(200))
+    }
+
+    /// Measures everything, unless `interrupt` comes first. Before each run `progress` hears what comes.
+    ///
+    /// # Errors
+    ///
+    /// A runtime cannot be built, or a run fails: see [`serve::serve`].
+    pub fn measure(
+        &self,
+        interrupt: &Interrupt,
+        mut progress: impl FnMut(Mode, f64),
+    ) -> Result<Outcome> {
+        let mut measurements = Vec::new();
+        for round in 0..self.rounds {
+            for (mode, builder) in &self.modes {
+                let runtime = build(*mode, builder)?;
+                for &load in &self.loads {
+                    progress(*mode, load);
+                    let measured = self.run(&runtime, *mode, load, round, interrupt)?;
+                    if let Some(signal) = interrupt.raised() {
+                        return Ok(Outcome { measurements, interrupted: Some(signal) });
+                    }
+                    measurements.push(measured);
+                }
+                runtime.shutdown();
+            }
+        }
+        Ok(Outcome { measurements, interrupted: None })
+    }
+
+    fn run(
+        &self,
+        runtime: &Runtime,
+        mode: Mode,
+        load: f64,
+        round: usize,
+        interrupt: &Interrupt,
+    ) -> Result<Measurement> {
+        // The same requests for all modes and loads of a round, and other ones in the next.
+        let seed = self.seed.wrapping_add(round as u64 * 0x9e37_79b9_7f4a_7c15);
+        let rate = load * self.capacity_rps;
+        let limit = Limit::Duration(self.duration);
+        let schedule = Schedule::new(self.arrivals, rate, &self.mix, limit, seed)
+            .with_context(|| format!("--arrivals {} at {:.1} % load", self.arrivals, load * 1e2))?
+            .warm_up(self.warm_up());
+        let before = runtime.stats();
+        let summary = serve::serve(
+            runtime.handle(),
+            &self.store,
+            &self.services,
+            &schedule,
+            self.duration + self.warm_up(),
+            self.client,
+            interrupt,
+        )
+        .with_context(|| format!("{} at {:.1} % load", mode.name(), load * 1e2))?;
+        Ok(Measurement { mode, load, summary, stats: runtime.stats().since(&before) })
+    }
+}
+
+/// Builds the runtime of a mode.
+///
+/// # Errors
+///
+/// Says which mode's, and why not.
+pub fn build(mode: Mode, builder: &Builder) -> Result<Runtime> {
+    builder.clone().build().with_context(|| format!("cannot start the {} runtime", mode.name()))
+}
+
+/// The rows of all modes and loads that were measured, in the order of modes and loads, and the loads that met the
+/// objective.
+///
+/// # Errors
+///
+/// Measurements lack figures that they must have.
+pub fn evaluate(measurements: &[Measurement], slo: Duration) -> Result<(Vec<Row>, SloLoads)> {
+    let mut all: Vec<&Measurement> = measurements.iter().collect();
+    // Stable: the rounds of one mode and load stay in their order.
+    all.sort_by(|a, b| a.mode.cmp(&b.mode).then(a.load.total_cmp(&b.load)));
+    let groups = || all.chunk_by(|a, b| a.mode == b.mode && a.load == b.load);
+    let rows = groups().map(row).collect();
+
+    let slo = Slo {
+        class: Some(CLASSES[serve::GET as usize].to_owned()),
+        percentile: Percentile::P99,
+        limit: SloLimit::LatencyNs(u64::try_from(slo.as_nanos()).unwrap_or(u64::MAX)),
+    };
+    let highest = |mode| -> Result<Option<f64>> {
+        let medians = groups().map(median).filter(|m| m.mode == mode && gets(m).is_some());
+        let points: Vec<_> =
+            medians.map(|m| LoadPoint { load: m.load, summary: m.summary.clone() }).collect();
+        if points.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(highest_load(&points, &slo, TOLERATED_LOSS)?.map_or(0.0, percent)))
+    };
+    let loads = SloLoads {
+        run_to_completion: highest(Mode::RunToCompletion)?,
+        preemptive: highest(Mode::Preemptive)?,
+    };
+    Ok((rows, loads))
+}
+
+/// A fraction as percent, without the digits that binary fractions add.
+fn percent(load: f64) -> f64 {
+    (load * 1e6).round() / 1e4
+}
+
+fn gets(measurement: &Measurement) -> Option<&quaver_load::Distribution<u64>> {
+    measurement.summary.class(CLASSES[serve::GET as usize])?.latency_ns.as_ref()
+}
+
+fn median<'a>(rounds: &[&'a Measurement]) -> &'a Measurement {
+    let mut rounds = rounds.to_vec();
+    rounds.sort_by_key(|m| gets(m).map(|get| (get.p99.at_least, get.p99.value)));
+    rounds[rounds.len() / 2]
+}
+
+fn row(rounds: &[&Measurement]) -> Row {
+    let Measurement { mode, load, summary, stats } = median(rounds);
+    let latency = |name| summary.class(name)?.latency_ns.as_ref().map(Latency::of);
+    let lateness = summary.generator.as_ref().and_then(|generator| generator.lateness_ns.as_ref());
+    let total = &summary.total;
+    Row {
+        mode: *mode,
+        load_percent: percent(*load),
+        offered_rps: total.offered_rate.unwrap_or_default(),
+        achieved_rps: total.achieved_rate.unwrap_or_default(),
+        get: latency(CLASSES[0]),
+        scan: latency(CLASSES[1]),
+        preemptions: Preemptions {
+            sent: stats.preempt_sent,
+            received: stats.preempt_received,
+            deferred: stats.preempt_deferred,
+            stale: stats.preempt_stale,
+            useful: stats.preempt_useful,
+        },
+        unsent: total.unsent,
+        dropped: total.dropped,
+        unfinished: total.unfinished,
+        client_late_p99_us: lateness.map_or(0.0, |late| late.p99.value as f64 / 1e3),
+        get_p99_us_rounds: rounds
+            .iter()
+            .filter_map(|m| gets(m).map(|get| get.p99.value as f64 / 1e3))
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaver_load::{Recorder, Request};
+
+    /// A run of 100 GETs, `slow` of which took 1 ms and the others 10 µs; `lost` more did not complete.
+    fn measurement(mode: Mode, load: f64, slow: u64, lost: u64) -> Measurement {
+        let recorder = Recorder::new(CLASSES, 1000).unwrap();
+        for id in 0..100 + lost {
+            let intended_ns = id * 10_000;
+            let request =
+                Request { id, intended_ns, class: 0, service_ns: 0, key_random: 0, warm_up: false };
+            assert!(recorder.sent(&request));
+            if id < 100 {
+                let latency = if id < slow { 1_000_000 } else { 10_000 };
+                recorder.complete(id, intended_ns + latency);
+            }
+        }
+        Measurement { mode, load, summary: recorder.summary(10_000_000), stats: Stats::default() }
+    }
+
+    const SLO: Duration = Duration::from_micros(50);
+
+    #[test]
+    fn the_median_round_becomes_the_row_and_the_rounds_are_kept() {
+        let rounds = [50, 0, 0].map(|slow| measurement(Mode::Preemptive, 0.5, slow, 0));
+        let (rows, loads) = evaluate(&rounds, SLO).unwrap();
+        assert_eq!(rows.len(), 1);
+        let get = rows[0].get.as_ref().unwrap();
+        assert!((get.p99_us - 10.0).abs() < 0.1, "{get:?}");
+        assert_eq!(rows[0].get_p99_us_rounds.len(), 3);
+        assert!(rows[0].get_p99_us_rounds[0] > 900.0);
+        assert_eq!(rows[0].scan, None);
+        assert_eq!(loads, SloLoads { run_to_completion: None, preemptive: Some(50.0) });
+    }
+
+    #[test]
+    fn of_two_rounds_the_worse_counts() {
+        let rounds = [0, 50].map(|slow| measurement(Mode::Preemptive, 0.5, slow, 0));
+        assert_eq!(evaluate(&rounds, SLO).unwrap().1.preemptive, Some(0.0));
+    }
+
+    #[test]
+    fn rows_are_in_the_order_of_modes_and_loads() {
+        let measurements = [
+            measurement(Mode::Preemptive, 0.9, 0, 0),
+            measurement(Mode::Preemptive, 0.1, 0, 0),
+            measurement(Mode::RunToCompletion, 0.9, 50, 0),
+            measurement(Mode::RunToCompletion, 0.1, 0, 0),
+        ];
+        let (rows, loads) = evaluate(&measurements, SLO).unwrap();
+        let order: Vec<_> = rows.iter().map(|row| (row.mode, row.load_percent)).collect();
+        assert_eq!(
+            order,
+            [
+                (Mode::RunToCompletion, 10.0),
+                (Mode::RunToCompletion, 90.0),
+                (Mode::Preemptive, 10.0),
+                (Mode::Preemptive, 90.0),
+            ]
+        );
+        assert_eq!(loads, SloLoads { run_to_completion: Some(10.0), preemptive: Some(90.0) });
+    }
+
+    #[test]
+    fn a_load_that_loses_requests_does_not_meet_the_objective() {
+        let (rows, loads) = evaluate(&[measurement(Mode::Preemptive, 0.5, 0, 1)], SLO).unwrap();
+        assert_eq!(loads.preemptive, Some(0.0));
+        assert_eq!(rows[0].unfinished, 1);
+    }
+
+    #[test]
+    fn nothing_measured_is_nothing() {
+        let (rows, loads) = evaluate(&[], SLO).unwrap();
+        assert!(rows.is_empty());
+        assert_eq!(loads, SloLoads::default());
+    }
+
+    #[test]
+    fn percentages_are_round_numbers() {
+        assert_eq!(percent(0.07), 7.0);
+        assert_eq!(percent(0.001), 0.1);
+        assert_eq!(percent(0.29), 29.0);
+    }
+}
