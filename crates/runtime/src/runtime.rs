@@ -42,8 +42,9 @@ pub(crate) struct Inner {
     pub(crate) away: AtomicUsize,
 
     pub(crate) idle_spin: Ticks,
-    /// When to ask again after a request was put off by an address.
+    /// When to ask again after a request was put off by an address: the first time, and at most.
     pub(crate) retry: Ticks,
+    pub(crate) max_retry: Ticks,
     /// When to ask again after one was put off by a region, which takes it itself at its end.
     pub(crate) region_retry: Ticks,
     /// After this time a signal that nobody received is taken for lost.
@@ -213,6 +214,7 @@ impl Runtime {
             away: AtomicUsize::new(0),
             idle_spin: tsc::from_duration(config.idle_spin),
             retry: us(5),
+            max_retry: us(160),
             region_retry: us(50),
             lost_after: us(1000),
             timer_slop: us(1) / 2,

@@ -81,11 +81,6 @@ impl Running {
         }
     }
 
-    /// A request was put off: ask again at `at`.
-    pub(crate) fn retry(&self, slot: &Slot, at: Ticks, now: Ticks) {
-        self.arm(slot, at, now);
-    }
-
     /// Sets the slot's own timer, where it has one.
     pub(crate) fn arm(&self, slot: &Slot, at: Ticks, now: Ticks) {
         if let Running::Posix(c) = self {

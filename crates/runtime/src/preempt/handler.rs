@@ -8,7 +8,7 @@ use crate::tsc;
 use crate::worker::carrier::{After, Carrier};
 use crate::worker::scheduler;
 use crate::worker::slot::Slot;
-use core::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering::*, compiler_fence};
 use libc::ucontext_t;
 use quaver_sched::Why;
 use std::io;
@@ -79,18 +79,54 @@ unsafe extern "C" fn on_signal(_sig: i32, info: *mut libc::siginfo_t, uc: *mut l
     let c = unsafe { Carrier::here() };
     let (Some(slot), Some(t)) = (c.slot(), c.current()) else {
         c.rt().stats.preempt_stale.add_shared(1, true);
+        if let Some(slot) = c.slot() {
+            // In the scheduler: what it dispatches next starts with a clean slate.
+            slot.pending.store(false, Release);
+            slot.armed.store(tsc::NEVER, Relaxed);
+        }
         return;
     };
     slot.stats.preempt_received.add(1);
     // Close the gate before the sender may send again.
     let gate = t.no_preempt.get();
     t.no_preempt.set(gate + 1);
+    compiler_fence(SeqCst);
     slot.pending.store(false, Release);
     // SAFETY: `uc` is this frame's context; the gate is closed.
     let moved = unsafe { receive(c, slot, t, gate, code == libc::SI_TIMER, uc) };
-    t.no_preempt.set(gate);
+    open_gate(t, gate);
     // SAFETY: `uc` is the context of the frame that we are in; the gate is as it was.
     unsafe { leave_handler(uc, moved) }
+}
+
+/// Puts the gate back to what it was. A nested signal that found it closed has left a flag, which is nobody's but ours
+/// to notice when the gate was open before: its request is repeated, not lost.
+fn open_gate(t: &Uthread, gate: u32) {
+    loop {
+        t.no_preempt.set(gate);
+        compiler_fence(SeqCst);
+        if gate != 0 || !t.deferred.get() {
+            return;
+        }
+        t.no_preempt.set(gate + 1);
+        compiler_fence(SeqCst);
+        t.deferred.set(false);
+        // SAFETY: the gate is closed; possibly another carrier than the one that was interrupted.
+        if let Some(slot) = unsafe { Carrier::here() }.slot() {
+            let now = tsc::now();
+            put_off(slot, now);
+        }
+    }
+}
+
+/// Asks for the preemption again a little later: each time twice as long, lest a thread that spends its time in the C
+/// library does nothing but handle signals.
+fn put_off(slot: &Slot, now: tsc::Ticks) {
+    let rt = slot.rt();
+    let delay = slot.retry_delay.load(Relaxed);
+    slot.retry_delay.store((2 * delay).min(rt.max_retry), Relaxed);
+    slot.retry_at.store(now + delay, Relaxed);
+    rt.clock.arm(slot, now + delay, now);
 }
 
 /// What to do about the interruption. `true` if the thread has been switched out and resumed meanwhile.
@@ -141,8 +177,7 @@ unsafe fn receive(
     match place {
         Place::Unsafe => {
             slot.stats.preempt_deferred.add(1);
-            slot.retry_at.store(now + rt.retry, Relaxed);
-            rt.clock.retry(slot, now + rt.retry, now);
+            put_off(slot, now);
             false
         }
         // SAFETY: the gate is closed and the thread is at a system call that it wants to make.
@@ -158,7 +193,7 @@ unsafe fn receive(
                 slot.stats.preempt_useful.add_shared(1, true);
                 true
             } else {
-                slot.retry_at.store(now + rt.retry, Relaxed);
+                put_off(slot, now);
                 false
             }
         }

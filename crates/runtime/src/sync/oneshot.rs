@@ -192,6 +192,7 @@ impl<T> Receiver<T> {
 
     fn recv_deadline(&mut self, deadline: Option<Instant>) -> Result<T, RecvTimeoutError> {
         let me = park::current();
+        let mut waiting = false;
         loop {
             match self.try_recv() {
                 Ok(value) => return Ok(value),
@@ -199,10 +200,11 @@ impl<T> Receiver<T> {
                 Err(TryRecvError::Empty) => {}
             }
             let state = &self.shared.state;
-            if state.load(Relaxed) == EMPTY {
-                // SAFETY: the state is not WAITING, so the waiter is ours alone.
+            if !waiting {
+                // SAFETY: the state is not WAITING: only we could have made it so.
                 unsafe { *self.shared.waiter.get() = Some(me) };
-                if state.compare_exchange(EMPTY, WAITING, AcqRel, Relaxed).is_err() {
+                waiting = state.compare_exchange(EMPTY, WAITING, AcqRel, Relaxed).is_ok();
+                if !waiting {
                     continue;
                 }
             }

@@ -33,6 +33,8 @@ pub(crate) struct Slot {
     pub(crate) pending_since: AtomicU64,
     /// No further request before this time.
     pub(crate) retry_at: AtomicU64,
+    /// How long the next request of this dispatch is put off if it comes at a bad moment.
+    pub(crate) retry_delay: AtomicU64,
     /// The kernel thread that has the slot.
     pub(crate) tid: AtomicI32,
     /// Its POSIX timer.
@@ -70,6 +72,7 @@ impl Slot {
             pending: AtomicBool::new(false),
             pending_since: AtomicU64::new(0),
             retry_at: AtomicU64::new(0),
+            retry_delay: AtomicU64::new(rt.retry),
             tid: AtomicI32::new(0),
             timer: AtomicI32::new(0),
             sleeping: AtomicU32::new(0),
@@ -118,6 +121,7 @@ impl Slot {
             Class::Fresh => 0,
             Class::Preempted => RUN_PREEMPTED,
         };
+        self.retry_delay.store(self.rt.retry, Relaxed);
         self.run_task.store(pick.task.0, Relaxed);
         self.run.store((now & !RUN_PREEMPTED) | class, Release);
     }

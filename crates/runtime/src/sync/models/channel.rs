@@ -9,7 +9,7 @@ use std::time::Duration;
 
 #[test]
 fn two_senders_and_a_disconnect() {
-    explore_crowd(2, || {
+    explore_crowd(3, || {
         let (tx, rx) = mpsc::channel();
         let ts = [1, 2].map(|v| {
             let tx = tx.clone();
@@ -23,7 +23,7 @@ fn two_senders_and_a_disconnect() {
 
 #[test]
 fn a_value_is_not_lost_in_a_timeout() {
-    explore(3, || {
+    explore(6, || {
         let (tx, rx) = mpsc::channel();
         let t = thread::spawn(move || tx.send(7).unwrap());
         match rx.recv_timeout(Duration::ZERO) {
@@ -39,7 +39,7 @@ fn a_value_is_not_lost_in_a_timeout() {
 /// Loom's `Arc` reports the value if it leaks.
 #[test]
 fn unreceived_values_are_dropped() {
-    explore(3, || {
+    explore(6, || {
         for capacity in [None, Some(1)] {
             let value = Arc::new(());
             let (send, rx): (Box<dyn FnOnce(Arc<()>) + Send>, _) = match capacity {
@@ -65,7 +65,7 @@ fn unreceived_values_are_dropped() {
 
 #[test]
 fn rendezvous_hands_over_or_gives_back() {
-    explore(3, || {
+    explore(6, || {
         let (tx, rx) = mpsc::sync_channel(0);
         let t = thread::spawn(move || (tx.send(1), tx.send(2)));
         assert_eq!(rx.recv(), Ok(1));
@@ -76,7 +76,7 @@ fn rendezvous_hands_over_or_gives_back() {
 
 #[test]
 fn senders_that_wait_for_room() {
-    explore_crowd(2, || {
+    explore_crowd(3, || {
         let (tx, rx) = mpsc::sync_channel(1);
         let ts = [1, 2].map(|v| {
             let tx = tx.clone();
@@ -90,7 +90,7 @@ fn senders_that_wait_for_room() {
 
 #[test]
 fn oneshot_sends() {
-    explore(4, || {
+    explore(6, || {
         let (tx, rx) = oneshot::channel();
         let t = thread::spawn(move || tx.send(5).unwrap());
         assert_eq!(rx.recv(), Ok(5));
@@ -100,7 +100,7 @@ fn oneshot_sends() {
 
 #[test]
 fn oneshot_timeout_then_value_or_disconnect() {
-    explore(3, || {
+    explore(6, || {
         for send in [true, false] {
             let value = Arc::new(());
             let (tx, mut rx) = oneshot::channel();
@@ -123,7 +123,7 @@ fn oneshot_timeout_then_value_or_disconnect() {
 
 #[test]
 fn oneshot_receiver_leaves() {
-    explore(4, || {
+    explore(6, || {
         let value = Arc::new(());
         let (tx, mut rx) = oneshot::channel();
         let t = thread::spawn({

@@ -19,7 +19,7 @@ fn wait_for(shared: &Shared, at_least: u32) {
 
 #[test]
 fn notifying_under_the_mutex() {
-    explore(3, || {
+    explore(6, || {
         let s = shared();
         let t = thread::spawn({
             let s = s.clone();
@@ -37,7 +37,7 @@ fn notifying_under_the_mutex() {
 
 #[test]
 fn notifying_without_the_mutex() {
-    explore(3, || {
+    explore(6, || {
         let s = shared();
         let t = thread::spawn({
             let s = s.clone();
@@ -52,7 +52,7 @@ fn notifying_without_the_mutex() {
 
 #[test]
 fn notifying_all() {
-    explore_crowd(2, || {
+    explore_crowd(3, || {
         let s = shared();
         let ts = [0, 1].map(|_| {
             let s = s.clone();
@@ -68,7 +68,7 @@ fn notifying_all() {
 /// A notification that meets a timeout is either taken by the waiter or left for the other one.
 #[test]
 fn a_timeout_does_not_swallow_a_notification() {
-    explore_crowd(2, || {
+    explore_crowd(3, || {
         let s = shared();
         let patient = thread::spawn({
             let s = s.clone();
@@ -104,7 +104,7 @@ fn a_timeout_does_not_swallow_a_notification() {
 /// Two threads take turns: every hand-off is a notification followed by a wait.
 #[test]
 fn hand_off() {
-    explore(2, || {
+    explore(3, || {
         let s = shared();
         let turn = |s: &Shared, mine: u32| {
             for _ in 0..2 {

@@ -45,7 +45,7 @@ fn spin_lock_excludes() {
 
 #[test]
 fn mutex_excludes_and_wakes_two_waiters() {
-    explore_crowd(2, || {
+    explore_crowd(3, || {
         let shared = Arc::new((Mutex::new(()), Watched::new()));
         let ts = [0, 1].map(|_| {
             let shared = shared.clone();
@@ -67,7 +67,7 @@ fn mutex_excludes_and_wakes_two_waiters() {
 /// One thread locks again and again, so that waiters lose, queue again, and are handed the lock.
 #[test]
 fn mutex_hands_over_after_losses() {
-    explore(3, || {
+    explore(4, || {
         let shared = Arc::new((Mutex::new(()), Watched::new()));
         let t = thread::spawn({
             let shared = shared.clone();
@@ -87,7 +87,7 @@ fn mutex_hands_over_after_losses() {
 
 #[test]
 fn rwlock_excludes_writers() {
-    explore_crowd(2, || {
+    explore_crowd(3, || {
         let shared = Arc::new((RwLock::new(()), Watched::new()));
         let writer = thread::spawn({
             let shared = shared.clone();
@@ -117,7 +117,7 @@ fn rwlock_excludes_writers() {
 
 #[test]
 fn rwlock_serves_readers_and_writers_who_queue() {
-    explore(2, || {
+    explore(3, || {
         let shared = Arc::new((RwLock::new(()), Watched::new()));
         let writer = thread::spawn({
             let shared = shared.clone();

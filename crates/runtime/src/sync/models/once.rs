@@ -1,6 +1,6 @@
 //! One-time execution.
 
-use super::{explore_crowd, join};
+use super::{explore, explore_crowd, join};
 use crate::sync::{Once, OnceLock};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -8,7 +8,7 @@ use loom::thread;
 
 #[test]
 fn runs_once_and_publishes() {
-    explore_crowd(2, || {
+    explore_crowd(1, || {
         let s = Arc::new((Once::new(), AtomicU32::new(0)));
         let call = |s: &(Once, AtomicU32)| {
             s.0.call_once(|| {
@@ -27,8 +27,22 @@ fn runs_once_and_publishes() {
 }
 
 #[test]
+fn a_waiter_sees_the_end() {
+    explore(4, || {
+        let s = Arc::new((Once::new(), AtomicU32::new(0)));
+        let t = thread::spawn({
+            let s = s.clone();
+            move || s.0.call_once(|| s.1.store(1, Relaxed))
+        });
+        s.0.wait();
+        assert_eq!(s.1.load(Relaxed), 1);
+        t.join().unwrap();
+    });
+}
+
+#[test]
 fn waiting_for_the_value() {
-    explore_crowd(2, || {
+    explore_crowd(1, || {
         let cell = Arc::new(OnceLock::new());
         let waiter = thread::spawn({
             let cell = cell.clone();

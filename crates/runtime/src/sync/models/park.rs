@@ -8,7 +8,7 @@ use loom::thread;
 
 #[test]
 fn a_token_wakes_and_publishes() {
-    explore(4, || {
+    explore(6, || {
         let me = park::current();
         let data = Arc::new(AtomicU32::new(0));
         let t = thread::spawn({
@@ -26,7 +26,7 @@ fn a_token_wakes_and_publishes() {
 
 #[test]
 fn two_unparks_are_one_token_or_two() {
-    explore_crowd(4, || {
+    explore_crowd(3, || {
         let me = park::current();
         let ts = [0, 1].map(|_| thread::spawn(move || park::unpark(me)));
         park::park(me);
@@ -41,7 +41,7 @@ fn two_unparks_are_one_token_or_two() {
 
 #[test]
 fn a_timeout_races_with_an_unpark() {
-    explore(4, || {
+    explore(6, || {
         let me = park::current();
         let t = thread::spawn(move || park::unpark(me));
         if !park::park_deadline(me, Some(past())) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 #[test]
 fn permits_exclude_and_come_back() {
-    explore_crowd(2, || {
+    explore_crowd(3, || {
         let s = Arc::new((Semaphore::new(1), AtomicU32::new(0)));
         let work = |s: &(Semaphore, AtomicU32)| {
             let _permit = s.0.acquire().unwrap();
@@ -29,7 +29,7 @@ fn permits_exclude_and_come_back() {
 
 #[test]
 fn a_permit_is_not_lost_in_a_timeout() {
-    explore(3, || {
+    explore(6, || {
         let s = Arc::new(Semaphore::new(0));
         let t = thread::spawn({
             let s = s.clone();
@@ -49,7 +49,7 @@ fn a_permit_is_not_lost_in_a_timeout() {
 
 #[test]
 fn a_timeout_leaves_the_others_in_the_queue() {
-    explore_crowd(2, || {
+    explore_crowd(3, || {
         let s = Arc::new(Semaphore::new(0));
         let hasty = thread::spawn({
             let s = s.clone();
@@ -68,7 +68,7 @@ fn a_timeout_leaves_the_others_in_the_queue() {
 
 #[test]
 fn closing_wakes() {
-    explore(3, || {
+    explore(6, || {
         let s = Arc::new(Semaphore::new(0));
         let t = thread::spawn({
             let s = s.clone();
@@ -81,7 +81,7 @@ fn closing_wakes() {
 
 #[test]
 fn a_barrier_is_used_twice() {
-    explore(2, || {
+    explore(5, || {
         let s = Arc::new((Barrier::new(2), AtomicU32::new(0)));
         let rounds = |s: &(Barrier, AtomicU32)| {
             let mut led = 0;
@@ -103,7 +103,7 @@ fn a_barrier_is_used_twice() {
 
 #[test]
 fn a_wait_group_waits_for_all() {
-    explore_crowd(2, || {
+    explore_crowd(3, || {
         let group = WaitGroup::new();
         let sum = Arc::new(AtomicU32::new(0));
         let ts = [1, 2].map(|n| {
