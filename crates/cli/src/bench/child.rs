@@ -10,7 +10,7 @@ use super::{kv, ours, preempt};
 
 /// One measurement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(tag = "work", rename_all = "kebab-case")]
+#[serde(tag = "task", rename_all = "kebab-case")]
 pub enum Work {
     /// Quaver does what every implementation does.
     Ours {

@@ -77,11 +77,16 @@ impl Context {
 
     /// Every peer doing `spec`.
     pub fn peers(&self, spec: &Spec, task: &Task) -> Vec<Job> {
-        self.peers.found.iter().map(|peer| self.peer(peer, spec, task)).collect()
+        self.peers_if(spec, task, |_| true)
     }
 
-    /// One peer doing `spec`.
-    pub fn peer(&self, peer: &Peer, spec: &Spec, task: &Task) -> Job {
+    /// The peers whose names `wanted` wants, doing `spec`.
+    pub fn peers_if(&self, spec: &Spec, task: &Task, wanted: impl Fn(&str) -> bool) -> Vec<Job> {
+        let peers = self.peers.found.iter().filter(|peer| wanted(&peer.name));
+        peers.map(|peer| Self::peer(peer, spec, task)).collect()
+    }
+
+    fn peer(peer: &Peer, spec: &Spec, task: &Task) -> Job {
         let mut command = peer.command.clone();
         command.push(serde_json::to_string(spec).expect("a spec is valid JSON").into());
         task.job(&peer.name, command)

@@ -32,6 +32,7 @@ mod settings;
 pub mod stats;
 mod wake;
 
+use std::fs;
 use std::num::NonZeroUsize;
 
 use anyhow::bail;
@@ -159,6 +160,7 @@ fn measure(args: &Args, peers: Peers, bar: &ProgressBar) -> anyhow::Result<Repor
     let names = chosen(&args.names);
     let machine = detect::detect();
     let mut notes = peers.notes.clone();
+    notes.extend(fs::read_to_string("/proc/loadavg").ok().and_then(|text| busy(&text)));
     let effort = Effort { quick: args.quick };
     let context = Context::new(effort, Place::choose()?, peers)?;
     let mut plans = Vec::new();
@@ -189,6 +191,14 @@ fn measure(args: &Args, peers: Peers, bar: &ProgressBar) -> anyhow::Result<Repor
         report.notes.extend(notes);
     }
     Ok(report)
+}
+
+/// A warning when others use the machine, from the content of `/proc/loadavg`.
+fn busy(loadavg: &str) -> Option<String> {
+    let load: f64 = loadavg.split_whitespace().next()?.parse().ok()?;
+    (load > 0.5).then(|| {
+        format!("the machine was busy when this began (load average {load}): wait until it is idle")
+    })
 }
 
 /// The benchmarks in the order in which they were named, each once.
@@ -241,6 +251,13 @@ mod tests {
         assert_eq!(chosen(&[Name::All, Name::Ops]), Name::BENCHMARKS);
         let last_first = [Name::Scale, Name::Ops, Name::Preempt, Name::Kv, Name::Wake];
         assert_eq!(chosen(&[Name::Scale, Name::All]), last_first);
+    }
+
+    #[test]
+    fn a_busy_machine_is_mentioned() {
+        assert_eq!(busy("0.42 0.10 0.05 1/100 12345"), None);
+        assert!(busy("1.90 0.10 0.05 1/100 12345").unwrap().contains("1.9"));
+        assert_eq!(busy("?"), None);
     }
 
     #[test]

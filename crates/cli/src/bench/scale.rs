@@ -87,9 +87,11 @@ fn parked_group(context: &Context, threads: u64) -> Group {
     let settings = Settings::preemptive(TICKLESS[0], QUANTUM_US, &cpus);
     let small = Settings { small_stacks: true, ..settings };
     let mut jobs = vec![context.ours(&small, &spec, &task)];
-    let fits = |name: &str| name != "pthread" || threads <= KERNEL_THREADS;
-    let peers = context.peers.found.iter().filter(|peer| fits(&peer.name));
-    jobs.extend(peers.map(|peer| context.peer(peer, &spec, &task)));
+    jobs.extend(context.peers_if(&spec, &task, |name| match name {
+        "may" => false,
+        "pthread" => threads <= KERNEL_THREADS,
+        _ => true,
+    }));
     Group { title: format!("scale {threads} parked"), jobs }
 }
 
@@ -110,7 +112,9 @@ fn throughput_group(context: &Context, op: Op, workers: usize) -> Group {
     };
     let settings = Settings::preemptive(TICKLESS[0], QUANTUM_US, &cpus);
     let mut jobs = vec![context.ours(&settings, &spec, &task)];
-    jobs.extend(context.peers(&spec, &task));
+    // The one has one thread only; the other is compared in ops and wake.
+    let several = |name: &str| !["tokio-current-thread", "may"].contains(&name);
+    jobs.extend(context.peers_if(&spec, &task, several));
     Group { title: format!("scale {} x{workers}", op.name()), jobs }
 }
 

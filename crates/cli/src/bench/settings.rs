@@ -13,7 +13,7 @@ pub struct Settings {
     pub preemption: Option<Preemption>,
     /// The CPU of each worker.
     pub cpus: Vec<usize>,
-    /// The CPU of a timer core.
+    /// The CPU of the timer core, if that is the clock.
     pub timer_cpu: Option<usize>,
     /// Stacks as small as this machine allows, for very many threads.
     pub small_stacks: bool,
@@ -46,7 +46,7 @@ impl Settings {
         Self { preemption: None, cpus: cpus.to_vec(), timer_cpu: None, small_stacks: false }
     }
 
-    /// With the timer core on this CPU, should there be one.
+    /// With the timer core, if that is the clock, on this CPU.
     pub fn timer_cpu(self, cpu: Option<usize>) -> Self {
         Self { timer_cpu: cpu, ..self }
     }
@@ -60,10 +60,11 @@ impl Settings {
         let mut builder =
             quaver::Builder::new().workers(self.cpus.len()).cpus(self.cpus.clone()).quantum(None);
         if let Some(Preemption { clock, quantum_us }) = &self.preemption {
-            builder = builder
-                .clock(clock.parse()?)
-                .quantum(Some(Duration::from_micros(*quantum_us)))
-                .timer_cpu(self.timer_cpu);
+            let clock: quaver::Clock = clock.parse()?;
+            builder = builder.clock(clock).quantum(Some(Duration::from_micros(*quantum_us)));
+            if clock == quaver::Clock::TimerCore {
+                builder = builder.timer_cpu(self.timer_cpu);
+            }
         }
         let built = if self.small_stacks { with_small_stacks(builder) } else { builder.build() };
         built.with_context(|| format!("cannot build {self}"))

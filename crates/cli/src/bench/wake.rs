@@ -27,8 +27,9 @@ pub fn plan(context: &Context) -> Plan {
 fn group(context: &Context, hogs: u32) -> Group {
     let duration_ms = context.effort.pick(500, 3000);
     let spec = Spec::Wake { hogs, sleep_us: SLEEP_US, duration_ms };
+    let beside = if hogs == 1 { "1 hog".to_owned() } else { format!("{hogs} hogs") };
     let quantiles = ["p50", "p90", "p99", "max"].into_iter().zip(overshoot::METRICS);
-    let reading = |(name, metric)| Reading::new(format!("{hogs} hogs {name}"), metric, "us");
+    let reading = |(name, metric)| Reading::new(format!("{beside} {name}"), metric, "us");
     let cpus = vec![context.place.worker];
     let task = Task {
         cpus: cpus.clone(),
@@ -49,5 +50,5 @@ fn group(context: &Context, hogs: u32) -> Group {
         jobs.push(context.ours(&settings, &spec, &task));
     }
     jobs.extend(context.peers(&spec, &task));
-    Group { title: format!("wake {hogs} hogs"), jobs }
+    Group { title: format!("wake {beside}"), jobs }
 }

@@ -17,7 +17,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use quaver_bench_common::kv::{GET_P99_US, LOAD_PERCENT, SCAN_P99_US};
+use quaver_bench_common::kv::{GET_P99_US, LOAD_PERCENT, SCAN_P99_US, TRIES};
 use quaver_bench_common::spec::KvSpec;
 use quaver_bench_common::{Outcome, Sample, Spec};
 use serde::{Deserialize, Serialize};
@@ -127,7 +127,7 @@ fn services(context: &Context) -> anyhow::Result<Services> {
 
 fn group(context: &Context, spec: &KvSpec) -> Group {
     let place = &context.place;
-    let probes = spec.loads.len().ilog2() + 1;
+    let probes = TRIES * (spec.loads.len().ilog2() + 1);
     let task = Task {
         cpus: place.both(),
         expected: probes * Duration::from_millis(spec.duration_ms),
@@ -143,8 +143,8 @@ fn group(context: &Context, spec: &KvSpec) -> Group {
         let task = Task { cpus, ..task.clone() };
         context.ours(&settings, &work, &task)
     }));
-    let rust = context.peers.found.iter().filter(|peer| !["go", "may"].contains(&&*peer.name));
-    jobs.extend(rust.map(|peer| context.peer(peer, &work, &task)));
+    // Go needs another client; may is compared in ops and wake.
+    jobs.extend(context.peers_if(&work, &task, |name| !["go", "may"].contains(&name)));
     jobs.extend(go(context, spec, &task));
     Group { title: "kv".into(), jobs }
 }

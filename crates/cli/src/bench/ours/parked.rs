@@ -1,7 +1,7 @@
 //! Threads that wait for a semaphore.
 
-use std::sync::{Arc, RwLock};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
 
 use quaver_bench_common::Sample;
 use quaver_bench_common::parked::Parking;

@@ -68,13 +68,17 @@ enum Mechanism {
 pub fn plan(context: &Context) -> Plan {
     let quanta = context.effort.pick(vec![20, 100], vec![5, 10, 20, 50, 100, 200]);
     let mut plan = Plan::default();
+    for &quantum in &quanta {
+        for clock in too_slow(quantum) {
+            plan.notes.push(format!("preempt: {clock} left out at {quantum} us: it is too slow"));
+        }
+    }
     for work in [Loop::Scalar, Loop::Avx] {
         if work.available() {
             plan.groups.extend(quanta.iter().map(|&quantum| group(context, work, quantum)));
         } else {
             let name = work.name();
-            plan.notes
-                .push(format!("preempt: {name} left out: this processor has no AVX2 and FMA"));
+            plan.notes.push(format!("preempt: {name} left out: it takes AVX2 and FMA"));
         }
     }
     if context.place.helper.is_none() {
@@ -82,6 +86,16 @@ pub fn plan(context: &Context) -> Plan {
     }
     plan.notes.push("preempt: CPU time of the worker's kernel thread".into());
     plan
+}
+
+/// The clocks that refuse so short a quantum.
+fn too_slow(quantum_us: u64) -> Vec<&'static str> {
+    let quantum = Duration::from_micros(quantum_us);
+    let refuses = |name: &&str| {
+        let clock: Result<quaver::Clock, _> = name.parse();
+        clock.is_ok_and(|clock| clock.min_quantum() > quantum)
+    };
+    CLOCKS.into_iter().filter(refuses).collect()
 }
 
 fn group(context: &Context, work: Loop, quantum_us: u64) -> Group {
@@ -94,16 +108,16 @@ fn group(context: &Context, work: Loop, quantum_us: u64) -> Group {
 /// Who can preempt at this quantum on this machine; ours first.
 fn mechanisms(context: &Context, quantum_us: u64) -> Vec<(String, Mechanism)> {
     let place = &context.place;
-    let clocks = if place.helper.is_some() { &CLOCKS[..] } else { &TICKLESS };
-    let ours = clocks.iter().map(|clock| {
+    let two_cpus = place.helper.is_some();
+    let clocks = if two_cpus { &CLOCKS[..] } else { &TICKLESS };
+    let too_slow = too_slow(quantum_us);
+    let ours = clocks.iter().filter(|clock| !too_slow.contains(clock)).map(|clock| {
         let settings =
             Settings::preemptive(clock, quantum_us, &[place.worker]).timer_cpu(place.helper);
         (format!("quaver {clock}"), Mechanism::Ours(settings))
     });
     let sources = [(Source::Tgkill, "tgkill"), (Source::PosixTimer, "timer_create")];
-    let sources = sources
-        .into_iter()
-        .filter(|(source, _)| place.helper.is_some() || *source != Source::Tgkill);
+    let sources = sources.into_iter().filter(|&(source, _)| two_cpus || source != Source::Tgkill);
     let signals = sources.flat_map(|(source, name)| {
         [
             (format!("naive handler, {name}"), Mechanism::Naive(source)),

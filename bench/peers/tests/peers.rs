@@ -1,0 +1,115 @@
+//! Every implementation answers every spec, as `quaver bench` would ask.
+
+use std::process::Command;
+
+use quaver_bench_common::outcome::CPU_NS_PER_OP;
+use quaver_bench_common::spec::KvSpec;
+use quaver_bench_common::{Budget, Op, Outcome, Sample, Spec, kv, overshoot, parked};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_quaver-bench-peers");
+const SHORT: Budget = Budget { warmup_ms: 1, measure_ms: 2 };
+
+fn names() -> Vec<String> {
+    let output = Command::new(PROGRAM).arg("list").output().expect("the program starts");
+    String::from_utf8(output.stdout).expect("UTF-8").lines().map(String::from).collect()
+}
+
+fn ask(name: &str, spec: &Spec) -> Outcome {
+    let spec = serde_json::to_string(spec).expect("a spec is JSON");
+    let output = Command::new(PROGRAM).args([name, &spec]).output().expect("the program starts");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    Outcome::parse(&text).unwrap_or_else(|error| {
+        panic!("{name} {spec}: {error}; {}", String::from_utf8_lossy(&output.stderr))
+    })
+}
+
+fn sample(name: &str, spec: &Spec) -> Sample {
+    match ask(name, spec) {
+        Outcome::Sample(sample) => sample,
+        other => panic!("{name} {spec:?}: {other:?}"),
+    }
+}
+
+#[test]
+fn all_do_all_operations() {
+    assert_eq!(names(), ["pthread", "tokio-current-thread", "tokio-multi-thread", "may"]);
+    for name in names() {
+        for op in Op::ALL {
+            let sample = sample(&name, &Spec::Ops { op, budget: SHORT });
+            assert!(sample.ops >= op.per_iteration(), "{name} {op:?}: {sample:?}");
+            assert!(sample.metrics[CPU_NS_PER_OP] > 0.0, "{name} {op:?}: {sample:?}");
+        }
+    }
+}
+
+#[test]
+fn all_sleepers_wake() {
+    for name in names() {
+        let sample = sample(&name, &Spec::Wake { hogs: 2, sleep_us: 1000, duration_ms: 30 });
+        assert!(sample.ops >= 1, "{name}: {sample:?}");
+        let quantiles = overshoot::METRICS.map(|metric| sample.metrics[metric]);
+        assert!(quantiles.is_sorted(), "{name}: {quantiles:?}");
+    }
+}
+
+#[test]
+fn threads_park_and_wake() {
+    for name in ["pthread", "tokio-current-thread", "tokio-multi-thread"] {
+        let sample = sample(name, &Spec::Parked { threads: 100 });
+        assert_eq!(sample.ops, 100);
+        assert!(parked::METRICS.iter().all(|metric| sample.metrics.contains_key(*metric)));
+    }
+}
+
+#[test]
+fn several_workers_share_the_operations() {
+    for name in ["pthread", "tokio-multi-thread"] {
+        for op in [Op::Yield, Op::SpawnJoin] {
+            let sample = sample(name, &Spec::Throughput { op, workers: 2, budget: SHORT });
+            assert!(sample.ops >= 2 * op.per_iteration(), "{name}: {sample:?}");
+        }
+    }
+    let one = Spec::Throughput { op: Op::Yield, workers: 2, budget: SHORT };
+    assert!(matches!(ask("tokio-current-thread", &one), Outcome::Unsupported { .. }));
+}
+
+#[test]
+fn the_service_answers_at_a_low_load() {
+    // Whatever CPU there is: the test is about answers, not about speed.
+    let allowed = rustix::thread::sched_getaffinity(None).expect("the affinity");
+    let cpu = (0..).find(|&cpu| allowed.is_set(cpu)).expect("a CPU");
+    let spec = KvSpec {
+        keys: 200,
+        get_keys: 1,
+        scan_keys: 100,
+        get_ns: 100_000.0,
+        scan_ns: 200_000.0,
+        scan_percent: 5.0,
+        // An hour: every load passes.
+        slo_us: 3_600_000_000,
+        loads: vec![1.0, 2.0],
+        duration_ms: 50,
+        seed: 1,
+        worker_cpu: cpu,
+        client_cpu: cpu,
+    };
+    for name in ["pthread", "tokio-current-thread", "tokio-multi-thread"] {
+        let sample = sample(name, &Spec::Kv(spec.clone()));
+        assert_eq!(sample.metrics[kv::LOAD_PERCENT], 2.0, "{name}: {sample:?}");
+        assert!(sample.ops > 0, "{name}: {sample:?}");
+    }
+}
+
+#[test]
+fn mistakes_are_named() {
+    for (args, part) in [
+        (vec!["erlang", "{}"], "\"erlang\""),
+        (vec!["may", "{}"], "no spec"),
+        (vec!["may"], "usage"),
+    ] {
+        let output = Command::new(PROGRAM).args(&args).output().expect("the program starts");
+        assert!(!output.status.success(), "{args:?}");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains(part), "{args:?}: {error}");
+    }
+}

@@ -1,0 +1,156 @@
+//! `quaver bench` as a user or a script runs it. What the numbers are is not tested: they depend on the machine.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// The command, without the Rust peers and without Go.
+fn bench(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
+    command.arg("bench").args(args);
+    command.env("QUAVER_BENCH_PEERS", "/nonexistent/peers").env("PATH", "/nonexistent");
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    bench(args).output().expect("the command starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("the output is UTF-8")
+}
+
+fn json(args: &[&str]) -> Value {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("bench.json");
+    let output = run(&[args, &["--json", file.to_str().expect("the path is UTF-8")]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let content = std::fs::read(&file).expect("the file is there");
+    serde_json::from_slice(&content).expect("the file is JSON")
+}
+
+/// The names of all rows, after checking what every row must have.
+fn names(report: &Value) -> BTreeSet<String> {
+    let rows = report["rows"].as_array().expect("rows");
+    let row = |row: &Value| {
+        let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key} in {row}"));
+        assert!(number("min") <= number("median") && number("median") <= number("max"), "{row}");
+        assert!(number("runs") >= 1.0, "{row}");
+        assert!(row["unit"].is_string() && row["implementation"].is_string(), "{row}");
+        row["name"].as_str().expect("a name").to_owned()
+    };
+    rows.iter().map(row).collect()
+}
+
+fn notes(report: &Value) -> String {
+    report["notes"].to_string()
+}
+
+#[test]
+fn ops_are_measured_without_any_peer() {
+    let report = json(&["ops", "--quick", "--rounds", "2"]);
+    let expected = ["yield", "spawn-join", "spawn-detached", "mutex", "condvar", "channel"];
+    assert_eq!(names(&report), expected.map(String::from).into());
+    for row in report["rows"].as_array().expect("rows") {
+        assert!(row["implementation"].as_str().expect("a name").starts_with("quaver"), "{row}");
+        assert!(row["min"].as_f64() > Some(0.0), "{row}");
+        assert_eq!(row["runs"], 2, "{row}");
+    }
+    assert!(notes(&report).contains("QUAVER_BENCH_PEERS"), "{}", notes(&report));
+    assert!(notes(&report).contains("go left out"), "{}", notes(&report));
+    assert_eq!(report["quick"], true);
+    assert!(report["machine"]["cpus"]["allowed"].is_array());
+}
+
+#[test]
+fn preempted_threads_compute_rightly_in_every_variant() {
+    let report = json(&["preempt", "--quick", "--rounds", "1"]);
+    // On a machine that is too busy an event may be missing, so rows may be, too; wrong results never.
+    assert!(!notes(&report).contains("not restored"), "{}", notes(&report));
+    for name in names(&report) {
+        assert!(name.starts_with("scalar ") || name.starts_with("avx "), "{name}");
+    }
+}
+
+#[test]
+fn several_benchmarks_make_one_report() {
+    let args =
+        ["wake", "scale", "--quick", "--rounds", "1", "--only", "run-to-completion,timer-thread"];
+    let report = json(&args);
+    assert_eq!(report["benchmarks"], serde_json::json!(["wake", "scale"]));
+    let names = names(&report);
+    for name in ["4 hogs p99", "1000 parked: memory of a thread", "yield with 1 workers"] {
+        assert!(names.contains(name), "{name} in {names:?}; {}", notes(&report));
+    }
+}
+
+#[test]
+fn the_table_shows_rows_and_notes() {
+    let output = run(&["ops", "--quick", "--rounds", "1", "--only", "posix-timer"]);
+    let table = text(&output.stdout);
+    assert!(table.contains("spawn-join") && table.contains("quaver posix-timer"), "{table}");
+    assert!(!table.contains("run-to-completion") && table.contains("* go left out"), "{table}");
+}
+
+#[test]
+fn benchmarks_are_listed() {
+    for args in [&["list"][..], &[]] {
+        let output = run(args);
+        assert!(output.status.success());
+        let listing = text(&output.stdout);
+        for name in ["ops", "preempt", "kv", "wake", "scale", "implementations: quaver"] {
+            assert!(listing.contains(name), "{name} in {listing}");
+        }
+    }
+}
+
+#[test]
+fn mistakes_are_named() {
+    for (args, part) in [
+        (&["fly"][..], "'fly'"),
+        (&["ops", "--rounds", "0"], "'0'"),
+        (&["ops", "--only", "erlang"], "nothing is left to measure"),
+        (&["ops", "--json", "/nonexistent/directory/file"], "/nonexistent/directory/file"),
+        (&["--child", "{}"], "no work"),
+    ] {
+        let output = run(args);
+        assert!(!output.status.success(), "{args:?}");
+        assert!(text(&output.stderr).contains(part), "{args:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn children_end_with_the_command() {
+    // Children that compute for seconds.
+    let args = ["wake", "--rounds", "100", "--only", "timer-thread"];
+    let mut command = bench(&args).stdout(std::process::Stdio::null()).spawn().expect("it starts");
+    let children = format!("/proc/{0}/task/{0}/children", command.id());
+    let child = wait_for(|| {
+        let children = std::fs::read_to_string(&children).ok()?;
+        children.split_whitespace().next().map(|pid| format!("/proc/{pid}"))
+    });
+    // The worst end: nothing can be cleaned up any more.
+    command.kill().expect("it can be killed");
+    command.wait().expect("it can be waited for");
+    wait_for(|| (!Path::new(&child).exists() || is_zombie(&child)).then_some(()));
+}
+
+/// Ended, but whoever inherited it has not noticed.
+fn is_zombie(process: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("{process}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'))
+}
+
+fn wait_for<T>(mut condition: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "it did not happen within two minutes");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
