@@ -39,38 +39,64 @@
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
 compile_error!("quaver needs Linux on x86-64 with glibc");
 
+// With `--cfg loom` only what the models need is compiled: `park` and `sync`.
+#[cfg(not(loom))]
 mod arch;
+#[cfg(not(loom))]
 mod block;
+#[cfg(not(loom))]
 mod clock;
+#[cfg(not(loom))]
 mod config;
+#[cfg(not(loom))]
 mod interpose;
 mod park;
+#[cfg(not(loom))]
 pub mod platform;
+#[cfg(not(loom))]
 mod preempt;
+#[cfg(not(loom))]
 mod runtime;
+#[cfg(not(loom))]
 mod stats;
-//pub mod sync;
+pub mod sync;
+#[cfg(not(loom))]
 mod sys;
+#[cfg(not(loom))]
 pub mod thread;
+#[cfg(not(loom))]
 mod time;
+#[cfg(not(loom))]
 mod tls;
+#[cfg(not(loom))]
 mod tsc;
+#[cfg(not(loom))]
 mod worker;
 
+#[cfg(not(loom))]
 pub use block::block_in_place;
+#[cfg(not(loom))]
 pub use config::{
     BuildError, Builder, Clock, DEFAULT_STACK_SIZE, MAX_WORKERS, Notification, Resume, UnknownName,
 };
+#[cfg(not(loom))]
 pub use preempt::{NoPreempt, is_preemptible, no_preempt};
 //pub use quaver_macros::{main, test};
+#[cfg(not(loom))]
 pub use quaver_sched::{Policy, Spec as PolicySpec};
+#[cfg(not(loom))]
 pub use runtime::{Handle, Leftover, NoRuntime, Runtime, ShutDown};
+#[cfg(not(loom))]
 pub use stats::Stats;
+#[cfg(not(loom))]
 pub use thread::{JoinHandle, scope, spawn, spawn_detached, yield_now};
+#[cfg(not(loom))]
 pub use time::{sleep, sleep_until};
+#[cfg(not(loom))]
 pub use tls::Unsupported as TlsUnsupported;
 
 /// For the macros.
+#[cfg(not(loom))]
 #[doc(hidden)]
 pub mod __private {
     use crate::{BuildError, Builder};

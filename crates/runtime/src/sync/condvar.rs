@@ -93,7 +93,9 @@ impl Condvar {
     ///
     /// If the mutex is poisoned when it has been locked again; the error contains the guard.
     pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
-        self.wait_deadline(guard, None).map(|(guard, _)| guard).map_err(|e| PoisonError::new(e.into_inner().0))
+        self.wait_deadline(guard, None)
+            .map(|(guard, _)| guard)
+            .map_err(|e| PoisonError::new(e.into_inner().0))
     }
 
     /// Waits while `condition` holds, which is asked before the first wait and after each.

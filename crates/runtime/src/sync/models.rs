@@ -22,8 +22,7 @@ use std::time::{Duration, Instant};
 fn explore(preemptions: usize, program: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
-    let n=std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0)); let m=n.clone();
-    model.check(move || {m.fetch_add(1, std::sync::atomic::Ordering::Relaxed); program()});println!("ITER {}", n.load(std::sync::atomic::Ordering::Relaxed));
+    model.check(program);
 }
 
 /// As [`explore`], for three threads: those that would spin queue at a [gate](crate::park::shim::Gate).

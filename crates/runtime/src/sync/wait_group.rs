@@ -53,9 +53,7 @@ struct State {
 
 impl Default for Shared {
     fn default() -> Self {
-        Shared {
-            state: SpinLock::new(State { tasks: 0, released: 0, list: WaitList::new() }),
-        }
+        Shared { state: SpinLock::new(State { tasks: 0, released: 0, list: WaitList::new() }) }
     }
 }
 
