@@ -27,6 +27,7 @@ const QUICK_LOADS: &str = "2,5,10,30,50,70,85";
 /// is a user thread. The same schedule is served run-to-completion and preemptively, over a sweep of loads. Prints a
 /// table and what preemption bought; writes the latency-load curves as HTML, and all figures as JSON.
 #[derive(clap::Args, Clone, Debug)]
+#[command(args_override_self = true)]
 pub struct Args {
     /// Percentages of GETs and SCANs
     #[arg(long, value_name = "GET/SCAN", default_value = "95/5", help_heading = LOAD)]

@@ -106,12 +106,21 @@ pub(crate) mod tests {
     use super::*;
     use crate::doctor::detect::{
         bpf::Bpf, cgroup::Cgroup, clocks::Clocks, cpus::Cpus, features::Features, kernel::Kernel,
-        libc_internals::Libc, limits::Limits, memory::Memory, user_interrupts::UserInterrupts,
+        libc_version::Libc, limits::Limits, memory::Memory, user_interrupts::UserInterrupts,
     };
 
     /// A machine on which nothing is wanting.
     pub(crate) fn perfect() -> Facts {
+        // The runtime's facts are of this machine, made independent of it where they matter.
+        let mut runtime = quaver::platform::facts();
+        runtime.parallelism = 8;
+        runtime.fsgsbase = true;
+        runtime.guard_install = true;
+        runtime.shadow_stack = false;
+        runtime.signal_frame = 3632;
+        runtime.tls_error = None;
         Facts {
+            runtime,
             kernel: Kernel {
                 release: Some("6.18.0".into()),
                 version: Some((6, 18)),
@@ -128,16 +137,12 @@ pub(crate) mod tests {
             },
             cgroup: Cgroup { version: Some(2), ..Cgroup::default() },
             features: Features {
-                fsgsbase: true,
                 xsave: true,
-                xsavec: true,
                 avx2: true,
                 avx512: true,
                 amx: false,
                 xsave_bytes: Some(2696),
-                min_signal_stack: Some(3632),
-                shadow_stack_cpu: true,
-                shadow_stack_active: false,
+                shadow_stack: true,
             },
             user_interrupts: UserInterrupts { cpu: true, kernel: true },
             clocks: Clocks {
@@ -149,12 +154,8 @@ pub(crate) mod tests {
                 timer_slack_ns: Some(50_000),
                 high_resolution: true,
             },
-            libc: Libc { glibc: Some("2.36".into()), missing_entry_points: vec![] },
-            memory: Memory {
-                guard_install: Ok(()),
-                max_map_count: Some(1_048_576),
-                overcommit: Some(0),
-            },
+            libc: Libc { glibc: Some("2.36".into()) },
+            memory: Memory { max_map_count: Some(1_048_576), overcommit: Some(0) },
             limits: Limits {
                 sigpending: None,
                 memlock: None,
@@ -191,10 +192,10 @@ pub(crate) mod tests {
         facts.cpus.allowed = vec![0];
         facts.cgroup.cpu_quota = Some(0.5);
         facts.clocks.clocksource = Some("hpet".into());
-        facts.features.shadow_stack_active = true;
+        facts.runtime.shadow_stack = true;
         facts.limits.perf_event_paranoid = Some(4);
         facts.bpf.capable = false;
-        facts.memory.guard_install = Err("Invalid argument".into());
+        facts.runtime.guard_install = false;
         facts.memory.max_map_count = Some(65_530);
         let findings = judge(&facts);
         for finding in &findings {
@@ -210,14 +211,15 @@ pub(crate) mod tests {
     #[test]
     fn only_what_the_runtime_cannot_do_without_is_fatal() {
         let mut facts = perfect();
-        facts.memory.guard_install = Err("Invalid argument".into());
+        facts.runtime.guard_install = false;
         facts.user_interrupts.kernel = false;
         facts.bpf.capable = false;
+        facts.runtime.fsgsbase = false;
         assert!(!judge(&facts).iter().any(Finding::is_fatal));
 
-        facts.features.fsgsbase = false;
+        facts.runtime.tls_error = Some("no entry points".into());
         let fatal: Vec<_> = judge(&facts).into_iter().filter(Finding::is_fatal).collect();
         assert_eq!(fatal.len(), 1);
-        assert_eq!(fatal[0].name, "fsgsbase");
+        assert_eq!(fatal[0].name, "private_tls");
     }
 }

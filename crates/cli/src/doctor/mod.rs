@@ -1,7 +1,7 @@
 //! `quaver doctor`: what this machine offers, and which mechanisms would be used here and why.
 //!
 //! Three steps that know nothing of each other's insides: [`detect`] reads facts, [`findings`] says what they mean,
-//! [`choose`] picks mechanisms. [`report`] writes all three down. The exit code is 0 unless something is missing that
+//! [`choose`] says what the runtime would pick. [`report`] writes all three down. The exit code is 0 unless something is missing that
 //! the runtime cannot do without (1).
 
 pub mod choose;
@@ -29,8 +29,8 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let facts = detect::detect();
     let findings = findings::judge(&facts);
-    let choice = choose::choose(&report::machine(&facts), &choose::Wish::default());
-    let report = report::assemble(facts, findings, &choice);
+    let choice = choose::choose(&facts);
+    let report = report::assemble(facts, findings, choice);
     match args.json {
         Some(target) => target.write_json(&report)?,
         None => output::print(&report::text(&report))?,

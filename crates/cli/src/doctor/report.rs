@@ -2,10 +2,9 @@
 
 use serde::Serialize;
 
-use super::choose::{Choice, Machine, Reasoned, Resume};
+use super::choose::Chosen;
 use super::detect::Facts;
 use super::findings::{Finding, Status};
-use crate::parse::duration;
 
 /// Everything `quaver doctor` says.
 #[derive(Debug, Serialize)]
@@ -22,55 +21,10 @@ pub struct Report {
     pub facts: Facts,
 }
 
-/// One mechanism and why it would be used.
-#[derive(Debug, Serialize)]
-pub struct Chosen {
-    /// `clock`, `workers` and so on.
-    pub name: &'static str,
-    /// What would be used.
-    pub value: String,
-    /// Why.
-    pub why: String,
-}
-
-/// What the choice needs to know of a machine.
-pub fn machine(facts: &Facts) -> Machine {
-    Machine {
-        usable_cpus: facts.cpus.allowed.len(),
-        cpu_quota: facts.cgroup.cpu_quota,
-        posix_timers: facts.clocks.posix_timer.is_ok(),
-        queued_signals: facts.limits.sigpending,
-        shadow_stack: facts.features.shadow_stack_active,
-        user_interrupts: facts.user_interrupts.kernel,
-    }
-}
-
 /// Puts the report together.
-pub fn assemble(facts: Facts, findings: Vec<Finding>, choice: &Choice) -> Report {
-    Report {
-        version: env!("CARGO_PKG_VERSION"),
-        possible: !findings.iter().any(Finding::is_fatal),
-        findings,
-        choice: list(choice),
-        facts,
-    }
-}
-
-fn list(choice: &Choice) -> Vec<Chosen> {
-    fn chosen<T>(name: &'static str, value: String, reasoned: &Reasoned<T>) -> Chosen {
-        Chosen { name, value, why: reasoned.why.clone() }
-    }
-    let resume = match choice.resume.value {
-        Resume::UserMode => "user-mode",
-        Resume::Sigreturn => "sigreturn",
-    };
-    vec![
-        chosen("clock", choice.clock.value.name().to_owned(), &choice.clock),
-        chosen("notification", choice.notification.value.to_owned(), &choice.notification),
-        chosen("resume", resume.to_owned(), &choice.resume),
-        chosen("workers", choice.workers.value.to_string(), &choice.workers),
-        chosen("quantum", duration::format(choice.quantum.value), &choice.quantum),
-    ]
+pub fn assemble(facts: Facts, findings: Vec<Finding>, choice: Vec<Chosen>) -> Report {
+    let possible = !findings.iter().any(Finding::is_fatal);
+    Report { version: env!("CARGO_PKG_VERSION"), possible, findings, choice, facts }
 }
 
 /// The report as text, for people.
@@ -117,15 +71,15 @@ pub fn text(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::choose::{Wish, choose};
+    use super::super::choose::choose;
     use super::super::findings::judge;
     use super::super::findings::tests::perfect;
     use super::*;
 
     fn report(facts: Facts) -> Report {
         let findings = judge(&facts);
-        let choice = choose(&machine(&facts), &Wish::default());
-        assemble(facts, findings, &choice)
+        let choice = choose(&facts);
+        assemble(facts, findings, choice)
     }
 
     #[test]
@@ -147,23 +101,23 @@ mod tests {
     #[test]
     fn an_impossible_machine_is_called_so_with_the_reason() {
         let mut facts = perfect();
-        facts.features.fsgsbase = false;
+        facts.runtime.tls_error = Some("no entry points".into());
         let report = report(facts);
         assert!(!report.possible);
         let text = text(&report);
         assert!(text.contains("cannot run here"), "{text}");
-        assert!(text.contains("needed: fsgsbase"), "{text}");
+        assert!(text.contains("needed: private tls (no entry points)"), "{text}");
     }
 
     #[test]
     fn json_has_facts_findings_and_the_choice_with_reasons() {
         let json = serde_json::to_value(report(perfect())).unwrap();
         assert_eq!(json["possible"], true);
-        assert_eq!(json["facts"]["features"]["fsgsbase"], true);
+        assert_eq!(json["facts"]["runtime"]["fsgsbase"], true);
         assert_eq!(json["findings"][0]["status"], "ok");
         let clock =
             json["choice"].as_array().unwrap().iter().find(|c| c["name"] == "clock").unwrap();
-        assert_eq!(clock["value"], "posix-timer");
+        assert!(["timer-thread", "posix-timer"].contains(&clock["value"].as_str().unwrap()));
         assert!(clock["why"].as_str().unwrap().len() > 10);
     }
 }

@@ -1,8 +1,8 @@
 //! What this machine offers: one file a subject, each with the facts as a plain structure and one `detect()`.
 //!
-//! Facts are tried where trying is harmless (a guard page is installed, a timer made, a BPF map created), because
-//! containers often show rights that a filter then takes away. Nothing here judges: a fact that cannot be read is
-//! `None`, and `findings` says what it means.
+//! What the runtime finds out for itself is asked of the runtime ([`quaver::platform`]). Other facts are tried where trying
+//! is harmless (a timer is made, a BPF map created), because containers often show rights that a filter then takes away.
+//! Nothing here judges: a fact that cannot be read is `None`, and `findings` says what it means.
 
 pub mod bpf;
 pub mod cgroup;
@@ -10,7 +10,7 @@ pub mod clocks;
 pub mod cpus;
 pub mod features;
 pub mod kernel;
-pub mod libc_internals;
+pub mod libc_version;
 pub mod limits;
 pub mod memory;
 pub mod user_interrupts;
@@ -18,19 +18,22 @@ pub mod user_interrupts;
 use std::path::Path;
 use std::str::FromStr;
 
-use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 
 /// Everything that `quaver doctor` knows of a machine.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs, reason = "the fields are the documented structures of the modules")]
 pub struct Facts {
+    #[serde(serialize_with = "runtime_facts")]
+    pub runtime: quaver::platform::Facts,
     pub kernel: kernel::Kernel,
     pub cpus: cpus::Cpus,
     pub cgroup: cgroup::Cgroup,
     pub features: features::Features,
     pub user_interrupts: user_interrupts::UserInterrupts,
     pub clocks: clocks::Clocks,
-    pub libc: libc_internals::Libc,
+    pub libc: libc_version::Libc,
     pub memory: memory::Memory,
     pub limits: limits::Limits,
     pub bpf: bpf::Bpf,
@@ -41,17 +44,34 @@ pub struct Facts {
 /// Takes a few milliseconds; forks one short-lived child when the processor has user interrupts.
 pub fn detect() -> Facts {
     Facts {
+        runtime: quaver::platform::facts(),
         kernel: kernel::detect(),
         cpus: cpus::detect(),
         cgroup: cgroup::detect(),
         features: features::detect(),
         user_interrupts: user_interrupts::detect(),
         clocks: clocks::detect(),
-        libc: libc_internals::detect(),
+        libc: libc_version::detect(),
         memory: memory::detect(),
         limits: limits::detect(),
         bpf: bpf::detect(),
     }
+}
+
+/// The runtime's own facts as JSON.
+fn runtime_facts<S: Serializer>(
+    facts: &quaver::platform::Facts,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(None)?;
+    map.serialize_entry("parallelism", &facts.parallelism)?;
+    map.serialize_entry("fsgsbase", &facts.fsgsbase)?;
+    map.serialize_entry("guard_install", &facts.guard_install)?;
+    map.serialize_entry("shadow_stack", &facts.shadow_stack)?;
+    map.serialize_entry("signal_frame_bytes", &facts.signal_frame)?;
+    map.serialize_entry("min_stack_bytes", &facts.min_stack_size)?;
+    map.serialize_entry("tls_error", &facts.tls_error)?;
+    map.end()
 }
 
 /// The trimmed content of a one-line file of `/proc` or `/sys`.

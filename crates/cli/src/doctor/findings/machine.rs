@@ -20,10 +20,10 @@ fn kernel(facts: &Facts) -> Finding {
         Some(version) if version >= (5, 9) => {
             finding.ok("works; from 6.13 on guard pages need no mapping of their own")
         }
-        Some(_) => finding
-            .missing("kernels before 5.9 keep programs from writing the FS and GS bases")
-            .advice("boot Linux 5.9 or newer")
-            .required(),
+        Some(_) => finding.warn(
+            "Quaver is made for Linux 5.9 or newer; before, programs could not set the FS base themselves",
+            "boot Linux 5.9 or newer",
+        ),
         None => finding.warn("its version cannot be read", "mount /proc"),
     }
 }
@@ -89,11 +89,11 @@ mod tests {
     use super::super::tests::{find, perfect};
 
     #[test]
-    fn an_old_kernel_is_fatal_and_says_which_one_is_needed() {
+    fn an_old_kernel_is_told_which_one_is_needed() {
         let mut facts = perfect();
         facts.kernel.version = Some((4, 19));
         let finding = find(&facts, "kernel");
-        assert!(finding.is_fatal());
+        assert_eq!(finding.status, Status::Warn);
         assert!(finding.advice.unwrap().contains("5.9"));
     }
 

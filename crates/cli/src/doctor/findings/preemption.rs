@@ -22,9 +22,10 @@ fn tsc(facts: &Facts) -> Finding {
     let trusted = clocks.clocksources.iter().any(|name| name == "tsc");
     let kind = if clocks.tsc_invariant { "invariant" } else { "not invariant" };
     let finding = Finding::new(GROUP, "tsc", format!("{kind}, clock source {source}"));
-    if !clocks.tsc_invariant {
+    // The runtime takes the kernel's word for the processor's.
+    if !clocks.tsc_invariant && source != "tsc" {
         return finding.warn(
-            "the time-stamp counter may change its rate, so quanta are only approximate",
+            "the time-stamp counter may change its rate, so the runtime reads the slower system clock",
             "in a virtual machine, let the host pass the 'invtsc' feature through",
         );
     }
@@ -103,29 +104,23 @@ fn registers(facts: &Facts) -> Finding {
             .advice("use a processor since 2011, or let the host pass 'xsave' through")
             .required();
     }
-    let frame = features.min_signal_stack.map_or("?".to_owned(), |bytes| bytes.to_string());
-    if features.min_signal_stack.is_some_and(|bytes| bytes > 8192) {
-        return finding.warn(
-            format!(
-                "a preempted thread carries them on its stack: a signal frame takes {frame} bytes"
-            ),
-            "choose stacks of 64 KiB or more",
-        );
+    let frame = facts.runtime.signal_frame;
+    let meaning =
+        format!("a preempted thread carries them on its stack: a signal frame takes {frame} bytes");
+    if frame > 8192 {
+        return finding.warn(meaning, "choose stacks of 64 KiB or more");
     }
-    finding.ok(format!(
-        "a preempted thread carries them on its stack: a signal frame takes {frame} bytes"
-    ))
+    finding.ok(meaning)
 }
 
 fn shadow_stack(facts: &Facts) -> Finding {
-    let features = &facts.features;
-    if features.shadow_stack_active {
+    if facts.runtime.shadow_stack {
         return Finding::new(GROUP, "shadow_stack", "active").warn(
             "preempted threads resume by rt_sigreturn, about half a microsecond slower",
             "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off for this program, if its policy allows",
         );
     }
-    let value = if features.shadow_stack_cpu { "not active" } else { "not in the processor" };
+    let value = if facts.features.shadow_stack { "not active" } else { "not in the processor" };
     Finding::new(GROUP, "shadow_stack", value).ok("preempted threads can resume in user mode")
 }
 
@@ -156,6 +151,10 @@ mod tests {
         assert!(find(&facts, "tsc").advice.unwrap().contains("dmesg"));
         facts.clocks.clocksource = Some("kvm-clock".into());
         assert_eq!(find(&facts, "tsc").status, Status::Ok);
+        facts.clocks.tsc_invariant = false;
+        assert_eq!(find(&facts, "tsc").status, Status::Warn);
+        facts.clocks.clocksource = Some("tsc".into());
+        assert_eq!(find(&facts, "tsc").status, Status::Ok);
     }
 
     #[test]
@@ -172,7 +171,7 @@ mod tests {
     fn large_signal_frames_ask_for_larger_stacks() {
         let mut facts = perfect();
         facts.features.amx = true;
-        facts.features.min_signal_stack = Some(11_952);
+        facts.runtime.signal_frame = 11_952;
         let finding = find(&facts, "extended_state");
         assert_eq!(finding.status, Status::Warn);
         assert!(finding.value.contains("AMX") && finding.meaning.contains("11952"));
