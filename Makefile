@@ -1,0 +1,46 @@
+# What can be done here; `make` lists it. The work is done by the scripts in scripts/, which run by themselves as well.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-full bench report fmt lint doc clean
+
+# What `make bench` measures, and options of `quaver bench` and `quaver demo`.
+BENCH ?= all
+BENCH_ARGS ?=
+BENCH_JSON ?= bench-results.json
+DEMO_ARGS ?=
+export BENCH BENCH_ARGS BENCH_JSON DEMO_ARGS
+
+help: ## list what can be done
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo '  DEMO_ARGS="--quick"          options of `quaver demo`; `quaver demo --help` lists them'
+	@echo '  BENCH="ops wake"             what to measure: ops, preempt, kv, wake, scale or all'
+	@echo '  BENCH_ARGS="--quick"         options of `quaver bench`'
+	@echo '  STEPS="clippy test"  V=1     of `make test`: only these steps; with all output'
+
+demo: ## build, then show what preemption buys: a table, and an HTML report in quaver-report/
+	@scripts/demo.sh
+
+test: ## everything a change must pass, in its quick form
+	@scripts/test.sh quick
+
+test-full: ## the same with the long forms of the heavy suites (hours)
+	@scripts/test.sh full
+
+bench: ## measure, beside other thread libraries; a table and bench-results.json
+	@scripts/bench.sh
+
+report: ## quaver-report/index.html from the results of the demo and the benchmarks; runs what is missing
+	@scripts/report.sh
+
+fmt: ## format all code
+	@scripts/format.sh
+
+lint: ## the checks of `make test` that run nothing
+	@STEPS="format clippy plain-features shellcheck go deny" scripts/test.sh quick
+
+doc: ## the library's documentation, in target/doc/
+	@cargo doc --locked --workspace --no-deps
+
+clean: ## remove everything that was built or measured
+	@scripts/clean.sh

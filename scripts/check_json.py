@@ -1,0 +1,107 @@
+"""Checks the shape of the JSON that `quaver doctor`, `demo` and `bench` promise to scripts; its numbers decide nothing.
+
+    python3 check_json.py doctor|demo|bench FILE
+"""
+
+import json
+import numbers
+import sys
+
+
+class Wrong(Exception):
+    """The document does not keep a promise."""
+
+
+def is_number(value):
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def need(condition, what):
+    if not condition:
+        raise Wrong(what)
+
+
+def at(document, path):
+    """The value at a path such as `summary.slo_load_percent`."""
+    value = document
+    for key in path.split("."):
+        need(isinstance(value, dict) and key in value, f"{path}: `{key}` is missing")
+        value = value[key]
+    return value
+
+
+def need_number(document, path, where=""):
+    need(is_number(at(document, path)), f"{where}{path} is no number")
+
+
+def doctor(document):
+    need(at(document, "possible") is True, "this machine is said to be unfit")
+    need(isinstance(at(document, "facts"), dict), "facts is no object")
+    findings = at(document, "findings")
+    need(findings, "there are no findings")
+    for finding in findings:
+        need(finding.get("status") in ("ok", "warn", "missing"), f"status of {finding}")
+    chosen = {choice["name"]: choice for choice in at(document, "choice")}
+    for name in ("clock", "notification", "resume", "workers", "quantum"):
+        need(chosen.get(name, {}).get("value"), f"no choice of {name}")
+        need(chosen[name].get("why"), f"no reason for the choice of {name}")
+    return f"{len(findings)} findings"
+
+
+def demo(document):
+    for mode in ("run_to_completion", "preemptive"):
+        need_number(document, f"summary.slo_load_percent.{mode}")
+    need(at(document, "summary.verdict"), "there is no verdict")
+    rows = at(document, "rows")
+    modes = {row.get("mode") for row in rows}
+    need(modes == {"run_to_completion", "preemptive"}, f"rows of the modes {modes}")
+    for row in rows:
+        where = f"{row.get('mode')} at {row.get('load_percent')} %: "
+        paths = ["load_percent", "offered_rps", "achieved_rps", "unsent", "dropped", "unfinished"]
+        paths += [f"preemptions.{n}" for n in ("sent", "received", "deferred", "stale", "useful")]
+        for kind in ("get", "scan"):
+            # A class of which nothing was sent in a short run is null.
+            if at(row, kind) is not None:
+                paths += [f"{kind}.{name}" for name in ("p50_us", "p99_us", "p999_us")]
+        for path in paths:
+            need_number(row, path, where)
+    return f"{len(rows)} rows"
+
+
+def bench(document):
+    need(isinstance(at(document, "machine"), dict), "machine is no object")
+    rows = at(document, "rows")
+    need(rows, "there are no rows")
+    for row in rows:
+        where = f"{row.get('name')}, {row.get('implementation')}: "
+        for path in ("name", "implementation", "unit"):
+            need(isinstance(at(row, path), str) and row[path], f"{where}{path} is no text")
+        for path in ("min", "median", "max", "runs"):
+            need_number(row, path, where)
+        need(row["min"] <= row["median"] <= row["max"], f"{where}min, median and max are out of order")
+        need(row["runs"] >= 1, f"{where}no runs")
+    ours = [row for row in rows if row["implementation"].startswith("quaver")]
+    need(ours, f"no rows of Quaver; notes: {document.get('notes')}")
+    return f"{len(rows)} rows, {len(ours)} of them Quaver's"
+
+
+CHECKS = {"doctor": doctor, "demo": demo, "bench": bench}
+
+
+def main(arguments):
+    if len(arguments) != 2 or arguments[0] not in CHECKS:
+        print(__doc__, file=sys.stderr)
+        return 2
+    kind, path = arguments
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = CHECKS[kind](json.load(file))
+    except (Wrong, ValueError, OSError) as error:
+        print(f"{path}: {error}", file=sys.stderr)
+        return 1
+    print(f"{kind}: the JSON has the promised shape ({found})")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

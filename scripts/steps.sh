@@ -1,0 +1,83 @@
+# shellcheck shell=bash
+# Runs named steps one after the other and counts them; sourced, not run.
+#
+#   step NAME COMMAND...        runs a step: its output goes to a log, its closing lines to the terminal
+#   skip NAME REASON            says that a step is left out; it counts neither as passed nor as failed
+#   finish                      lists what failed, prints "N passed, N failed" alone on the last line, and exits
+#
+# STEPS: only the steps whose names are in this list (words separated by blanks); everything if empty.
+# V=1: shows all output as it comes.
+# STEP_TIMEOUT: seconds after which a step is stopped and counts as failed; a hang must not look like a long test.
+
+steps_passed=0
+steps_failed=()
+steps_pid=
+steps_logs=$(target_dir)/test-logs
+mkdir -p "$steps_logs"
+
+# A step is a process group of its own, so that nothing of it is left behind.
+stop_step() { [ -z "$steps_pid" ] || kill -TERM "$steps_pid" 2>/dev/null || true; }
+trap 'stop_step; exit 130' INT
+trap 'stop_step; exit 143' TERM
+
+wanted() { [ -z "${STEPS:-}" ] || [[ " $STEPS " == *" $1 "* ]]; }
+
+# What a reader wants to see of a log: a line for each test program, or the last lines of everything else.
+closing_lines() {
+    awk '
+        { sub(/\r$/, "") }
+        /^ *(Running|Doc-tests) / { name = $0; sub(/^ */, "", name); sub(/ \(.*/, "", name) }
+        /^test result: / { line = $0; sub(/; finished in .*/, "", line); sub(/^test result: /, "", line)
+                           print "    " name ": " line; cargo = 1 }
+        NF { last[++n] = $0 }
+        END { if (!cargo) for (i = (n > 3 ? n - 2 : 1); i <= n; i++) print "    " last[i] }' "$1"
+}
+
+# What a reader wants to see of the log of a failure.
+failure_lines() {
+    awk '/^failures:$/ { show = 1 } show { print "    " $0 } /^test result: / { show = 0 }' "$1" | head -n 200
+    say "    ... the last lines of $1:"
+    tail -n 40 "$1" | sed 's/^/    /'
+}
+
+step() {
+    local name=$1 log status=0 start=$SECONDS
+    shift
+    wanted "$name" || return 0
+    log=$steps_logs/${name// /-}.log
+    printf '==> %s\n' "$name"
+    if [ "${V:-0}" = 1 ]; then
+        timeout --kill-after=10 "${STEP_TIMEOUT:-900}" "$@" > >(tee "$log" >&2) 2>&1 </dev/null &
+    else
+        timeout --kill-after=10 "${STEP_TIMEOUT:-900}" "$@" >"$log" 2>&1 </dev/null &
+    fi
+    steps_pid=$!
+    wait "$steps_pid" || status=$?
+    steps_pid=
+    local seconds=$((SECONDS - start))
+    if [ "$status" -eq 0 ]; then
+        closing_lines "$log"
+        printf '    ok, %s s\n' "$seconds"
+        steps_passed=$((steps_passed + 1))
+    else
+        failure_lines "$log" 2>&1
+        [ "$status" -ne 124 ] || printf '    stopped after %s s\n' "${STEP_TIMEOUT:-900}"
+        printf '    FAILED with status %s, %s s: %s\n' "$status" "$seconds" "$name"
+        steps_failed+=("$name")
+    fi
+}
+
+skip() {
+    wanted "$1" || return 0
+    printf '==> %s\n    skipped: %s\n' "$1" "$2"
+}
+
+finish() {
+    local name
+    for name in "${steps_failed[@]}"; do
+        printf 'failed: %s\n' "$name"
+    done
+    printf '%s passed, %s failed\n' "$steps_passed" "${#steps_failed[@]}"
+    [ ${#steps_failed[@]} -eq 0 ]
+    exit
+}

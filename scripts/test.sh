@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Everything that a change must pass: `scripts/test.sh quick`, or `full` with the long forms of the heavy suites.
+#
+# Prints the closing lines of every step, and "N passed, N failed" at the end. STEPS="lint docs" runs only these;
+# V=1 shows all output. REPEAT: how often `full` repeats the integration tests.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+size=${1:-quick}
+case $size in
+quick) ;;
+full)
+    export QUAVER_TEST_FULL=1
+    export PROPTEST_CASES=${PROPTEST_CASES:-5000}
+    export STEP_TIMEOUT=${STEP_TIMEOUT:-7200}
+    ;;
+*) die "unknown size $size: quick and full are known" ;;
+esac
+
+# The settings of the caller's shell are not those that the tests are about.
+while IFS='=' read -r name _; do
+    case $name in
+    QUAVER_TEST_FULL) ;;
+    QUAVER_*) unset "$name" ;;
+    esac
+done < <(env)
+export CARGO_TERM_COLOR=never CARGO_TERM_PROGRESS_WHEN=never
+
+scripts/setup.sh build
+scripts/setup.sh test || say "some steps will be skipped"
+target=$(target_dir)
+# shellcheck source=scripts/steps.sh
+. scripts/steps.sh
+
+loom() {
+    step "loom-$1" env RUSTFLAGS="--cfg loom" \
+        cargo test --locked -p "$1" --release --lib --target-dir "$target/loom"
+}
+
+step format cargo fmt --all --check
+step clippy cargo clippy --locked --workspace --all-targets -- -D warnings
+# The library as most users have it: without the features that other members of the workspace switch on.
+step plain-features cargo check --locked -p quaver -p quaver-sched
+step test cargo test --locked --workspace --no-fail-fast
+loom quaver-sched
+loom quaver
+step rustdoc env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
+step book scripts/check_book.sh
+step release cargo build --locked --release -p quaver-cli -p quaver-bench-peers
+step smoke-doctor scripts/smoke.sh doctor "$target"
+step smoke-demo scripts/smoke.sh demo "$target"
+step smoke-bench scripts/smoke.sh bench "$target"
+
+if have python3; then
+    step scripts-python python3 -B -m unittest discover -s scripts -p 'test_*.py'
+else
+    skip scripts-python "python3 is not installed"
+fi
+if have shellcheck; then
+    step shellcheck shellcheck -x scripts/*.sh .ci/run
+else
+    skip shellcheck "shellcheck is not installed"
+fi
+if have go; then
+    step go scripts/check_go.sh
+else
+    skip go "Go is not installed"
+fi
+if cargo deny --version >/dev/null 2>&1; then
+    step deny scripts/check_dependencies.sh
+else
+    skip deny "cargo-deny is not installed (cargo install cargo-deny --locked)"
+fi
+
+if [ "$size" = full ]; then
+    step test-release cargo test --locked --release -p quaver -p quaver-sched -p quaver-load --no-fail-fast
+    step repeat scripts/repeat.sh "${REPEAT:-50}"
+    step bench-all scripts/smoke.sh bench-all "$target"
+fi
+finish

@@ -1,0 +1,152 @@
+"""Tests of report.py, check_json.py and check_docs.py."""
+
+import contextlib
+import copy
+import io
+import json
+import tempfile
+import unittest
+from html.parser import HTMLParser
+from pathlib import Path
+
+import check_docs
+import check_json
+import report
+
+MACHINE = {"kernel": {"release": "6.18", "processor": "A <fast> one"}, "cpus": {"allowed": [0, 1]}}
+
+
+def row(name, implementation, median, **more):
+    figures = {"min": median / 2, "median": median, "max": median * 2, "runs": 3, "unit": "ns"}
+    return {"benchmark": "ops", "name": name, "implementation": implementation, **figures, **more}
+
+
+BENCH = {
+    "machine": MACHINE,
+    "quick": True,
+    "rows": [row("yield", "quaver posix-timer 50us", 34.0), row("yield", "go & co", 138.0, ratio=4.06), row("spawn", "may", 0)],
+    "notes": ["no <Go>"],
+}
+
+DEMO_ROW = {
+    "load_percent": 10, "offered_rps": 1.0, "achieved_rps": 1.0, "unsent": 0, "dropped": 0, "unfinished": 0,
+    "preemptions": {"sent": 1, "received": 1, "deferred": 0, "stale": 0, "useful": 1},
+    "get": {"p50_us": 1.0, "p99_us": 2.0, "p999_us": 3.0}, "scan": None,
+}
+DEMO = {
+    "summary": {"verdict": "It bought much.", "slo_load_percent": {"run_to_completion": 0, "preemptive": 50}},
+    "rows": [{"mode": "run_to_completion", **DEMO_ROW}, {"mode": "preemptive", **copy.deepcopy(DEMO_ROW)}],
+}
+
+
+class WellFormed(HTMLParser):
+    """Complains about elements that are closed in the wrong order."""
+
+    VOID = {"meta", "rect", "line"}
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open[-1] == tag, f"</{tag}> after {self.open}"
+        self.open.pop()
+
+
+class Page(unittest.TestCase):
+    def test_it_has_everything_escaped_and_in_order(self):
+        page = report.page(BENCH, DEMO)
+        for part in ("It bought much.", "go &amp; co", "no &lt;Go&gt;", "A &lt;fast&gt; one", "138 ns", "4.06", "quick look"):
+            self.assertIn(part, page)
+        parser = WellFormed()
+        parser.feed(page)
+        self.assertEqual(parser.open, [])
+
+    def test_bars_are_as_long_as_their_medians(self):
+        chart = report.chart([row("yield", "quaver", 50.0), row("yield", "go", 100.0)])
+        self.assertIn(f'width="{report.BAR / 4:.1f}"', chart)
+        self.assertIn(f'width="{report.BAR / 2:.1f}"', chart)
+        self.assertEqual(chart.count('class="ours"'), 1)
+
+    def test_rows_of_zero_divide_by_nothing(self):
+        self.assertIn("0.00 ns", report.chart([row("drop", "quaver", 0.0)]))
+
+    def test_what_is_missing_is_left_out(self):
+        self.assertIn("Nothing has been measured", report.page(None, None))
+        self.assertNotIn("Demonstration", report.page(BENCH, None))
+        self.assertNotIn("Benchmarks", report.page(None, DEMO))
+
+    def test_files_are_replaced_as_a_whole(self):
+        with tempfile.TemporaryDirectory() as directory:
+            bench, out = Path(directory, "bench.json"), Path(directory, "new", "index.html")
+            bench.write_text(json.dumps(BENCH), encoding="utf-8")
+            self.assertEqual(report.main(["--bench", str(bench), "--out", str(out)]), 0)
+            before = out.read_text(encoding="utf-8")
+            bench.write_text("{", encoding="utf-8")
+            with contextlib.redirect_stderr(io.StringIO()) as said:
+                self.assertEqual(report.main(["--bench", str(bench), "--out", str(out)]), 1)
+            self.assertIn("report.py", said.getvalue())
+            self.assertEqual(out.read_text(encoding="utf-8"), before)
+            self.assertEqual([path.name for path in out.parent.iterdir()], ["index.html"])
+
+
+class Shape(unittest.TestCase):
+    def wrong(self, check, document, part):
+        with self.assertRaises(check_json.Wrong) as raised:
+            check(document)
+        self.assertIn(part, str(raised.exception))
+
+    def test_good_documents_pass(self):
+        check_json.bench(BENCH)
+        check_json.demo(DEMO)
+
+    def test_each_promise_of_the_demo_is_checked(self):
+        for path in ("summary.slo_load_percent.preemptive", "summary.verdict", "rows"):
+            document = copy.deepcopy(DEMO)
+            *parents, key = path.split(".")
+            owner = document
+            for parent in parents:
+                owner = owner[parent]
+            del owner[key]
+            self.wrong(check_json.demo, document, key)
+        document = copy.deepcopy(DEMO)
+        document["rows"][1]["get"]["p99_us"] = "fast"
+        self.wrong(check_json.demo, document, "preemptive at 10 %: get.p99_us")
+        self.wrong(check_json.demo, {**DEMO, "rows": DEMO["rows"][:1]}, "modes")
+
+    def test_each_promise_of_the_benchmarks_is_checked(self):
+        self.wrong(check_json.bench, {**BENCH, "rows": []}, "no rows")
+        self.wrong(check_json.bench, {**BENCH, "rows": [row("a", "go", 1.0)]}, "Quaver")
+        self.wrong(check_json.bench, {**BENCH, "rows": [row("a", "quaver", 1.0, max=0.9)]}, "out of order")
+        self.wrong(check_json.bench, {**BENCH, "rows": [row("a", "quaver", 1.0, runs=True)]}, "runs is no number")
+
+
+class Docs(unittest.TestCase):
+    def test_a_message_is_known_by_its_longest_fixed_part(self):
+        self.assertEqual(check_docs.longest_fixed_part("{0} workers: at most {MAX}"), "workers: at most")
+        self.assertEqual(check_docs.longest_fixed_part("one \\\n         line {x}"), "one line")
+
+    def test_headings_become_anchors(self):
+        with tempfile.TemporaryDirectory() as directory:
+            page = Path(directory, "page.md")
+            page.write_text("# A `Code` heading, really\n```sh\n# no heading\n```\n", encoding="utf-8")
+            self.assertEqual(check_docs.anchors(page), {"a-code-heading-really"})
+
+    def test_the_lists_are_found_in_the_code(self):
+        self.assertIn("QUAVER_QUANTUM", check_docs.variables_in_code())
+        self.assertIn("max_blocking", check_docs.builder_options())
+        self.assertNotIn("build", check_docs.builder_options())
+        self.assertIn("fsgsbase", check_docs.findings())
+        self.assertGreater(len(list(check_docs.build_errors())), 10)
+        self.assertIn("loom", check_docs.libraries())
+
+
+if __name__ == "__main__":
+    unittest.main()
