@@ -26,7 +26,9 @@ wanted() { [ -z "${STEPS:-}" ] || [[ " $STEPS " == *" $1 "* ]]; }
 closing_lines() {
     awk '
         { sub(/\r$/, "") }
-        /^ *(Running|Doc-tests) / { name = $0; sub(/^ */, "", name); sub(/ \(.*/, "", name) }
+        # "Running tests/x.rs (target/debug/deps/x-0123)": the program says which crate, the source which part of it.
+        /^ *Running / { name = $NF; gsub(/^.*\/|-[0-9a-f]+\)$/, "", name); name = name ", " $(NF - 1) }
+        /^ *Doc-tests / { name = $2 ", examples in its documentation" }
         /^test result: / { line = $0; sub(/; finished in .*/, "", line); sub(/^test result: /, "", line)
                            print "    " name ": " line; cargo = 1 }
         NF { last[++n] = $0 }
@@ -41,19 +43,23 @@ failure_lines() {
 }
 
 step() {
-    local name=$1 log status=0 start=$SECONDS
+    local name=$1 log out copier='' status=0 start=$SECONDS
     shift
     wanted "$name" || return 0
     log=$steps_logs/${name// /-}.log
     printf '==> %s\n' "$name"
     if [ "${V:-0}" = 1 ]; then
-        timeout --kill-after=10 "${STEP_TIMEOUT:-900}" "$@" > >(tee "$log" >&2) 2>&1 </dev/null &
+        exec {out}> >(tee "$log" >&2)
+        copier=$!
     else
-        timeout --kill-after=10 "${STEP_TIMEOUT:-900}" "$@" >"$log" 2>&1 </dev/null &
+        exec {out}>"$log"
     fi
+    timeout --kill-after=10 "${STEP_TIMEOUT:-900}" "$@" >&"$out" 2>&1 {out}>&- </dev/null &
     steps_pid=$!
+    exec {out}>&-
     wait "$steps_pid" || status=$?
     steps_pid=
+    [ -z "$copier" ] || wait "$copier"
     local seconds=$((SECONDS - start))
     if [ "$status" -eq 0 ]; then
         closing_lines "$log"
