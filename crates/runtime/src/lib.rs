@@ -81,7 +81,8 @@ pub use config::{
 };
 #[cfg(not(loom))]
 pub use preempt::{NoPreempt, is_preemptible, no_preempt};
-//pub use quaver_macros::{main, test};
+#[cfg(not(loom))]
+pub use quaver_macros::{main, test};
 #[cfg(not(loom))]
 pub use quaver_sched::{Policy, Spec as PolicySpec};
 #[cfg(not(loom))]

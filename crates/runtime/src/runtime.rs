@@ -24,6 +24,8 @@ pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) table: Table,
     pub(crate) policy: &'static dyn Policy,
+    /// `policy.accounts()`.
+    pub(crate) accounts: bool,
     slots: OnceLock<Box<[Slot]>>,
     pub(crate) timer_table: Arc<TimerTable>,
     pub(crate) clock: clock::Running,
@@ -201,6 +203,7 @@ impl Runtime {
         let inner: &'static Inner = Box::leak(Box::new(Inner {
             table,
             policy,
+            accounts: policy.accounts(),
             slots: OnceLock::new(),
             timer_table: Arc::new(TimerTable::new(config.max_threads)),
             clock: clock::Running::new(config.clock, quantum),

@@ -97,7 +97,15 @@ pub trait Policy: Send + Sync {
 
     /// The running task stopped running, for whatever reason, after `ran` (`task_block` and the accounting part of
     /// `sched_timer_tick`). Comes before the task is enqueued again, if it is.
+    ///
+    /// Called only if [`accounts`](Policy::accounts) says so.
     fn task_stopped(&self, _worker: usize, _task: Task, _ran: Time) {}
+
+    /// Does the policy want [`task_stopped`](Policy::task_stopped)? Asked once; policies that keep no account of running
+    /// times save their host a call at every switch.
+    fn accounts(&self) -> bool {
+        false
+    }
 
     /// Take work from other workers (`sched_balance`): called when `task_dequeue` found nothing. The rest of what it
     /// takes ends in the queue of `worker`, where others can steal it: a host that sleeps should wake one more worker

@@ -87,16 +87,3 @@ pub(crate) unsafe fn gs_read<const OFFSET: usize>() -> usize {
     }
     v
 }
-
-/// Writes the word at `gs:[OFFSET]`.
-///
-/// # Safety
-///
-/// The calling kernel thread must be a carrier, and `v` legal for that word.
-#[inline(always)]
-pub(crate) unsafe fn gs_write<const OFFSET: usize>(v: usize) {
-    // SAFETY: as in `gs_read`.
-    unsafe {
-        asm!("mov gs:[{o}], {}", in(reg) v, o = const OFFSET, options(nostack, preserves_flags));
-    }
-}

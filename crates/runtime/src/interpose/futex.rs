@@ -62,7 +62,7 @@ impl List {
     }
 
     fn remove(&mut self, n: &Node) {
-        // SAFETY (both): queued nodes are valid.
+        // SAFETY: queued nodes are valid.
         match unsafe { n.prev.get().as_ref() } {
             Some(p) => p.next.set(n.next.get()),
             None => self.first = n.next.get(),

@@ -78,7 +78,7 @@ pub(crate) fn enable() {
 
 /// Yields because a preemption was asked for inside the region that has just ended.
 #[cold]
-pub(crate) fn take_deferred(t: &Uthread) {
+pub(crate) fn take_deferred(t: &'static Uthread) {
     t.deferred.set(false);
     crate::worker::scheduler::preempted_at_region_end(t);
 }

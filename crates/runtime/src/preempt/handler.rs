@@ -1,6 +1,6 @@
 //! The receive path for signals. The protocol is in this folder's README.
 
-use crate::arch::{resume, segment};
+use crate::arch::resume;
 use crate::runtime::Inner;
 use crate::sys;
 use crate::thread::control::Uthread;
@@ -16,11 +16,6 @@ use std::io;
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// Leave the handler by `rt_sigreturn` even where user-mode resume would work.
 static USE_SIGRETURN: AtomicBool = AtomicBool::new(false);
-
-/// The signal that preempts, 0 before [`install`].
-pub(crate) fn signal_number() -> i32 {
-    SIGNAL.load(Relaxed)
-}
 
 /// Does this process run with CET shadow stacks, under which user-mode resume is impossible?
 pub(crate) fn shadow_stack_active() -> bool {
@@ -137,7 +132,7 @@ fn put_off(slot: &Slot, now: tsc::Ticks) {
 unsafe fn receive(
     c: &Carrier,
     slot: &Slot,
-    t: &Uthread,
+    t: &'static Uthread,
     gate: u32,
     from_timer: bool,
     uc: *mut ucontext_t,
@@ -280,7 +275,7 @@ fn may_block(nr: i64) -> bool {
 /// # Safety
 ///
 /// `uc` is `t`'s signal frame, interrupted at a `syscall` instruction; the gate is closed.
-unsafe fn make_call_without_slot(rt: &Inner, t: &Uthread, uc: *mut ucontext_t) {
+unsafe fn make_call_without_slot(rt: &Inner, t: &'static Uthread, uc: *mut ucontext_t) {
     // SAFETY: the frame is ours; the arguments are what the thread itself was about to pass to the kernel.
     unsafe {
         let g = &mut (*uc).uc_mcontext.gregs;
@@ -348,9 +343,4 @@ pub(crate) fn send(rt: &Inner, slot: &Slot, run: u64, now: tsc::Ticks) -> bool {
     }
     slot.stats.preempt_sent.add(1);
     true
-}
-
-/// The `fs` base is switched by an instruction, and frames can be resumed in user mode: for `quaver doctor`.
-pub(crate) fn user_mode_resume() -> bool {
-    segment::fast_fs() && !USE_SIGRETURN.load(Relaxed)
 }

@@ -142,7 +142,7 @@ impl Uthread {
 
     /// Leaves a non-preemptible region; takes a deferred preemption when it was the outermost one.
     #[inline(always)]
-    pub(crate) fn preempt_enable(&self) {
+    pub(crate) fn preempt_enable(&'static self) {
         core::sync::atomic::compiler_fence(SeqCst);
         let n = self.no_preempt.get();
         debug_assert!(n > 0, "preempt_enable without preempt_disable");

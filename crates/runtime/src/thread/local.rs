@@ -64,7 +64,7 @@ pub fn yield_now() {
 
 /// Lets another thread run if there is one. `t` is the calling thread.
 #[inline]
-pub(crate) fn try_yield(t: &Uthread) -> bool {
+pub(crate) fn try_yield(t: &'static Uthread) -> bool {
     t.preempt_disable();
     // SAFETY: the calling thread, preemption disabled.
     let left = unsafe { scheduler::leave_if_work(t, Why::Yielded) };

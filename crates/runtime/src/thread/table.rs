@@ -129,10 +129,6 @@ impl Table {
         self.high.load(Acquire)
     }
 
-    pub(crate) fn max(&self) -> u32 {
-        self.max
-    }
-
     /// The TLS layout that the blocks have.
     pub(crate) fn tls(&self) -> &'static tls::Layout {
         self.tls

@@ -18,11 +18,11 @@ pub(crate) enum After {
     /// Nothing was left (the native context was).
     None,
     /// Make it runnable.
-    Requeue(*const Uthread, Why),
+    Requeue(&'static Uthread, Why),
     /// It waits for an unpark.
-    Park(*const Uthread),
+    Park(&'static Uthread),
     /// It has ended.
-    Exit(*const Uthread),
+    Exit(&'static Uthread),
 }
 
 /// State of a carrier; `gs` points to it. Used by its own kernel thread only, except for `given` and `wake`.

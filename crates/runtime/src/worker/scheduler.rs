@@ -95,7 +95,7 @@ unsafe fn switch_fs(save: *mut usize, to: usize, fs: usize) {
 ///
 /// `t` is the calling thread, with preemption disabled.
 #[inline]
-pub(crate) unsafe fn leave(t: &Uthread, after: After) {
+pub(crate) unsafe fn leave(t: &'static Uthread, after: After) {
     // SAFETY: preemption is disabled; the reference is not used after the switch.
     let c = unsafe { Carrier::here() };
     if let Some(slot) = c.slot()
@@ -112,12 +112,22 @@ pub(crate) unsafe fn leave(t: &Uthread, after: After) {
     unsafe { leave_to_native(c, t, after) };
 }
 
+/// Tells the policy how long `t` has run.
+#[cold]
+fn account(slot: &Slot, t: &Uthread, now: Ticks) {
+    let ran = now.saturating_sub(slot.run_since());
+    slot.policy().task_stopped(slot.id, t.task(), ran);
+}
+
 /// # Safety
 ///
 /// As for [`leave`]; `pick` was just taken from a queue by `slot`, which is `c`'s.
 #[inline(always)]
 unsafe fn leave_to(c: &Carrier, slot: &Slot, t: &Uthread, after: After, pick: Pick, now: Ticks) {
     c.after.set(after);
+    if c.rt().accounts {
+        account(slot, t, now);
+    }
     let next = start(c, slot, pick, now);
     // SAFETY: `next` was in a queue. `t` is published only by `finish_switch` on the other side.
     unsafe { enter(t.rsp.as_ptr(), next) };
@@ -131,6 +141,9 @@ unsafe fn leave_to(c: &Carrier, slot: &Slot, t: &Uthread, after: After, pick: Pi
 unsafe fn leave_to_native(c: &Carrier, t: &Uthread, after: After) {
     c.after.set(after);
     if let Some(slot) = c.slot() {
+        if c.rt().accounts {
+            account(slot, t, tsc::now());
+        }
         slot.end_run();
     }
     c.set_current(core::ptr::null());
@@ -146,7 +159,7 @@ unsafe fn leave_to_native(c: &Carrier, t: &Uthread, after: After) {
 ///
 /// As for [`leave`].
 #[inline]
-pub(crate) unsafe fn leave_if_work(t: &Uthread, why: Why) -> bool {
+pub(crate) unsafe fn leave_if_work(t: &'static Uthread, why: Why) -> bool {
     // SAFETY: preemption is disabled; the reference is not used after the switch.
     let c = unsafe { Carrier::here() };
     let Some(slot) = c.slot() else {
@@ -174,10 +187,8 @@ pub(crate) fn finish_switch() {
     let (rt, slot) = (c.rt(), c.slot());
     match c.after.replace(After::None) {
         After::None => {}
-        // SAFETY (all arms): a thread of this runtime, whose stack has just been left.
-        After::Requeue(t, why) => make_runnable(rt, slot, unsafe { &*t }, why, false),
+        After::Requeue(t, why) => make_runnable(rt, slot, t, why, false),
         After::Park(t) => {
-            let t = unsafe { &*t };
             if t.park
                 .compare_exchange(park_state::EMPTY, park_state::PARKED, AcqRel, Acquire)
                 .is_err()
@@ -186,7 +197,7 @@ pub(crate) fn finish_switch() {
                 make_runnable(rt, slot, t, Why::Woken, false);
             }
         }
-        After::Exit(t) => ended(rt, slot, unsafe { &*t }),
+        After::Exit(t) => ended(rt, slot, t),
     }
     if let Some(slot) = slot
         && c.current().is_some()
@@ -240,7 +251,7 @@ fn ended(rt: &Inner, slot: Option<&Slot>, t: &Uthread) {
 }
 
 /// A preemption was asked for inside a non-preemptible region that has just ended.
-pub(crate) fn preempted_at_region_end(t: &Uthread) {
+pub(crate) fn preempted_at_region_end(t: &'static Uthread) {
     t.preempt_disable();
     // SAFETY: `t` is the calling thread, preemption is disabled, and the reference is dropped before the switch.
     let slot = unsafe { Carrier::here() }.slot();
@@ -264,6 +275,11 @@ pub(crate) unsafe fn hand_over(c: &Carrier) -> bool {
     let Some(slot) = c.slot() else { return true };
     let Some(spare) = c.rt().spares.take() else { return false };
     slot.stats.handovers.add(1);
+    if c.rt().accounts
+        && let Some(t) = c.current()
+    {
+        account(slot, t, tsc::now());
+    }
     slot.end_run();
     c.give_slot(spare);
     true

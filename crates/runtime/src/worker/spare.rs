@@ -97,9 +97,4 @@ impl Spares {
             let _ = sys::futex_wait(&self.keeper, seen, None);
         }
     }
-
-    /// Carriers besides one for each slot.
-    pub(crate) fn extra(&self) -> usize {
-        self.extra.load(Relaxed)
-    }
 }

@@ -19,7 +19,7 @@ impl<T> Ring<T> {
         self.len == self.values.len()
     }
 
-    #[cfg(any(test, debug_assertions))]
+    #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.len == 0
     }

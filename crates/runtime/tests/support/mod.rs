@@ -1,0 +1,38 @@
+//! What the runtime's test programs share.
+//!
+//! * [`setup`]: runtimes of all kinds, one at a time, each shut down and checked.
+//! * [`work`]: work that is bounded by what was done and not by time.
+//! * [`drops`]: values that count how often they are dropped.
+//! * [`child`]: running a part of a test in a process of its own.
+
+#![allow(dead_code, unused_imports, reason = "each test program uses a part")]
+
+pub mod child;
+pub mod drops;
+pub mod setup;
+mod watchdog;
+pub mod work;
+
+pub use setup::{Setup, on_runtime, with_runtime};
+pub use work::{Rng, spin, stats, until_preempted};
+
+/// Has the long form of the tests been asked for?
+pub fn full() -> bool {
+    std::env::var_os("QUAVER_TEST_FULL").is_some()
+}
+
+/// Panics whose text contains this are part of a test and not reported.
+pub const EXPECTED: &str = "(expected)";
+
+/// Keeps panics that are part of a test off the terminal.
+pub fn quiet_expected_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !info.payload_as_str().is_some_and(|text| text.contains(EXPECTED)) {
+                report(info);
+            }
+        }));
+    });
+}

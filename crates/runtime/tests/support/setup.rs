@@ -1,0 +1,104 @@
+//! Runtimes of all kinds, one at a time.
+
+use super::watchdog;
+use quaver::{Builder, Clock, Leftover, Resume, Runtime};
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// A kind of runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Who keeps time.
+    pub clock: Clock,
+    /// How many workers.
+    pub workers: usize,
+    /// How preempted threads continue.
+    pub resume: Resume,
+}
+
+impl fmt::Display for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {} workers, resume {}", self.clock, self.workers, self.resume)
+    }
+}
+
+impl Setup {
+    /// All combinations of clocks, one or two workers, and ways to resume.
+    pub fn all() -> Vec<Setup> {
+        [1, 2].into_iter().flat_map(Setup::with_workers).collect()
+    }
+
+    /// Those with this number of workers.
+    pub fn with_workers(workers: usize) -> Vec<Setup> {
+        let mut all = Vec::new();
+        for clock in [Clock::PosixTimer, Clock::TimerThread, Clock::TimerCore] {
+            for resume in [Resume::Auto, Resume::Sigreturn] {
+                all.push(Setup { clock, workers, resume });
+            }
+        }
+        all
+    }
+
+    /// One for each clock, for tests that are not about resuming.
+    pub fn clocks(workers: usize) -> Vec<Setup> {
+        let mut all = Setup::with_workers(workers);
+        all.retain(|s| s.resume == Resume::Auto);
+        all
+    }
+
+    /// A quantum near the shortest that the clock can keep.
+    pub fn quantum(&self) -> Duration {
+        Duration::from_micros(match self.clock {
+            Clock::PosixTimer | Clock::Auto => 20,
+            Clock::TimerThread => 10,
+            Clock::TimerCore => 5,
+        })
+    }
+
+    /// The builder of such a runtime.
+    pub fn builder(&self) -> Builder {
+        Builder::new()
+            .clock(self.clock)
+            .workers(self.workers)
+            .resume(self.resume)
+            .quantum(Some(self.quantum()))
+    }
+
+    /// Runs `body` on a user thread of such a runtime.
+    pub fn run<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
+        println!("-- {self}");
+        on_runtime(self.builder(), body)
+    }
+}
+
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Runs `body` with a runtime while no other test of this program has one, then shuts it down. Whatever `body` does
+/// with threads that outlive it, the result of the shutdown tells.
+pub fn with_leftover<T>(builder: Builder, body: impl FnOnce(&Runtime) -> T) -> (T, Leftover) {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _watchdog = watchdog::watch();
+    let rt = builder.build().unwrap_or_else(|e| panic!("cannot build a runtime: {e}"));
+    let result = body(&rt);
+    (result, rt.shutdown())
+}
+
+/// As [`with_leftover`], for a `body` that leaves nothing behind.
+pub fn with_runtime<T>(builder: Builder, body: impl FnOnce(&Runtime) -> T) -> T {
+    let (result, leftover) = with_leftover(builder, body);
+    assert_eq!((leftover.threads, leftover.kernel_threads), (0, 0), "left behind");
+    result
+}
+
+/// As [`with_runtime`], with `body` on a user thread.
+pub fn on_runtime<T: Send>(builder: Builder, body: impl FnOnce() -> T + Send) -> T {
+    with_runtime(builder, |rt| rt.run(body))
+}
+
+/// A part of a test that builds its runtimes itself, while no other test of this program has one.
+pub fn alone<T>(body: impl FnOnce() -> T) -> T {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _watchdog = watchdog::watch();
+    body()
+}

@@ -1,0 +1,52 @@
+//! Work that is bounded by what was done and not by time.
+
+use quaver::{Handle, Stats};
+use std::hint::black_box;
+
+/// The running runtime's counters.
+pub fn stats() -> Stats {
+    Handle::current().map(|h| h.stats()).unwrap_or_default()
+}
+
+/// So many rounds of arithmetic without a call: some nanoseconds each.
+#[inline(never)]
+pub fn spin(rounds: u64) -> u64 {
+    (0..rounds).fold(1, |a: u64, b| black_box(a.wrapping_mul(6364136223846793005).wrapping_add(b)))
+}
+
+/// Does `step` again and again until the runtime has made `n` more preemptions. `step` should take some
+/// microseconds; its argument counts up.
+///
+/// # Panics
+///
+/// If 20 million steps, minutes, do not suffice: nothing is being preempted.
+pub fn until_preempted(n: u64, mut step: impl FnMut(u64)) {
+    const CAP: u64 = 20_000_000;
+    let before = stats();
+    for i in 0..CAP {
+        step(i);
+        if stats().since(&before).preempt_useful >= n {
+            return;
+        }
+    }
+    panic!("{CAP} steps without {n} preemptions: {:?}", stats().since(&before));
+}
+
+/// Pseudo-random numbers, the same in every run (splitmix64).
+pub struct Rng(pub u64);
+
+impl Rng {
+    /// The next number.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`.
+    pub fn below(&mut self, n: u64) -> u64 {
+        (u128::from(self.next()) * u128::from(n) >> 64) as u64
+    }
+}
