@@ -27,3 +27,8 @@ pub use duration::{DURATION_FORMS, DurationError, format_duration, parse_duratio
 pub use policy::{Class, Pick, Place, Policy, Running, Task, Time, Why};
 pub use spec::{DEFAULT_QUANTUM, Spec, SpecError};
 pub use timers::{TimerHeap, TimerTable};
+
+/// Compiles and runs the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,8 +1,8 @@
 //! Round robin.
 //!
 //! * One queue, shared by all workers; whoever is free takes the oldest task.
-//! * A running task stops when its quantum is used and something waits (Skyloft section 5.1 calls it RR; as there, but
-//!   with one queue for all workers, so no balancing is needed).
+//! * A running task stops when its quantum is used and something waits. (Skyloft section 5.1 has the same with a queue
+//!   for each core and no balancing; one queue needs none.)
 //! * Preempted and yielding tasks go to the tail.
 //!
 //! It approximates processor sharing: no task waits long for the processor, but every long task takes its turn before a

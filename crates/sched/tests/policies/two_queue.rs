@@ -1,5 +1,7 @@
 //! New before preempted work, and the bound on its age.
 
+use quaver_sched::policies::{TwoQueue, TwoQueueTimes};
+
 use super::*;
 
 /// No ageing unless a test is about it.
@@ -113,6 +115,15 @@ fn when_a_preempted_task_stops() {
     assert_eq!(at(&*policy, Some(500_000)), Some(101_000));
     enqueue(&*policy, Place::Shared, Why::New, [3]);
     assert_eq!(at(&*policy, None), Some(21_000), "new work: the quantum");
+}
+
+/// A long quantum below the quantum, which a `Spec` refuses, counts as the quantum.
+#[test]
+fn long_quantum_is_at_least_the_quantum() {
+    let times = TwoQueueTimes { quantum: Some(20), long_quantum: 5, max_age: None };
+    let policy = TwoQueue::new(1, 4, times);
+    enqueue(&policy, Place::Local(0), Why::Preempted, [1]);
+    assert_eq!(policy.preempt_at(0, &running(Class::Preempted, 100), None), Some(120));
 }
 
 #[test]
