@@ -109,10 +109,6 @@ mod real {
         pub(crate) fn get_mut(&self) -> MutPtr<T> {
             MutPtr(self.0.get())
         }
-
-        pub(crate) fn into_inner(self) -> T {
-            self.0.into_inner()
-        }
     }
 
     /// An exclusive access that is under way.

@@ -125,11 +125,6 @@ impl<T> SpinLock<T> {
             relax.relax();
         }
     }
-
-    /// The value, without locking: the caller has it to itself.
-    pub(crate) fn into_inner(self) -> T {
-        self.value.into_inner()
-    }
 }
 
 /// The held lock. Dropping it releases the lock and ends the non-preemptible region.
@@ -259,8 +254,7 @@ mod tests {
         for t in threads {
             t.join().unwrap();
         }
-        let lock = Arc::into_inner(lock).unwrap();
-        assert_eq!(lock.into_inner(), (4 * EACH, 4 * EACH));
+        assert_eq!(*lock.lock(), (4 * EACH, 4 * EACH));
     }
 
     #[test]

@@ -74,10 +74,6 @@ impl<P> Node<P> {
         &self.payload
     }
 
-    pub(crate) fn into_payload(self) -> P {
-        self.payload
-    }
-
     /// The present signal.
     pub(crate) fn signal(&self) -> Signal {
         Signal::from_u32(self.signal.load(Acquire))
