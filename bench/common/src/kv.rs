@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quaver_load::{
-    ArrivalProcess, Class, ClassSummary, Clock, Limit, LoadPoint, Mix, OpenLoop, RealClock,
-    Recorder, Request, Schedule, Sent, ServiceTime, Slo, Summary, Verdict,
+    ArrivalProcess, Class, Clock, Limit, LoadPoint, Mix, OpenLoop, RealClock, Recorder, Request,
+    Schedule, Sent, ServiceTime, Slo, Summary, Verdict,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -128,17 +128,21 @@ pub fn find_load(
     let slo: Slo =
         format!("get:p99<={}us", spec.slo_us).parse().map_err(|e| format!("objective: {e}"))?;
     let mut best = None;
+    let mut worst = None;
     let mut failure = None;
     let found = highest_passing(spec.loads.len(), |i| {
         if failure.is_some() {
             return false;
         }
         match passes(spec, spec.loads[i], &slo, &mut offer) {
-            Ok(Some(summary)) => {
+            Ok((true, summary)) => {
                 best = Some(summary);
                 true
             }
-            Ok(None) => false,
+            Ok((false, summary)) => {
+                worst = Some(summary);
+                false
+            }
             Err(error) => {
                 failure = Some(error);
                 false
@@ -149,48 +153,45 @@ pub fn find_load(
         return Err(error);
     }
     let sample = Sample::default().with(LOAD_PERCENT, found.map_or(0.0, |i| spec.loads[i]));
-    // Loads pass in ascending order, so the last one that did is the highest.
-    Ok(match best {
-        Some(summary) => describe(sample, &summary),
-        None => sample.note("even the lowest load missed the objective"),
+    // Loads pass in ascending order and miss in descending order: the last of each is the one that counts.
+    Ok(match (best, worst) {
+        (Some(summary), _) => {
+            let sample = Sample { ops: summary.total.completed, ..sample };
+            sample.with(GET_P99_US, p99_us(&summary, GET)).with(SCAN_P99_US, p99_us(&summary, SCAN))
+        }
+        (None, Some(summary)) => {
+            let (load, p99) = (spec.loads[0], p99_us(&summary, GET));
+            sample.note(format!("even at a load of {load} % GET p99 is {p99:.0} us"))
+        }
+        (None, None) => sample.note("there was no load to try"),
     })
 }
 
-/// Offers a load until most of [`TRIES`] agree; the results of the last one that met the objective if most did.
+/// Offers a load until most of [`TRIES`] agree; whether the objective was met, and the results of the last try that says
+/// so.
 fn passes(
     spec: &KvSpec,
     percent: f64,
     slo: &Slo,
     offer: &mut impl FnMut(&Load) -> Result<Summary, String>,
-) -> Result<Option<Summary>, String> {
-    let (mut met, mut missed) = (None, 0);
-    let mut mets = 0;
+) -> Result<(bool, Summary), String> {
+    let (mut met, mut missed) = (0, 0);
     loop {
         let summary = offer(&Load::new(spec, percent)?)?;
         let point = LoadPoint { load: percent, summary };
-        match point.verdict(slo, TOLERANCE).map_err(|error| error.to_string())? {
-            Verdict::Met => {
-                mets += 1;
-                met = Some(point.summary);
-            }
-            Verdict::Lost | Verdict::TooSlow => missed += 1,
-        }
-        if 2 * mets > TRIES {
-            return Ok(met);
-        }
-        if 2 * missed > TRIES {
-            return Ok(None);
+        let verdict = point.verdict(slo, TOLERANCE).map_err(|error| error.to_string())?;
+        let count = if verdict == Verdict::Met { &mut met } else { &mut missed };
+        *count += 1;
+        if 2 * *count > TRIES {
+            return Ok((verdict == Verdict::Met, point.summary));
         }
     }
 }
 
-fn describe(sample: Sample, summary: &Summary) -> Sample {
-    let p99 = |class: u32| {
-        let ClassSummary { latency_ns, .. } = &summary.classes[class as usize];
-        latency_ns.as_ref().map_or(f64::NAN, |latency| latency.p99.value as f64 / 1000.0)
-    };
-    let sample = Sample { ops: summary.total.completed, ..sample };
-    sample.with(GET_P99_US, p99(GET)).with(SCAN_P99_US, p99(SCAN))
+/// The 99th percentile of a class; no number when nothing was offered.
+fn p99_us(summary: &Summary, class: u32) -> f64 {
+    let latency = summary.classes[class as usize].latency_ns.as_ref();
+    latency.map_or(f64::NAN, |latency| latency.p99.value as f64 / 1000.0)
 }
 
 /// Lets the calling kernel thread, and those that it starts, run on `cpu` only.
@@ -297,7 +298,7 @@ mod tests {
     fn missing_every_objective_is_zero_and_said() {
         let sample = search(|_| 60_000).unwrap();
         assert_eq!(sample.metrics[LOAD_PERCENT], 0.0);
-        assert!(sample.notes[0].contains("lowest"));
+        assert!(sample.notes[0].contains("load of 10 % GET p99 is 60 us"), "{sample:?}");
     }
 
     #[test]

@@ -11,7 +11,7 @@
 mod kernel_threads;
 mod kv;
 mod may_coroutines;
-/// The store of `quaver demo`, by its source: the crate that it belongs to is linked with the runtime.
+// The store of `quaver demo`, by its source: the crate that it belongs to is linked with the runtime.
 #[path = "../../../crates/cli/src/demo/store.rs"]
 #[allow(dead_code, reason = "the demo uses more of it")]
 mod store;

@@ -43,8 +43,8 @@ pub fn run(mut command: Command, cpus: &[usize], limit: Duration) -> anyhow::Res
     }
 }
 
-/// Starts `command` on `cpus` only, in an environment without [`UNWANTED`] and `QUAVER_*`; it dies with the calling
-/// thread.
+/// Starts `command` on `cpus` only, in an environment without variables that would change what it measures; it dies with
+/// the calling thread.
 pub fn spawn(command: &mut Command, cpus: &[usize]) -> std::io::Result<Child> {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();

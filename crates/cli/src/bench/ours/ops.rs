@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use quaver::sync::mpsc::sync_channel;
+use quaver::sync::{Condvar, Mutex};
 use quaver_bench_common::Op;
 use quaver_bench_common::spec::DETACHED_BATCH;
-use std::sync::mpsc::sync_channel;
-use std::sync::{Condvar, Mutex};
 
 /// Does `n` iterations of `op` on a user thread.
 pub fn iterate(op: Op, n: u64) {

@@ -1,6 +1,6 @@
 //! One measurement: baseline, preempted, baseline.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use quaver_bench_common::clock::{monotonic_ns, process_cpu_ns, thread_cpu_ns};
@@ -33,13 +33,13 @@ impl Hog {
         self.work.run(which as u64 + 1, self.iterations)
     }
 
-    /// A hog that computes for about `time` alone.
+    /// A hog that computes for about `time`; measured in CPU time, because others may use the machine.
     fn lasting(work: Loop, time: Duration) -> Self {
         let mut hog = Self { work, iterations: 1000 };
         loop {
-            let start = Instant::now();
+            let start = thread_cpu_ns();
             std::hint::black_box(hog.compute(0));
-            let took = start.elapsed();
+            let took = Duration::from_nanos(thread_cpu_ns() - start);
             if took >= time / 4 {
                 hog.iterations = (hog.iterations as f64 * time.div_duration_f64(took)) as u64;
                 return hog;
