@@ -14,6 +14,7 @@ pub mod doctor;
 pub mod interrupt;
 pub mod output;
 pub mod parse;
+pub mod slice;
 
 /// Preemptive user-level threads for Linux.
 #[derive(Parser, Debug)]

@@ -51,6 +51,11 @@ pub struct Args {
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=99))]
     pub rounds: usize,
 
+    /// How long before each send time the client stops sleeping and spins, 0s to 1s [default: always, on a CPU of its own]
+    #[arg(long, value_name = "TIME", help_heading = LOAD,
+          value_parser = duration::within(Duration::ZERO..=S))]
+    pub client_spin: Option<Duration>,
+
     /// Seed of keys, arrivals and classes: the same seed gives the same requests
     #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = LOAD)]
     pub seed: u64,
@@ -101,6 +106,11 @@ pub struct Args {
     /// How a worker is told to preempt: auto or signal
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = RUNTIME)]
     pub notification: Notification,
+
+    /// How long an idle worker looks for work before it sleeps in the kernel, 0s to 1s
+    #[arg(long, value_name = "TIME", default_value = "1ms", help_heading = RUNTIME,
+          value_parser = duration::within(Duration::ZERO..=S))]
+    pub idle_spin: Duration,
 
     /// Workers, 1 to the number of usable CPUs [default: all CPUs but one for the client and one for a timer core]
     #[arg(long, value_name = "N", help_heading = RUNTIME)]

@@ -14,9 +14,9 @@ use super::serve::Client;
 use super::store::Store;
 use super::summary::summarise;
 use super::sweep::{self, CLASSES, Sweep};
+use super::table;
 use crate::affinity;
 use crate::doctor::detect;
-use crate::parse::duration;
 
 /// What is measured where.
 pub(super) struct Plan {
@@ -51,6 +51,7 @@ impl Plan {
             .cpus(placement.workers.clone())
             .clock(args.clock)
             .notification(args.notification)
+            .idle_spin(args.idle_spin)
             .timer_cpu(placement.timer);
         let builder = |mode| match mode {
             Mode::RunToCompletion => base.clone().policy(PolicySpec::fifo()),
@@ -101,13 +102,16 @@ impl Plan {
             rounds: args.rounds,
             duration: args.round_duration(),
             seed: args.seed,
-            client: Client { cpu: self.placement.client, spin_ns: self.spin_ns() },
+            client: Client { cpu: self.placement.client, spin_ns: self.spin_ns(args) },
         }
     }
 
     /// A client with a CPU to itself spins, so that it sends in time; otherwise it would take the CPU from those that it
     /// shares it with.
-    fn spin_ns(&self) -> u64 {
+    fn spin_ns(&self, args: &Args) -> u64 {
+        if let Some(span) = args.client_spin {
+            return span.as_nanos() as u64;
+        }
         if self.placement.crowded.is_some() { 0 } else { u64::MAX }
     }
 
@@ -130,6 +134,7 @@ impl Plan {
                 quantum_us: self.policy.quantum().map_or(0.0, us),
                 clock: self.clock.to_string(),
                 notification: "signal".to_owned(),
+                idle_spin_us: us(args.idle_spin),
                 workers: self.placement.workers.len(),
                 keys: args.keys,
                 seed: args.seed,
@@ -139,7 +144,7 @@ impl Plan {
             },
             services: sweep.services.clone(),
             capacity_rps: sweep.capacity_rps,
-            summary: summarise(&rows, loads, &duration::format(args.slo)),
+            summary: summarise(&rows, loads, &table::time(us(args.slo))),
             rows,
         }
     }

@@ -61,6 +61,8 @@ pub struct Settings {
     pub clock: String,
     /// The preemptive mode's notification, as used.
     pub notification: String,
+    /// How long an idle worker looks for work before it sleeps in the kernel.
+    pub idle_spin_us: f64,
     /// Workers.
     pub workers: usize,
     /// Rows in the store.

@@ -21,6 +21,7 @@ use super::calibrate::Services;
 use super::store::{Store, Wrong};
 use crate::affinity;
 use crate::interrupt::Interrupt;
+use crate::slice;
 
 /// Beyond this number of requests that wait or run, more are dropped: it bounds the memory of their stacks.
 const MAX_OUTSTANDING: u64 = 20_000;
@@ -97,6 +98,9 @@ pub fn serve(
     let offer = || -> Result<Summary> {
         affinity::pin(&[client.cpu])
             .with_context(|| format!("the client cannot use CPU {}", client.cpu))?;
+        if client.spin_ns > 0 {
+            slice::prefer_wakers();
+        }
         reduce_timer_slack().context("cannot make the client's sleeps exact")?;
         let requests = schedule
             .iter()

@@ -210,9 +210,10 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 1.5rem; }
 figure { margin: 0; } svg { width: 100%; height: auto; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .87rem; width: 100%; }
-th, td { padding: .2rem .5rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--faint); }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .83rem; width: 100%; }
+th, td { padding: .2rem .38rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--faint); }
 th:first-child, td:first-child { text-align: left; }
+th[colspan] { text-align: center; }
 .met { font-weight: 700; color: var(--good); }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; } dt { opacity: .7; } dd { margin: 0; }
 </style>
