@@ -26,7 +26,7 @@ pub mod timers;
 pub use duration::{DURATION_FORMS, DurationError, format_duration, parse_duration};
 pub use policy::{Class, Pick, Place, Policy, Running, Task, Time, Why};
 pub use spec::{DEFAULT_QUANTUM, Spec, SpecError};
-pub use timers::{TimerHeap, TimerTable};
+pub use timers::{TimerHeap, TimerRoom, TimerTable};
 
 /// Compiles and runs the example of the README.
 #[cfg(doctest)]

@@ -67,6 +67,17 @@ struct Timer {
 
 const ARITY: usize = 4;
 
+/// Memory for the timers of a [`TimerHeap`].
+#[derive(Debug)]
+pub struct TimerRoom(Vec<Timer>);
+
+impl TimerRoom {
+    /// Room for `timers` timers.
+    pub fn new(timers: usize) -> Self {
+        TimerRoom(Vec::with_capacity(timers))
+    }
+}
+
 impl TimerHeap {
     /// An empty heap with the number `id`, which must be different for each heap of `table`.
     pub fn new(id: u32, table: Arc<TimerTable>) -> Self {
@@ -87,6 +98,22 @@ impl TimerHeap {
         self.next_seq += 1;
         self.heap.push(Timer { at, seq, task });
         self.sift_up(self.heap.len() - 1);
+    }
+
+    /// How many timers the heap should have room for before the next [`insert`](Self::insert), if that would allocate:
+    /// for hosts that must not allocate while they have the heap. They make a [`TimerRoom`] first, then
+    /// [`exchange_room`](Self::exchange_room).
+    pub fn room_wanted(&self) -> Option<usize> {
+        (self.heap.len() == self.heap.capacity()).then(|| (2 * self.heap.len()).max(64))
+    }
+
+    /// Move into `room`, unless it is too small by now. Returns what is to be freed. Does not allocate.
+    pub fn exchange_room(&mut self, mut room: TimerRoom) -> TimerRoom {
+        if room.0.capacity() > self.heap.capacity() {
+            room.0.extend_from_slice(&self.heap);
+            core::mem::swap(&mut room.0, &mut self.heap);
+        }
+        room
     }
 
     /// Remove the task's timer. False: it has none in this heap. `O(log n)`.

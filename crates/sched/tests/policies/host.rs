@@ -133,7 +133,9 @@ impl<'a> Host<'a> {
         }
         self.left[task.0 as usize] -= ran;
         self.workers[worker].running = None;
-        self.policy.task_stopped(worker, task, ran);
+        if self.policy.accounts() {
+            self.policy.task_stopped(worker, task, ran);
+        }
         // A timer that has expired is what the worker was interrupted for, or something that waits.
         let polled = self.poll_timers(worker);
         if ended {
