@@ -309,14 +309,24 @@ impl Runtime {
     /// Stops the runtime. User threads that have not ended are stopped wherever they are and never run again: like
     /// the threads of a process whose `main` returns, they are not unwound. Waits for running ones to be interrupted, for two
     /// seconds at most.
+    ///
+    /// On a user thread of the runtime itself this does not return: the caller is stopped like all others. The same
+    /// holds for dropping the runtime there.
     pub fn shutdown(self) -> Leftover {
-        let leftover = self.stop();
+        let leftover = Self::stop(self.inner);
         core::mem::forget(self);
         leftover
     }
 
-    fn stop(&self) -> Leftover {
-        let rt = self.inner;
+    fn stop(rt: &'static Inner) -> Leftover {
+        if thread::raw::current().is_some() {
+            // A kernel thread must do it: this one is going to be stopped.
+            let stopper = std::thread::spawn(move || Self::stop(rt));
+            loop {
+                thread::yield_now();
+                assert!(!stopper.is_finished() || rt.has_stopped(), "the runtime was not stopped");
+            }
+        }
         rt.stopping.store(true, SeqCst);
         rt.spares.wake_keeper();
         let deadline = Instant::now() + Duration::from_secs(2);
@@ -324,9 +334,7 @@ impl Runtime {
         while rt.alive.load(Acquire) > rt.away.load(Acquire) && Instant::now() < deadline {
             rt.idle.wake_all(rt);
             rt.clock.wake();
-            for spare in rt.spares.take_all() {
-                spare.wake_to_stop();
-            }
+            rt.spares.wake_all();
             // Interrupt what runs: the handler lets go of any thread while the runtime stops.
             for slot in rt.slots() {
                 if let Some((run, _)) = slot.running() {
@@ -360,7 +368,7 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        self.stop();
+        Self::stop(self.inner);
     }
 }
 

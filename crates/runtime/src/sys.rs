@@ -78,12 +78,14 @@ pub(crate) fn futex_wait(
 }
 
 /// Wakes up to `n` sleepers on `word`; returns how many.
-pub(crate) fn futex_wake(word: &AtomicU32, n: u32) -> usize {
+///
+/// The word is only named: it may be gone by now.
+pub(crate) fn futex_wake(word: *const AtomicU32, n: u32) -> usize {
     // SAFETY: FUTEX_WAKE only uses the address as a key.
     let r = unsafe {
         syscall3(
             libc::SYS_futex,
-            word as *const _ as u64,
+            word as u64,
             (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64,
             u64::from(n),
         )

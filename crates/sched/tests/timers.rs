@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use proptest::{prelude::*, test_runner::RngSeed};
-use quaver_sched::{Task, Time, TimerHeap, TimerTable};
+use quaver_sched::{Task, Time, TimerHeap, TimerRoom, TimerTable};
 
 const TASKS: u32 = 40;
 
@@ -131,5 +131,22 @@ proptest! {
                 prop_assert_eq!(table.heap_of(Task(task)), owner.map(|i| i as u32));
             }
         }
+    }
+}
+
+#[test]
+fn room_made_outside_is_used_and_nothing_is_lost() {
+    let mut heap = TimerHeap::new(0, Arc::new(TimerTable::new(1000)));
+    for i in 0..200 {
+        if let Some(n) = heap.room_wanted() {
+            heap.exchange_room(TimerRoom::new(n));
+        }
+        assert_eq!(heap.room_wanted(), None);
+        heap.insert(Task(i), Time::from(200 - i));
+    }
+    // Too small: refused.
+    heap.exchange_room(TimerRoom::new(1));
+    for i in (0..200).rev() {
+        assert_eq!(heap.pop_expired(1000), Some(Task(i)));
     }
 }

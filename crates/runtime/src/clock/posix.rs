@@ -64,8 +64,16 @@ impl PosixTimer {
         // A zero span would switch the timer off.
         let after = tsc::to_duration(at.saturating_sub(now)).max(Duration::from_nanos(100));
         slot.stats.preempt_sent.add_shared(1, true);
-        if sys::timer_settime_once(slot.timer.load(Relaxed), after).is_err() {
-            slot.armed.store(NEVER, Relaxed);
+        loop {
+            let timer = slot.timer.load(Acquire);
+            if sys::timer_settime_once(timer, after).is_err() {
+                slot.armed.store(NEVER, Relaxed);
+                return;
+            }
+            // Another carrier may have taken the slot meanwhile: its timer is the one that counts.
+            if slot.timer.load(Acquire) == timer {
+                return;
+            }
         }
     }
 

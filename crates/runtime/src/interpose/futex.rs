@@ -237,7 +237,7 @@ pub unsafe extern "C" fn syscall(
     if (-4095..0).contains(&r) { fail(-r as i32) } else { r }
 }
 
-/// May the caller wait as a user thread? Not in a non-preemptible region of the runtime: that is scheduler code.
+/// May the caller wait as a user thread? Not in a critical section of the runtime.
 pub(super) fn can_park() -> bool {
     raw::current().is_some_and(|t| t.no_preempt.get() == 0)
 }

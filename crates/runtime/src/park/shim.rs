@@ -121,14 +121,10 @@ mod real {
     }
 
     impl<T> MutPtr<T> {
-        /// # Safety
-        ///
-        /// Nobody else may access the cell while the result is in use.
+        /// Calls `f` with the address of the value.
         #[inline(always)]
-        #[allow(clippy::mut_from_ref)] // As loom's: the access itself is what is exclusive.
-        pub(crate) unsafe fn deref(&self) -> &mut T {
-            // SAFETY: the pointer comes from a live cell; exclusivity is the caller's contract.
-            unsafe { &mut *self.0 }
+        pub(crate) fn with<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+            f(self.0)
         }
     }
 }

@@ -177,7 +177,7 @@ impl<T> Deref for SpinGuard<'_, T> {
     #[inline(always)]
     fn deref(&self) -> &T {
         // SAFETY: we hold the lock.
-        unsafe { MutPtr::deref(&self.value) }
+        self.value.with(|value| unsafe { &*value })
     }
 }
 
@@ -185,7 +185,7 @@ impl<T> DerefMut for SpinGuard<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: we hold the lock, and the guard is borrowed exclusively.
-        unsafe { MutPtr::deref(&self.value) }
+        self.value.with(|value| unsafe { &mut *value })
     }
 }
 

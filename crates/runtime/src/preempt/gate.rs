@@ -8,8 +8,8 @@ use core::marker::PhantomData;
 ///
 /// A preemption that is asked for meanwhile happens when the outermost region ends. Regions nest. A voluntary switch
 /// (`yield_now`, a contended lock, `sleep`) inside the region is allowed and does switch; after it the region holds
-/// again. Keep regions to a few microseconds: everything else on this worker waits. On a thread that is not a user thread
-/// this just calls `f`.
+/// again. A call that blocks in the kernel gives the worker away as usual. Keep regions to a few microseconds: everything else on
+/// this worker waits. On a thread that is not a user thread this just calls `f`.
 ///
 /// Costs two increments of the thread's own counter (about 1 ns). (Aspen, section 3.1.2.)
 ///
@@ -37,7 +37,9 @@ impl NoPreempt {
     /// Enters a region.
     #[inline]
     pub fn new() -> NoPreempt {
-        disable();
+        if let Some(t) = current() {
+            t.enter_region();
+        }
         NoPreempt { not_send: PhantomData }
     }
 }
@@ -51,16 +53,18 @@ impl Default for NoPreempt {
 impl Drop for NoPreempt {
     #[inline]
     fn drop(&mut self) {
-        enable();
+        if let Some(t) = current() {
+            t.leave_region();
+        }
     }
 }
 
 /// Could the calling thread be preempted right here? `false` inside a region and on threads that are not user threads.
 pub fn is_preemptible() -> bool {
-    current().is_some_and(|t| t.no_preempt.get() == 0)
+    current().is_some_and(|t| t.no_preempt.get() == 0 && t.regions.get() == 0)
 }
 
-/// Enters a non-preemptible region; nothing on a kernel thread or in the scheduler.
+/// Enters a critical section of the runtime; nothing on a kernel thread or in the scheduler.
 #[inline]
 pub(crate) fn disable() {
     if let Some(t) = current() {
@@ -68,7 +72,7 @@ pub(crate) fn disable() {
     }
 }
 
-/// Leaves a region entered by [`disable`].
+/// Leaves a section entered by [`disable`].
 #[inline]
 pub(crate) fn enable() {
     if let Some(t) = current() {

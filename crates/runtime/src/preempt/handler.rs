@@ -70,28 +70,39 @@ unsafe extern "C" fn on_signal(_sig: i32, info: *mut libc::siginfo_t, uc: *mut l
         return;
     }
     let uc = uc.cast::<ucontext_t>();
-    // SAFETY: attached, hence a carrier; in a handler nothing moves us before the gate below is closed.
-    let c = unsafe { Carrier::here() };
-    let (Some(slot), Some(t)) = (c.slot(), c.current()) else {
-        c.rt().stats.preempt_stale.add_shared(1, true);
-        if let Some(slot) = c.slot() {
-            // In the scheduler: what it dispatches next starts with a clean slate.
-            slot.pending.store(false, Release);
-            slot.armed.store(tsc::NEVER, Relaxed);
-        }
+    let Some(t) = crate::thread::raw::current() else {
+        in_scheduler();
         return;
     };
-    slot.stats.preempt_received.add(1);
-    // Close the gate before the sender may send again.
+    // Close the gate before anything else: from here on nothing moves the thread, and `pending` keeps the sender quiet.
     let gate = t.no_preempt.get();
     t.no_preempt.set(gate + 1);
     compiler_fence(SeqCst);
-    slot.pending.store(false, Release);
-    // SAFETY: `uc` is this frame's context; the gate is closed.
-    let moved = unsafe { receive(c, slot, t, gate, code == libc::SI_TIMER, uc) };
+    // SAFETY: attached, hence a carrier, and the gate is closed.
+    let c = unsafe { Carrier::here() };
+    match c.slot() {
+        Some(slot) => {
+            slot.stats.preempt_received.add_shared(1, true);
+            // SAFETY: `uc` is this frame's context; the gate is closed.
+            unsafe { receive(c, slot, t, gate, code == libc::SI_TIMER, uc) };
+        }
+        None => c.rt().stats.preempt_stale.add_shared(1, true),
+    }
     open_gate(t, gate);
     // SAFETY: `uc` is the context of the frame that we are in; the gate is as it was.
-    unsafe { leave_handler(uc, moved) }
+    unsafe { leave_handler(uc) }
+}
+
+/// The signal found a carrier on its native stack: what it dispatches next starts with a clean slate.
+#[cold]
+fn in_scheduler() {
+    // SAFETY: attached, hence a carrier; the native context never moves.
+    let c = unsafe { Carrier::here() };
+    c.rt().stats.preempt_stale.add_shared(1, true);
+    if let Some(slot) = c.slot() {
+        slot.pending.store(false, Release);
+        slot.armed.store(tsc::NEVER, Relaxed);
+    }
 }
 
 /// Puts the gate back to what it was. A nested signal that found it closed has left a flag, which is nobody's but ours
@@ -121,10 +132,20 @@ fn put_off(slot: &Slot, now: tsc::Ticks) {
     let delay = slot.retry_delay.load(Relaxed);
     slot.retry_delay.store((2 * delay).min(rt.max_retry), Relaxed);
     slot.retry_at.store(now + delay, Relaxed);
+    slot.pending.store(false, Release);
     rt.clock.arm(slot, now + delay, now);
 }
 
-/// What to do about the interruption. `true` if the thread has been switched out and resumed meanwhile.
+/// Leaves a flag for the end of the section or region in which the thread is.
+fn defer(slot: &Slot, t: &Uthread, now: tsc::Ticks) {
+    t.deferred.set(true);
+    slot.stats.preempt_deferred.add_shared(1, true);
+    slot.retry_at.store(now + slot.rt().region_retry, Relaxed);
+    slot.pending.store(false, Release);
+}
+
+/// What to do about the interruption. Opens the way for the next request (`pending`) only when it has been decided
+/// that none is due at once.
 ///
 /// # Safety
 ///
@@ -136,62 +157,58 @@ unsafe fn receive(
     gate: u32,
     from_timer: bool,
     uc: *mut ucontext_t,
-) -> bool {
+) {
     let rt = c.rt();
     let now = tsc::now();
     if from_timer {
         slot.armed.store(tsc::NEVER, Relaxed);
     } else if slot.request.load(Acquire) != slot.run.load(Relaxed) {
-        slot.stats.preempt_stale.add(1);
-        return false;
+        slot.stats.preempt_stale.add_shared(1, true);
+        slot.pending.store(false, Release);
+        return;
     }
     if gate > 0 {
-        // The scheduler itself, or a region of the user: it looks at the flag when it ends.
-        t.deferred.set(true);
-        slot.stats.preempt_deferred.add(1);
-        slot.retry_at.store(now + rt.region_retry, Relaxed);
-        return false;
+        // A section of the runtime, or an outer handler.
+        defer(slot, t, now);
+        return;
     }
-    if from_timer && !rt.stopping.load(Relaxed) {
+    let stopping = rt.stopping.load(Relaxed);
+    if from_timer && !stopping {
         // A timer knows nothing of dispatches: ask again.
         match slot.preempt_due() {
             Some((_, due)) if due <= now + rt.timer_slop => {}
-            Some((_, due)) => {
-                slot.stats.preempt_stale.add(1);
-                rt.clock.arm(slot, due, now);
-                return false;
-            }
-            None => {
-                slot.stats.preempt_stale.add(1);
-                return false;
+            later => {
+                slot.stats.preempt_stale.add_shared(1, true);
+                if let Some((_, due)) = later {
+                    rt.clock.arm(slot, due, now);
+                }
+                return;
             }
         }
     }
     // SAFETY: `uc` is a signal frame's context.
-    let place = unsafe { interrupted_at(uc) };
-    match place {
-        Place::Unsafe => {
-            slot.stats.preempt_deferred.add(1);
-            put_off(slot, now);
-            false
-        }
-        // SAFETY: the gate is closed and the thread is at a system call that it wants to make.
-        Place::Syscall if !rt.stopping.load(Relaxed) && unsafe { scheduler::hand_over(c) } => {
-            slot.stats.preempt_useful.add_shared(1, true);
-            // SAFETY: as above; the registers are those of the call.
-            unsafe { make_call_without_slot(rt, t, uc) };
-            true
-        }
-        Place::Syscall | Place::Anywhere => {
-            // SAFETY: the calling thread, gate closed.
-            if unsafe { scheduler::leave_if_work(t, Why::Preempted) } {
-                slot.stats.preempt_useful.add_shared(1, true);
-                true
-            } else {
-                put_off(slot, now);
-                false
-            }
-        }
+    let place = unsafe { interrupted_at(rt, t, uc) };
+    if place == Place::Unsafe {
+        slot.stats.preempt_deferred.add_shared(1, true);
+        put_off(slot, now);
+        return;
+    }
+    // SAFETY: the gate is closed, and the thread is at a system call that it wants to make.
+    if place == Place::Syscall && !stopping && unsafe { scheduler::hand_over(c) } {
+        slot.stats.preempt_useful.add_shared(1, true);
+        // SAFETY: as above; the registers are those of the call.
+        unsafe { make_call_without_slot(rt, t, uc) };
+        return;
+    }
+    if t.regions.get() > 0 && !stopping {
+        defer(slot, t, now);
+        return;
+    }
+    // SAFETY: the calling thread, gate closed.
+    if unsafe { scheduler::leave_if_work(t, Why::Preempted) } {
+        slot.stats.preempt_useful.add_shared(1, true);
+    } else {
+        put_off(slot, now);
     }
 }
 
@@ -200,7 +217,7 @@ unsafe fn receive(
 enum Place {
     /// It may be switched out.
     Anywhere,
-    /// It may hold a lock of the C library, or is being resumed.
+    /// It may hold a lock of the C library, is being resumed, or is not on its own stack.
     Unsafe,
     /// At (or back at) the `syscall` instruction of a call that may block.
     Syscall,
@@ -209,13 +226,15 @@ enum Place {
 /// # Safety
 ///
 /// `uc` is a signal frame's context.
-unsafe fn interrupted_at(uc: *const ucontext_t) -> Place {
+unsafe fn interrupted_at(rt: &Inner, t: &Uthread, uc: *const ucontext_t) -> Place {
     // SAFETY: as the caller says.
-    let (rip, rax) = unsafe {
+    let (rip, rsp, rax) = unsafe {
         let g = &(*uc).uc_mcontext.gregs;
-        (g[libc::REG_RIP as usize] as usize, g[libc::REG_RAX as usize])
+        let reg = |r: i32| g[r as usize];
+        (reg(libc::REG_RIP) as usize, reg(libc::REG_RSP) as usize, reg(libc::REG_RAX))
     };
-    if crate::arch::resume::range().contains(&rip) {
+    // A handler of the program may run on an alternate stack, which belongs to the carrier: it must end there.
+    if crate::arch::resume::range().contains(&rip) || !rt.table.stack(t).contains(&rsp) {
         return Place::Unsafe;
     }
     // SAFETY: two bytes at rip, unless the second lies on another page; two bytes before it after a call.
@@ -303,20 +322,20 @@ unsafe fn make_call_without_slot(rt: &Inner, t: &'static Uthread, uc: *mut ucont
 ///
 /// `uc` is the context of the signal frame that the caller's caller was entered with.
 #[inline(always)]
-unsafe fn leave_handler(uc: *mut ucontext_t, moved: bool) {
+unsafe fn leave_handler(uc: *mut ucontext_t) {
     // SAFETY: our own frame.
     unsafe {
         if !USE_SIGRETURN.load(Relaxed) && resume::can_resume(uc) {
             resume::resume(uc);
         }
-        if moved {
-            // rt_sigreturn installs what the frame says: let that be this carrier's.
-            let c = Carrier::here();
-            (*uc).uc_stack = c.alt_stack;
-            (&raw mut (*uc).uc_sigmask).cast::<u64>().write(c.mask);
-        }
+        // rt_sigreturn installs the alternate stack that the frame names, which may be another carrier's. It ignores flags that
+        // make no sense, and then leaves the alternate stack of whichever carrier it returns on alone.
+        (*uc).uc_stack.ss_flags = INVALID_STACK_FLAGS;
     }
 }
+
+/// Neither 0, `SS_ONSTACK` nor `SS_DISABLE`.
+const INVALID_STACK_FLAGS: i32 = 8;
 
 /// Is the preemption signal free for us?
 pub(crate) fn signal_is_valid(signal: i32) -> bool {

@@ -1,5 +1,6 @@
 //! Stack overflow is reported with the thread's name; any other fault goes to whoever handled it before.
 
+use crate::thread::stack;
 use crate::thread::table::Table;
 use core::sync::atomic::{AtomicPtr, Ordering::*};
 use std::cell::UnsafeCell;
@@ -12,6 +13,9 @@ struct Previous(UnsafeCell<[Option<libc::sigaction>; 2]>);
 // SAFETY: written once in `install` under its Once before the handler is installed, then only read.
 unsafe impl Sync for Previous {}
 static PREVIOUS: Previous = Previous(UnsafeCell::new([None, None]));
+
+/// `si_code` of a SIGSEGV that the kernel forces because a signal frame does not fit.
+const SI_KERNEL: i32 = 0x80;
 
 const SIGNALS: [i32; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
@@ -53,8 +57,14 @@ impl Write for RawStderr {
 unsafe extern "C" fn on_fault(sig: i32, info: *mut libc::siginfo_t, uc: *mut libc::c_void) {
     let table = TABLE.load(Acquire);
     if !table.is_null() {
-        // SAFETY: a table is withdrawn from TABLE before it is freed; the kernel filled `info`.
-        let (table, address) = unsafe { (&*table, (*info).si_addr() as usize) };
+        // SAFETY: a table is withdrawn from TABLE before it is freed; the kernel filled `info` and `uc`.
+        let (table, address, rsp) = unsafe {
+            let g = &(*uc.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+            let address = ((*info).si_code != SI_KERNEL).then(|| (*info).si_addr() as usize);
+            (&*table, address, g[libc::REG_RSP as usize] as usize)
+        };
+        // Without an address the kernel could not write a signal frame below rsp.
+        let address = address.unwrap_or_else(|| rsp.saturating_sub(stack::min_signal_frame()));
         if let Some(t) = table.guard_owner(address) {
             // SAFETY: the name is not changed while the thread lives.
             let name = unsafe { (*t.name.get()).as_deref() }.unwrap_or("<unnamed>");
@@ -102,7 +112,7 @@ fn default_action(sig: i32) {
 
 /// The alternate signal stack of a carrier; removed when dropped, on the same kernel thread.
 pub(crate) struct AltStack {
-    memory: Box<[u8]>,
+    _memory: Box<[u8]>,
     old: libc::stack_t,
 }
 
@@ -119,16 +129,7 @@ impl AltStack {
             libc::sigaltstack(&new, &mut old);
             old
         };
-        AltStack { memory, old }
-    }
-
-    /// As the kernel records it in a signal frame.
-    pub(crate) fn as_stack_t(&self) -> libc::stack_t {
-        libc::stack_t {
-            ss_sp: self.memory.as_ptr().cast_mut().cast(),
-            ss_flags: 0,
-            ss_size: self.memory.len(),
-        }
+        AltStack { _memory: memory, old }
     }
 }
 

@@ -209,7 +209,7 @@ impl Condvar {
         // SAFETY: the node is new. Below, either it is removed again or `acquire_queued` has seen its signal.
         unsafe { held.list().push_back(NonNull::from(&node)) };
         drop(held.release(0));
-        raw.unlock();
+        raw.unlock_awaited();
 
         let timed_out = node.wait_deadline(deadline).is_none() && self.remove(&node);
         if timed_out {

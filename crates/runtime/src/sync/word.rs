@@ -128,7 +128,7 @@ impl<P> Held<'_, P> {
     #[inline]
     pub(crate) fn list(&mut self) -> &mut WaitList<P> {
         // SAFETY: we have the HELD bit, and `self` is borrowed exclusively.
-        unsafe { self.list.deref() }
+        self.list.with(|list| unsafe { &mut *list })
     }
 
     /// Publishes `state` (its QUEUED bit is computed) and gives the list back. Whoever was taken out of the list is to be

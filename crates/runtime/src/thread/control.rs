@@ -60,10 +60,12 @@ pub(crate) struct Uthread {
     pub(crate) rsp: Cell<usize>,
     /// `fs` base: address of its TLS block's thread pointer. 0 until the region is mapped.
     pub(crate) fs: Cell<usize>,
-    /// Depth of non-preemptible regions. At least 1 whenever the thread is switched out or in scheduler code. Touched by
-    /// the thread and the handler that interrupts it only.
+    /// Depth of the runtime's own critical sections. At least 1 whenever the thread is switched out or in scheduler
+    /// code; while it is not 0 the thread neither switches nor waits. Touched by the thread and the handler that interrupts it only.
     pub(crate) no_preempt: Cell<u32>,
-    /// A preemption was asked for inside a non-preemptible region: yield at its end. Cleared at dispatch.
+    /// Depth of the user's non-preemptible regions, in which the thread may still wait of its own will.
+    pub(crate) regions: Cell<u32>,
+    /// A preemption was asked for inside a section or region: see to it at the end. Cleared at dispatch.
     pub(crate) deferred: Cell<bool>,
     /// See [`phase`].
     pub(crate) phase: AtomicU8,
@@ -109,6 +111,7 @@ impl Uthread {
             rsp: Cell::new(0),
             fs: Cell::new(0),
             no_preempt: Cell::new(1),
+            regions: Cell::new(0),
             deferred: Cell::new(false),
             phase: AtomicU8::new(phase::FREE),
             park: AtomicU32::new(park_state::EMPTY),
@@ -133,14 +136,14 @@ impl Uthread {
         Task(self.handle)
     }
 
-    /// Enters a non-preemptible region of the calling thread.
+    /// Enters a critical section of the runtime on the calling thread.
     #[inline(always)]
     pub(crate) fn preempt_disable(&self) {
         self.no_preempt.set(self.no_preempt.get() + 1);
         core::sync::atomic::compiler_fence(SeqCst);
     }
 
-    /// Leaves a non-preemptible region; takes a deferred preemption when it was the outermost one.
+    /// Leaves a critical section; takes a deferred preemption when nothing forbids it any more.
     #[inline(always)]
     pub(crate) fn preempt_enable(&'static self) {
         core::sync::atomic::compiler_fence(SeqCst);
@@ -148,7 +151,27 @@ impl Uthread {
         debug_assert!(n > 0, "preempt_enable without preempt_disable");
         self.no_preempt.set(n - 1);
         core::sync::atomic::compiler_fence(SeqCst);
-        if n == 1 && self.deferred.get() {
+        if n == 1 && self.deferred.get() && self.regions.get() == 0 {
+            crate::preempt::take_deferred(self);
+        }
+    }
+
+    /// Enters a non-preemptible region of the user.
+    #[inline(always)]
+    pub(crate) fn enter_region(&self) {
+        self.regions.set(self.regions.get() + 1);
+        core::sync::atomic::compiler_fence(SeqCst);
+    }
+
+    /// Leaves a region; takes a deferred preemption when nothing forbids it any more.
+    #[inline(always)]
+    pub(crate) fn leave_region(&'static self) {
+        core::sync::atomic::compiler_fence(SeqCst);
+        let n = self.regions.get();
+        debug_assert!(n > 0, "a region was left that was not entered");
+        self.regions.set(n - 1);
+        core::sync::atomic::compiler_fence(SeqCst);
+        if n == 1 && self.deferred.get() && self.no_preempt.get() == 0 {
             crate::preempt::take_deferred(self);
         }
     }

@@ -155,41 +155,53 @@ unsafe fn start<T: Send, F: FnOnce() -> T + Send>(
     initial_life: u32,
     scope: Option<Arc<scope::Data>>,
 ) -> io::Result<u32> {
-    if rt.stopping.load(Relaxed) {
-        return Err(io::Error::other(ShutDown));
-    }
+    let room = packet::Room::new::<F, T>(rt.config.stack_size);
     let me = raw::current();
     if let Some(me) = me {
         me.preempt_disable();
     }
     // SAFETY: preemption is disabled until the slot has been used (or this is no user thread).
     let slot = me.and_then(|_| unsafe { Carrier::here() }.slot());
-    // SAFETY: this carrier has the slot and preemption is disabled.
-    let taken = rt.table.take(slot.map(|s| unsafe { s.pool() }));
+    if slot.is_none() {
+        // Before looking whether the runtime stops: it does not let go of the table while this stands.
+        rt.table.announce();
+    }
+    let taken = if rt.stopping.load(SeqCst) {
+        Err(io::Error::other(ShutDown))
+    } else {
+        // SAFETY: this carrier has the slot and preemption is disabled.
+        let pool = slot.map(|s| unsafe { s.pool() });
+        rt.table.take(pool).map_err(|e| io::Error::other(e.to_string()))
+    };
     let result = match taken {
         Ok(t) => {
             // SAFETY: `t` is free and ours; the caller vouches for lifetimes.
             unsafe {
-                let packet = packet::place::<F, T>(t, f);
-                let sp = packet & !15;
-                t.rsp.set(switch::init_stack(sp, thread_main));
+                let packet = packet::place::<F, T>(t, f, room);
+                t.rsp.set(switch::init_stack(packet & !15, thread_main));
                 *t.name.get() = name;
                 *t.joiner.get() = None;
             }
             t.scope.set(scope.map_or(core::ptr::null(), Arc::into_raw));
             t.no_preempt.set(1);
+            t.regions.set(0);
             t.park.store(park_state::EMPTY, Relaxed);
             t.life.store(initial_life, Relaxed);
             t.id.set(NEXT_ID.fetch_add(1, Relaxed));
             t.phase.store(phase::ALIVE, Relaxed);
-            let handle = t.handle;
             let stats = slot.map_or(&rt.stats, |s| &s.stats);
             stats.spawned.add_shared(1, slot.is_none());
             rt.policy.task_init(t.task(), slot.map_or(0, Slot::run_since));
+            let handle = t.handle;
             scheduler::make_runnable(rt, slot, t, Why::New, true);
             Ok(handle)
         }
-        Err(e) => Err(io::Error::other(e.to_string())),
+        Err(e) => {
+            if slot.is_none() {
+                rt.table.retract();
+            }
+            Err(e)
+        }
     };
     if let Some(me) = me {
         me.preempt_enable();
@@ -225,6 +237,8 @@ extern "C" fn thread_main() -> ! {
         unsafe { Arc::from_raw(scope) }.leave();
     }
     tls.run_destructors();
+    // SAFETY: the thread's own; debuggers and the overflow report look at it only while the thread runs.
+    drop(unsafe { (*t.name.get()).take() });
     t.preempt_disable();
     if t.life.load(Relaxed) & life::RELEASED == 0
         && t.life.fetch_add(life::EXITING, AcqRel) & life::JOINING != 0
@@ -241,13 +255,9 @@ extern "C" fn thread_main() -> ! {
 
 /// Makes an ended thread's block and stack available again. Called with preemption disabled.
 pub(crate) fn recycle(rt: &Inner, slot: Option<&Slot>, t: &Uthread) {
-    // SAFETY: the thread has ended, its result is gone and no handle is left: the caller has it alone.
-    unsafe {
-        drop((*t.name.get()).take());
-        packet::free(t);
-        // SAFETY: this carrier has the slot and preemption is disabled.
-        rt.table.give(t, slot.map(|s| s.pool()));
-    }
+    // Nothing is freed here: allocators have locks, and this may run on the stack of another, interrupted thread.
+    // SAFETY: this carrier has the slot and preemption is disabled.
+    rt.table.give(t, slot.map(|s| unsafe { s.pool() }));
 }
 
 /// [`recycle`] from wherever a handle is dropped.

@@ -11,27 +11,50 @@ union Packet<F, T> {
     result: ManuallyDrop<std::thread::Result<T>>,
 }
 
-/// Puts a packet for `f` at the top of the stack of `t`, or in the heap if it would take more than a quarter of the
-/// stack. Returns the address below which the stack is free.
+/// Room in the heap for a packet that would take more than a quarter of a stack. To be had before the thread, in the
+/// caller's preemptible context: allocators have locks.
+pub(super) struct Room(*mut u8, Layout);
+
+impl Room {
+    /// Allocates, if a packet for `F` and `T` is too large for stacks of `stack` bytes.
+    pub(super) fn new<F, T>(stack: usize) -> Option<Room> {
+        let layout = Layout::new::<Packet<F, T>>();
+        (layout.size() + layout.align() > stack / 4).then(|| {
+            // SAFETY: the size is not 0.
+            let p = unsafe { std::alloc::alloc(layout) };
+            if p.is_null() {
+                std::alloc::handle_alloc_error(layout);
+            }
+            Room(p, layout)
+        })
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout and not placed.
+        unsafe { std::alloc::dealloc(self.0, self.1) };
+    }
+}
+
+/// Puts a packet for `f` at the top of the stack of `t`, or in `room`. Returns the address below which the stack is
+/// free.
 ///
 /// # Safety
 ///
-/// `t` is free and the caller has it.
-pub(super) unsafe fn place<F: FnOnce() -> T, T>(t: &Uthread, f: F) -> usize {
+/// `t` is free and the caller has it; `room` was made for these types and this runtime's stacks.
+pub(super) unsafe fn place<F: FnOnce() -> T, T>(t: &Uthread, f: F, room: Option<Room>) -> usize {
     let layout = Layout::new::<Packet<F, T>>();
     let top = t.stack_top.get();
-    let limit = (top - t.region.get() - super::stack::GUARD) / 4;
-    let (packet, below) = if layout.size() + layout.align() <= limit {
-        let at = (top - layout.size()) & !(layout.align() - 1);
-        (at as *mut u8, at)
-    } else {
-        // SAFETY: the size is not 0.
-        let p = unsafe { std::alloc::alloc(layout) };
-        if p.is_null() {
-            std::alloc::handle_alloc_error(layout);
+    let (packet, below) = match room {
+        None => {
+            let at = (top - layout.size()) & !(layout.align() - 1);
+            (at as *mut u8, at)
         }
-        t.free_packet.set(Some(free_packet::<F, T>));
-        (p, top)
+        Some(room) => {
+            t.free_packet.set(Some(free_packet::<F, T>));
+            (ManuallyDrop::new(room).0, top)
+        }
     };
     // SAFETY: room for a packet, ours.
     unsafe { packet.cast::<Packet<F, T>>().write(Packet { f: ManuallyDrop::new(f) }) };
@@ -61,26 +84,29 @@ unsafe fn free_packet<F, T>(packet: *mut u8) {
     unsafe { std::alloc::dealloc(packet, Layout::new::<Packet<F, T>>()) };
 }
 
-/// Takes the result out.
+/// Takes the result out and frees the packet.
 ///
 /// # Safety
 ///
 /// The thread has ended, was started for a `T`, and its result has not been taken or dropped.
 pub(super) unsafe fn take_result<T>(t: &Uthread) -> std::thread::Result<T> {
     // SAFETY: a union starts with each of its fields.
-    unsafe { t.packet.get().cast::<std::thread::Result<T>>().read() }
+    let result = unsafe { t.packet.get().cast::<std::thread::Result<T>>().read() };
+    free(t);
+    result
 }
 
-/// Drops the result, which nobody will take. Runs code of the user.
+/// Drops the result, which nobody will take, and frees the packet. Runs code of the user.
 pub(super) fn drop_result(t: &Uthread) {
     if let Some(f) = t.drop_result.get() {
         // SAFETY: READY and DETACHED are both set, and the one who set the second is here, once.
         unsafe { f(t.packet.get()) };
     }
+    free(t);
 }
 
 /// Frees a packet in the heap.
-pub(super) fn free(t: &Uthread) {
+fn free(t: &Uthread) {
     if let Some(f) = t.free_packet.take() {
         // SAFETY: the packet is dead and `f` was set for it.
         unsafe { f(t.packet.get()) };

@@ -9,7 +9,7 @@ use crate::worker::scheduler;
 use crate::worker::slot::Slot;
 use core::cell::Cell;
 use core::sync::atomic::Ordering::*;
-use quaver_sched::Why;
+use quaver_sched::{TimerRoom, Why};
 use std::time::Instant;
 
 thread_local! {
@@ -27,6 +27,11 @@ pub(crate) fn attach() {
 /// Unmarks the current TLS block, before the kernel thread stops being a carrier.
 pub(crate) fn detach() {
     ATTACHED.set(false);
+}
+
+/// Where the mark is, for TLS blocks that are built or reset.
+pub(crate) fn attached_mark() -> *const bool {
+    ATTACHED.with(|a| a.as_ptr().cast_const())
 }
 
 /// Is `gs` a carrier here?
@@ -75,7 +80,12 @@ pub(crate) fn park_until(deadline: Option<tsc::Ticks>) -> bool {
     if let Some(at) = deadline {
         // Without a slot of its own the thread uses the first one's heap: whoever has that slot will see the timer.
         let slot = c.slot().unwrap_or(&rt.slots()[0]);
-        slot.set_timer(t, at);
+        if let Err(timers) = slot.set_timer(t, at) {
+            // Preemptible again while it allocates.
+            t.preempt_enable();
+            drop(slot.give_room(TimerRoom::new(timers)));
+            return park_until(deadline);
+        }
         if c.slot().is_none() && !rt.idle.wake_this(slot) {
             rt.clock.work_here(slot);
         }

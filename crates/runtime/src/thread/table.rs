@@ -121,7 +121,7 @@ impl Table {
 
     /// The table's share of the number of threads in use; add the pools' (`LocalPool::balance`).
     pub(crate) fn balance(&self) -> isize {
-        self.balance.load(Relaxed)
+        self.balance.load(SeqCst)
     }
 
     /// All handles ever used, for iteration.
@@ -142,6 +142,11 @@ impl Table {
         })
     }
 
+    /// Addresses of a thread's stack, without its guard.
+    pub(crate) fn stack(&self, t: &Uthread) -> core::ops::Range<usize> {
+        t.region.get() + stack::GUARD..t.stack_top.get() + 1
+    }
+
     /// Usable bytes of a thread's stack.
     pub(crate) fn stack_size(&self, t: &Uthread) -> usize {
         t.stack_top.get() - t.region.get() - stack::GUARD
@@ -153,11 +158,7 @@ impl Table {
     ///
     /// The limit is reached or memory is exhausted.
     pub(crate) fn take(&self, pool: Option<&mut LocalPool>) -> Result<&Uthread, Exhausted> {
-        let Some(pool) = pool else {
-            let t = self.take_global()?;
-            self.balance.fetch_add(1, Relaxed);
-            return Ok(t);
-        };
+        let Some(pool) = pool else { return self.take_global() };
         let t = if pool.first == NONE {
             self.take_global()?
         } else {
@@ -168,6 +169,17 @@ impl Table {
         };
         pool.balance += 1;
         Ok(t)
+    }
+
+    /// Announces a [`take`](Table::take) without a pool: from now on the table is not released. To be undone by
+    /// [`retract`](Table::retract) if no thread was taken.
+    pub(crate) fn announce(&self) {
+        self.balance.fetch_add(1, SeqCst);
+    }
+
+    /// Undoes [`announce`](Table::announce).
+    pub(crate) fn retract(&self) {
+        self.balance.fetch_sub(1, SeqCst);
     }
 
     #[cold]
@@ -215,7 +227,7 @@ impl Table {
         // SAFETY: the thread has ended and nobody else has it.
         unsafe { self.tls.reset(t.fs.get()) };
         let Some(pool) = pool else {
-            self.balance.fetch_sub(1, Relaxed);
+            self.retract();
             let mut g = self.global.lock();
             t.next_free.set(g.free);
             g.free = t.handle;
@@ -286,6 +298,8 @@ mod tests {
     fn handles_are_reused_last_in_first_out() {
         let t = table(1000);
         let mut pool = LocalPool::new();
+        t.announce();
+        t.announce();
         let (a, b) = (t.take(None).unwrap().handle, t.take(None).unwrap().handle);
         assert_ne!(a, b);
         t.give(t.get(a), Some(&mut pool));

@@ -19,11 +19,15 @@
 //!
 //! A finished thread's destructors run on it ([`run_destructors`]); then [`Layout::reset`] gives all modules but libc
 //! and the dynamic loader their initial image back. libc's variables stay: they hold malloc's per-thread cache and arena
-//! choice, which belong to the block and serve its next owner, and `errno`, which is cleared.
+//! choice, which belong to the block and serve its next owner; `errno` and the locale are set back.
+//!
+//! Modules loaded later with `dlopen` may keep their variables outside static TLS; those are not given their initial
+//! values when a block is used again.
 
 mod keys;
 
 use crate::arch::segment;
+use crate::thread::raw;
 use core::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
@@ -31,6 +35,9 @@ type AllocateTls = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 type DeallocateTls = unsafe extern "C" fn(*mut c_void, bool);
 type StaticInfo = unsafe extern "C" fn(*mut usize, *mut usize);
 type Plain = unsafe extern "C" fn();
+
+/// The locale that `setlocale` sets (`LC_GLOBAL_LOCALE` of `locale.h`).
+const LC_GLOBAL_LOCALE: libc::locale_t = core::ptr::without_provenance_mut(usize::MAX);
 
 /// Offsets in `tcbhead_t`, fixed by the x86-64 psABI and glibc's compatibility promises.
 mod tcb {
@@ -68,6 +75,8 @@ pub(crate) struct Layout {
     rseq_cpu_id_offset: Option<isize>,
     images: Vec<Image>,
     keys: Option<keys::Keys>,
+    /// Where the mark of attached blocks lies, below the thread pointer; `None` if it is outside static TLS.
+    mark_below_tp: Option<usize>,
 }
 
 /// Why user threads cannot have private TLS here.
@@ -136,6 +145,8 @@ impl Layout {
             rseq_cpu_id_offset: rseq,
             images: static_images(),
             keys: keys::Keys::find(),
+            mark_below_tp: Some(segment::fs_base().wrapping_sub(raw::attached_mark() as usize))
+                .filter(|&d| d <= size),
         })
     }
 
@@ -179,7 +190,16 @@ impl Layout {
                 ((tp as isize + o) as *mut i32).write(-1);
             }
         }
+        self.mark(tp);
         true
+    }
+
+    /// Marks a block as one of a user thread, so that a signal that comes before its first instruction is recognised.
+    fn mark(&self, tp: usize) {
+        if let Some(below) = self.mark_below_tp {
+            // SAFETY: a bool in the block's static TLS.
+            unsafe { ((tp - below) as *mut bool).write(true) };
+        }
     }
 
     /// What must be initialised from within the new block; once, on its first thread.
@@ -206,6 +226,7 @@ impl Layout {
                 );
             }
         }
+        self.mark(tp);
     }
 
     /// Frees what glibc allocated for the block. The memory around `tp` stays the caller's.
@@ -225,6 +246,14 @@ impl Layout {
         unsafe { (self.call_dtors)() };
         if let Some(keys) = &self.keys {
             keys.run_destructors();
+        }
+        // What the next thread on this block must not inherit of libc's own variables.
+        // SAFETY: the calling thread's errno and locale.
+        unsafe {
+            *libc::__errno_location() = 0;
+            if libc::uselocale(core::ptr::null_mut()) != LC_GLOBAL_LOCALE {
+                libc::uselocale(LC_GLOBAL_LOCALE);
+            }
         }
     }
 }

@@ -41,10 +41,6 @@ pub(crate) struct Carrier {
     pub(crate) tid: i32,
     timer: i32,
     cpu: Cell<Option<usize>>,
-    /// As recorded in signal frames made on this carrier.
-    pub(crate) alt_stack: libc::stack_t,
-    /// Signal mask words as recorded in signal frames made on this carrier.
-    pub(crate) mask: u64,
     /// A slot that another carrier has given to this one.
     given: AtomicPtr<Slot>,
     /// Futex word: 1 to wake a spare.
@@ -107,18 +103,20 @@ impl Carrier {
     /// Gives this carrier's slot to a spare. No thread may be recorded as running on it.
     pub(crate) fn give_slot(&self, spare: &Carrier) {
         let slot = self.slot.replace(core::ptr::null());
-        spare.given.store(slot.cast_mut(), Release);
+        // The slot last: once the spare has it, it may come to its end at any time.
+        let word = &raw const spare.wake;
         spare.wake.store(1, Release);
-        sys::futex_wake(&spare.wake, 1);
+        spare.given.store(slot.cast_mut(), Release);
+        sys::futex_wake(word, 1);
     }
 
-    /// Wakes a spare without a slot, to stop.
+    /// Wakes a spare, to look at the stop flag.
     pub(crate) fn wake_to_stop(&self) {
         self.wake.store(1, Release);
-        sys::futex_wake(&self.wake, 1);
+        sys::futex_wake(&raw const self.wake, 1);
     }
 
-    /// Sleeps as a spare until a slot is given or the runtime stops. `None`: stop.
+    /// Sleeps as a spare, in the list of spares, until a slot is given or the runtime stops. `None`: stop.
     pub(crate) fn wait_for_slot(&self) -> Option<&'static Slot> {
         loop {
             // SAFETY: null or a slot of this runtime.
@@ -127,7 +125,8 @@ impl Carrier {
                 self.wake.store(0, Relaxed);
                 return Some(slot);
             }
-            if self.rt().stopping.load(Acquire) {
+            // Who is no longer in the list is about to be given a slot.
+            if self.rt.stopping.load(Acquire) && self.rt.spares.withdraw(self) {
                 return None;
             }
             let _ = sys::futex_wait(&self.wake, 0, None);
@@ -137,7 +136,7 @@ impl Carrier {
 
 /// The body of a carrier's kernel thread: runs until the runtime stops.
 pub(crate) fn main(rt: &'static Inner, first: Option<usize>) {
-    let alt = AltStack::install();
+    let _alt_stack = AltStack::install();
     let tid = sys::gettid();
     let signal = rt.config.signal;
     unblock(signal);
@@ -153,8 +152,6 @@ pub(crate) fn main(rt: &'static Inner, first: Option<usize>) {
         tid,
         timer: rt.clock.carrier_timer(tid, signal),
         cpu: Cell::new(None),
-        alt_stack: alt.as_stack_t(),
-        mask: signal_mask(),
         given: AtomicPtr::new(core::ptr::null_mut()),
         wake: AtomicU32::new(0),
     };
@@ -182,15 +179,5 @@ fn unblock(signal: i32) {
         let mut set: libc::sigset_t = core::mem::zeroed();
         libc::sigaddset(&mut set, signal);
         libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, core::ptr::null_mut());
-    }
-}
-
-/// The first 64 bits of the calling thread's signal mask, which is all that the kernel has.
-fn signal_mask() -> u64 {
-    // SAFETY: sigset_t is at least 8 bytes; a null new set only reads.
-    unsafe {
-        let mut set: libc::sigset_t = core::mem::zeroed();
-        libc::pthread_sigmask(libc::SIG_SETMASK, core::ptr::null(), &mut set);
-        (&raw const set).cast::<u64>().read()
     }
 }

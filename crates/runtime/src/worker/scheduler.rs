@@ -186,7 +186,10 @@ pub(crate) fn finish_switch() {
     let c = unsafe { Carrier::here() };
     let (rt, slot) = (c.rt(), c.slot());
     match c.after.replace(After::None) {
-        After::None => {}
+        // This worker comes from idling. Makers of work queue it, fence, and look at what runs here: the dispatch must
+        // be visible before this side looks at the queues. (On the other arms a locked instruction or the previous dispatch
+        // does the same.)
+        After::None => core::sync::atomic::fence(SeqCst),
         After::Requeue(t, why) => make_runnable(rt, slot, t, why, false),
         After::Park(t) => {
             if t.park
@@ -250,15 +253,27 @@ fn ended(rt: &Inner, slot: Option<&Slot>, t: &Uthread) {
     }
 }
 
-/// A preemption was asked for inside a non-preemptible region that has just ended.
+/// A preemption was asked for inside a section or region that has just ended. It may be due no longer, or, where a
+/// timer asked that knows nothing of dispatches, not yet.
 pub(crate) fn preempted_at_region_end(t: &'static Uthread) {
     t.preempt_disable();
     // SAFETY: `t` is the calling thread, preemption is disabled, and the reference is dropped before the switch.
-    let slot = unsafe { Carrier::here() }.slot();
-    if let Some(slot) = slot {
-        // SAFETY: as above.
-        if unsafe { leave_if_work(t, Why::Preempted) } {
-            slot.stats.preempt_useful.add_shared(1, true);
+    if let Some(slot) = unsafe { Carrier::here() }.slot() {
+        let (rt, now) = (slot.rt(), tsc::now());
+        slot.retry_at.store(0, Relaxed);
+        match slot.policy_due() {
+            _ if rt.stopping.load(Relaxed) => {
+                // SAFETY: as above.
+                unsafe { leave_if_work(t, Why::Preempted) };
+            }
+            // SAFETY: as above.
+            Some((_, due)) if due <= now + rt.timer_slop => unsafe {
+                if leave_if_work(t, Why::Preempted) {
+                    slot.stats.preempt_useful.add_shared(1, true);
+                }
+            },
+            Some((_, due)) => rt.clock.arm(slot, due, now),
+            None => {}
         }
     }
     t.preempt_enable();

@@ -8,7 +8,7 @@ use crate::thread::table::LocalPool;
 use crate::tsc::{NEVER, Ticks};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
-use quaver_sched::{Class, Pick, Policy, Running, Task, TimerHeap};
+use quaver_sched::{Class, Pick, Policy, Running, Task, TimerHeap, TimerRoom};
 
 /// The lowest bit of a `run` word: the thread had been preempted before. The rest is the dispatch time.
 const RUN_PREEMPTED: u64 = 1;
@@ -124,12 +124,22 @@ impl Slot {
         self.retry_delay.store(self.rt.retry, Relaxed);
         self.run_task.store(pick.task.0, Relaxed);
         self.run.store((now & !RUN_PREEMPTED) | class, Release);
+        self.welcome_requests();
+    }
+
+    /// `run` has changed: requests for what ran before are over.
+    #[inline(always)]
+    fn welcome_requests(&self) {
+        if self.pending.load(Relaxed) {
+            self.pending.store(false, Release);
+        }
     }
 
     /// Records that no thread runs.
     #[inline(always)]
     pub(crate) fn end_run(&self) {
         self.run.store(0, Release);
+        self.welcome_requests();
     }
 
     /// When the running thread was dispatched; 0 if none runs.
@@ -148,12 +158,18 @@ impl Slot {
         })
     }
 
-    /// When the running thread must be preempted, as things are; its generation and the time.
+    /// When the running thread must be preempted, as things are: its generation and the time, not before `retry_at`.
     pub(crate) fn preempt_due(&self) -> Option<(u64, Ticks)> {
+        let (run, due) = self.policy_due()?;
+        Some((run, due.max(self.retry_at.load(Relaxed))))
+    }
+
+    /// When the policy wants the running thread to be preempted.
+    pub(crate) fn policy_due(&self) -> Option<(u64, Ticks)> {
         let (run, running) = self.running()?;
         let timer = self.next_timer.load(Relaxed);
         let due = self.policy().preempt_at(self.id, &running, (timer != NEVER).then_some(timer))?;
-        Some((run, due.max(self.retry_at.load(Relaxed))))
+        Some((run, due))
     }
 
     /// What to run next, without looking at other workers. The caller is the slot's carrier, preemption disabled.
@@ -177,11 +193,21 @@ impl Slot {
         self.next_timer.store(heap.peek().unwrap_or(NEVER), Relaxed);
     }
 
-    /// Sets a thread's timer. A thread has one at most, in one slot.
-    pub(crate) fn set_timer(&self, t: &Uthread, at: Ticks) {
+    /// Sets a thread's timer. A thread has one at most, in one slot. The error is how many timers to make room for
+    /// first: nothing may be allocated here, because the allocator's lock may be held by a preempted thread.
+    pub(crate) fn set_timer(&self, t: &Uthread, at: Ticks) -> Result<(), usize> {
         let mut heap = self.timers.lock();
+        if let Some(room) = heap.room_wanted() {
+            return Err(room);
+        }
         heap.insert(t.task(), at);
         self.next_timer.store(heap.peek().unwrap_or(NEVER), Relaxed);
+        Ok(())
+    }
+
+    /// Gives the timers more room; returns what is to be freed. From any thread.
+    pub(crate) fn give_room(&self, room: TimerRoom) -> TimerRoom {
+        self.timers.lock().exchange_room(room)
     }
 
     /// Cancels a thread's timer if it is still set here.

@@ -18,7 +18,7 @@ pub(crate) struct Spares {
     extra: AtomicUsize,
 }
 
-// SAFETY: carriers in the list are alive: each removes itself before it ends, by being taken.
+// SAFETY: carriers in the list are alive: each withdraws before it ends, or has been taken.
 unsafe impl Send for Spares {}
 // SAFETY: as above.
 unsafe impl Sync for Spares {}
@@ -59,15 +59,23 @@ impl Spares {
         c.map(|c| unsafe { &*c })
     }
 
-    /// Takes all spares, to stop them.
-    pub(crate) fn take_all(&self) -> Vec<&'static Carrier> {
-        let mut all = Vec::new();
+    /// Takes one carrier out of the list. `false`: somebody else has taken it, and will give it a slot.
+    pub(crate) fn withdraw(&self, c: &Carrier) -> bool {
         let mut list = self.list.lock();
-        while let Some(c) = list.pop() {
-            // SAFETY: as in `take`.
-            all.push(unsafe { &*c });
+        let at = list.iter().position(|&x| core::ptr::eq(x, c));
+        if let Some(at) = at {
+            list.swap_remove(at);
+            self.waiting.store(list.len(), Release);
         }
-        all
+        at.is_some()
+    }
+
+    /// Wakes all spares, to stop. They withdraw themselves, so all in the list are alive.
+    pub(crate) fn wake_all(&self) {
+        for &c in self.list.lock().iter() {
+            // SAFETY: alive, see above.
+            unsafe { &*c }.wake_to_stop();
+        }
     }
 
     /// Wakes the keeper.

@@ -97,6 +97,14 @@ impl RawMutex {
         }
     }
 
+    /// As [`unlock`](Self::unlock), for an owner who expects that others wait: looks before it tries.
+    #[inline]
+    pub(crate) fn unlock_awaited(&self) {
+        if self.word.load(Relaxed) != LOCKED || !self.word.swap(LOCKED, 0, Release) {
+            self.unlock_contended();
+        }
+    }
+
     #[cold]
     fn lock_contended(&self) {
         let me = park::current();
