@@ -17,10 +17,13 @@ func wake(s spec) sample {
 	done.Add(1)
 	go func() {
 		defer done.Done()
-		for before := time.Now(); before.Before(end); {
+		for before := time.Now(); ; {
 			time.Sleep(length)
 			after := time.Now()
 			late = append(late, max(0, float64(after.Sub(before)-length)/1000))
+			if !after.Before(end) {
+				return
+			}
 			before = after
 		}
 	}()

@@ -16,17 +16,19 @@ pub fn hog_until(end: u64) {
     std::hint::black_box(state);
 }
 
-/// What a sleeper does: sleeps for `length` with `sleep`, again and again until `end`.
+/// What a sleeper does: sleeps for `length` with `sleep`, again and again until `end`; once at least.
 pub fn sleep_until(end: u64, length: Duration, mut sleep: impl FnMut(Duration)) -> Overshoots {
     let mut overshoots = Overshoots::for_sleeps(end, length);
     let mut before = monotonic_ns();
-    while before < end {
+    loop {
         sleep(length);
         let after = monotonic_ns();
         overshoots.record(length.as_nanos() as u64, after - before);
+        if after >= end {
+            return overshoots;
+        }
         before = after;
     }
-    overshoots
 }
 
 /// The overshoots of one sleeper.

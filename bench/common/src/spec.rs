@@ -91,7 +91,7 @@ pub struct KvSpec {
     pub slo_us: u64,
     /// Loads to choose from, ascending, in percent of the capacity of one worker.
     pub loads: Vec<f64>,
-    /// How long each load is offered, in ms.
+    /// How long each load is offered, in ms; longer where that would be less than a thousand requests.
     pub duration_ms: u64,
     /// Seed of arrivals and keys.
     pub seed: u64,

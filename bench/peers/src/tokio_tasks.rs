@@ -169,13 +169,15 @@ async fn wake(hogs: u32, sleep_us: u64, duration_ms: u64) -> Sample {
             let mut overshoots = Overshoots::for_sleeps(end, length);
             sleeping.notify_one();
             let mut before = monotonic_ns();
-            while before < end {
+            loop {
                 tokio::time::sleep(length).await;
                 let after = monotonic_ns();
                 overshoots.record(sleep_us * 1000, after - before);
+                if after >= end {
+                    return overshoots;
+                }
                 before = after;
             }
-            overshoots
         }
     });
     // A hog that starts first would not let the sleeper start at all.

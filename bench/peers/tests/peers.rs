@@ -74,8 +74,8 @@ fn several_workers_share_the_operations() {
 }
 
 #[test]
-fn the_service_answers_at_a_low_load() {
-    // Whatever CPU there is: the test is about answers, not about speed.
+fn the_service_answers() {
+    // Whatever CPU there is, and service times far above the real ones: the test is about answers, not about speed.
     let allowed = rustix::thread::sched_getaffinity(None).expect("the affinity");
     let cpu = (0..).find(|&cpu| allowed.is_set(cpu)).expect("a CPU");
     let spec = KvSpec {
@@ -87,7 +87,7 @@ fn the_service_answers_at_a_low_load() {
         scan_percent: 5.0,
         // An hour: every load passes.
         slo_us: 3_600_000_000,
-        loads: vec![1.0, 2.0],
+        loads: vec![50.0, 100.0],
         duration_ms: 50,
         seed: 1,
         worker_cpu: cpu,
@@ -95,7 +95,7 @@ fn the_service_answers_at_a_low_load() {
     };
     for name in ["pthread", "tokio-current-thread", "tokio-multi-thread"] {
         let sample = sample(name, &Spec::Kv(spec.clone()));
-        assert_eq!(sample.metrics[kv::LOAD_PERCENT], 2.0, "{name}: {sample:?}");
+        assert_eq!(sample.metrics[kv::LOAD_PERCENT], 100.0, "{name}: {sample:?}");
         assert!(sample.ops > 0, "{name}: {sample:?}");
     }
 }

@@ -130,7 +130,8 @@ fn group(context: &Context, spec: &KvSpec) -> Group {
     let probes = TRIES * (spec.loads.len().ilog2() + 1);
     let task = Task {
         cpus: place.both(),
-        expected: probes * Duration::from_millis(spec.duration_ms),
+        // A low load takes some seconds to get its requests together.
+        expected: probes * Duration::from_millis(spec.duration_ms.max(3000)),
         readings: vec![
             Reading::new(format!("load with GET p99 <= {SLO_US} us"), LOAD_PERCENT, "%"),
             Reading::new("GET p99 at that load", GET_P99_US, "us"),
