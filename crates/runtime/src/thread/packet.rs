@@ -68,8 +68,9 @@ unsafe fn run_packet<F: FnOnce() -> T, T>(packet: *mut u8) {
     let packet = packet.cast::<Packet<F, T>>();
     // SAFETY: called once, with the closure in place; the result takes its place.
     unsafe {
-        let f = ManuallyDrop::take(&mut (*packet).f);
-        let result = catch_unwind(AssertUnwindSafe(f));
+        // Taken where it is called: a large closure is not moved around the stack first.
+        let call = || ManuallyDrop::take(&mut (*packet).f)();
+        let result = catch_unwind(AssertUnwindSafe(call));
         packet.write(Packet { result: ManuallyDrop::new(result) });
     }
 }

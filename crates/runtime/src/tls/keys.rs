@@ -69,18 +69,29 @@ impl Keys {
             let set = libc::pthread_setspecific(key, magic) == 0;
             let tp = segment::fs_base();
             let found = set
-                && (key as usize) < BLOCK
-                && (*self.value(tp, key as usize)).data.cast_const() == magic
                 && *((tp + self.used) as *const u8) == 1
                 && (*self.table.add(key as usize)).seq % 2 == 1
-                && (*self.table.add(key as usize)).seq == (*self.value(tp, key as usize)).seq;
+                && self.block(tp, key as usize / BLOCK).as_ref().is_some_and(|first| {
+                    let value = &*core::ptr::from_ref(first).add(key as usize % BLOCK);
+                    value.data.cast_const() == magic
+                        && value.seq == (*self.table.add(key as usize)).seq
+                });
             libc::pthread_key_delete(key);
             found
         }
     }
 
-    fn value(&self, tp: usize, key: usize) -> *mut Value {
-        (tp + self.first_block + key * size_of::<Value>()) as *mut Value
+    /// The first value of a block of 32, or null if the thread never set one of them.
+    ///
+    /// # Safety
+    ///
+    /// `tp` is the calling thread's, and `block` below 32.
+    unsafe fn block(&self, tp: usize, block: usize) -> *mut Value {
+        if block == 0 {
+            return (tp + self.first_block) as *mut Value;
+        }
+        // SAFETY: one of the 32 block pointers.
+        unsafe { *((tp + self.blocks) as *const *mut Value).add(block) }
     }
 
     /// Calls the destructors of the calling thread's values and forgets them.
@@ -99,12 +110,8 @@ impl Keys {
             // SAFETY: our own struct pthread; nobody else touches these fields.
             unsafe { *((tp + self.used) as *mut u8) = 0 };
             for block in 0..BLOCK {
-                let first = if block == 0 {
-                    self.value(tp, 0)
-                } else {
-                    // SAFETY: one of the 32 block pointers, null or valid.
-                    unsafe { *((tp + self.blocks) as *const *mut Value).add(block) }
-                };
+                // SAFETY: our own struct pthread.
+                let first = unsafe { self.block(tp, block) };
                 if !first.is_null() {
                     self.run_block(first, block * BLOCK);
                 }

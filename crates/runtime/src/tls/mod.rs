@@ -20,10 +20,9 @@
 //! A finished thread's destructors run on it ([`run_destructors`]); then [`Layout::reset`] gives all modules but libc
 //! and the dynamic loader their initial image back. libc's variables stay: they hold malloc's per-thread cache and arena
 //! choice, which belong to the block and serve its next owner; `errno` and the locale are set back.
-//!
-//! Modules loaded later with `dlopen` may keep their variables outside static TLS; those are not given their initial
-//! values when a block is used again.
+//! Variables of modules that were loaded with `dlopen` are freed ([`dynamic`]).
 
+mod dynamic;
 mod keys;
 
 use crate::arch::segment;
@@ -74,6 +73,10 @@ pub(crate) struct Layout {
     tid_offset: usize,
     rseq_cpu_id_offset: Option<isize>,
     images: Vec<Image>,
+    /// Modules with TLS outside the block existed when the layout was found.
+    has_dynamic: bool,
+    /// The generation of the list of modules at that time.
+    generation: usize,
     keys: Option<keys::Keys>,
     /// Where the mark of attached blocks lies, below the thread pointer; `None` if it is outside static TLS.
     mark_below_tp: Option<usize>,
@@ -133,6 +136,7 @@ impl Layout {
         let align = align.max(64);
         // SAFETY: `__rseq_offset` is a public constant of glibc 2.35 and newer.
         let rseq = symbol(c"__rseq_offset").ok().map(|p| unsafe { *p.cast::<isize>() } + 4);
+        let modules = loaded_modules();
         Ok(Layout {
             allocate,
             deallocate,
@@ -143,7 +147,10 @@ impl Layout {
             align,
             tid_offset: tid[2] as usize,
             rseq_cpu_id_offset: rseq,
-            images: static_images(),
+            images: modules.images,
+            has_dynamic: modules.has_dynamic,
+            // SAFETY: the calling thread's block.
+            generation: unsafe { dynamic::generation(segment::fs_base()) },
             keys: keys::Keys::find(),
             mark_below_tp: Some(segment::fs_base().wrapping_sub(raw::attached_mark() as usize))
                 .filter(|&d| d <= size),
@@ -247,6 +254,13 @@ impl Layout {
         if let Some(keys) = &self.keys {
             keys.run_destructors();
         }
+        let tp = segment::fs_base();
+        // SAFETY: the calling thread's block; its destructors have just run.
+        unsafe {
+            if self.has_dynamic || dynamic::generation(tp) != self.generation {
+                dynamic::release(tp);
+            }
+        }
         // What the next thread on this block must not inherit of libc's own variables.
         // SAFETY: the calling thread's errno and locale.
         unsafe {
@@ -258,12 +272,18 @@ impl Layout {
     }
 }
 
-/// Initial images of the modules that are reset when a block is recycled.
-fn static_images() -> Vec<Image> {
-    let mut images = Vec::new();
-    // SAFETY: the callback gets valid module descriptions and our vector.
-    unsafe { libc::dl_iterate_phdr(Some(collect), &mut images as *mut Vec<Image> as *mut c_void) };
-    images
+/// What the loaded modules mean for recycling.
+#[derive(Default)]
+struct Modules {
+    images: Vec<Image>,
+    has_dynamic: bool,
+}
+
+fn loaded_modules() -> Modules {
+    let mut modules = Modules::default();
+    // SAFETY: the callback gets valid module descriptions and our struct.
+    unsafe { libc::dl_iterate_phdr(Some(collect), &mut modules as *mut Modules as *mut c_void) };
+    modules
 }
 
 unsafe extern "C" fn collect(
@@ -271,23 +291,27 @@ unsafe extern "C" fn collect(
     _size: usize,
     data: *mut c_void,
 ) -> i32 {
-    // SAFETY: `data` is the vector of `static_images`; `info` is valid during the callback.
-    let (info, images) = unsafe { (&*info, &mut *data.cast::<Vec<Image>>()) };
+    // SAFETY: `data` is the struct of `loaded_modules`; `info` is valid during the callback.
+    let (info, modules) = unsafe { (&*info, &mut *data.cast::<Modules>()) };
     // SAFETY: dlpi_name is a C string, empty for the main program.
     let name = unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy();
     let file = name.rsplit('/').next().unwrap_or("");
-    if file.starts_with("libc.so") || file.starts_with("ld-linux") || info.dlpi_tls_data.is_null() {
-        return 0;
-    }
-    let below_tp = segment::fs_base().wrapping_sub(info.dlpi_tls_data as usize);
-    // A module loaded later may have its TLS outside the static block; it is not ours to reset here.
-    if below_tp > 1 << 20 {
-        return 0;
-    }
     // SAFETY: dlpi_phdr has dlpi_phnum entries.
     let headers = unsafe { core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    if file.starts_with("libc.so")
+        || file.starts_with("ld-linux")
+        || !headers.iter().any(|h| h.p_type == libc::PT_TLS)
+    {
+        return 0;
+    }
+    // In static TLS if it lies shortly below the thread pointer; elsewhere, or nowhere yet, if it is allocated on demand.
+    let below_tp = segment::fs_base().wrapping_sub(info.dlpi_tls_data as usize);
+    if below_tp > 1 << 20 {
+        modules.has_dynamic = true;
+        return 0;
+    }
     for h in headers.iter().filter(|h| h.p_type == libc::PT_TLS) {
-        images.push(Image {
+        modules.images.push(Image {
             below_tp,
             init: (info.dlpi_addr + h.p_vaddr) as *const u8,
             file_size: h.p_filesz as usize,
