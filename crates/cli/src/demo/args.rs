@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use quaver::{Clock, Notification, PolicySpec};
-use quaver_load::{ArrivalProcess, LoadFractions};
+use quaver_load::{ArrivalProcess, LoadFractions, SpecError};
 use serde::Serialize;
 
 use super::store;
@@ -33,8 +33,10 @@ pub struct Args {
     #[arg(long, value_name = "GET/SCAN", default_value = "95/5", help_heading = LOAD)]
     pub mix: Mix,
 
-    /// When requests are sent: poisson, uniform, batch=MEAN (bursts of that mean size) or onoff=ON/OFF (mean periods)
-    #[arg(long, value_name = "PROCESS", default_value = "poisson", help_heading = LOAD)]
+    /// When requests are sent: poisson, uniform, batch=MEAN (batches of that mean size), onoff=ON/OFF (mean periods), or
+    /// bursty, which is batch=8
+    #[arg(long, value_name = "PROCESS", default_value = "poisson", help_heading = LOAD,
+          value_parser = arrivals)]
     pub arrivals: ArrivalProcess,
 
     /// Loads in percent of the workers' capacity [default: 1,2,5,10..90:10,95; with --quick 2,5,10,30,50,70,85]
@@ -134,6 +136,14 @@ const SERVICE: &str = "Service";
 const RUNTIME: &str = "Runtime";
 const RESULT: &str = "Result";
 
+fn arrivals(text: &str) -> Result<ArrivalProcess, SpecError> {
+    match text {
+        "bursty" => "batch=8",
+        text => text,
+    }
+    .parse()
+}
+
 /// How requests are served.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -219,6 +229,13 @@ mod tests {
         let args = parse(&["--quick", "--loads", "50,10", "--duration", "3s"]).unwrap();
         assert_eq!(args.load_fractions(), [0.1, 0.5]);
         assert_eq!(args.round_duration(), S);
+    }
+
+    #[test]
+    fn bursty_arrivals_have_a_short_name() {
+        let process = |text| parse(&["--arrivals", text]).unwrap().arrivals;
+        assert_eq!(process("bursty"), process("batch=8"));
+        assert_eq!(process("poisson"), ArrivalProcess::Poisson);
     }
 
     #[test]
