@@ -57,7 +57,7 @@ def chart(rows):
         return LABEL + max(value, 0) * scale
 
     height = LINE * len(rows)
-    parts = [f'<svg viewBox="0 0 {LABEL + BAR + VALUE} {height}" width="{LABEL + BAR + VALUE}" role="img">']
+    parts = [f'<svg viewBox="0 0 {LABEL + BAR + VALUE} {height}" width="{LABEL + BAR + VALUE}" role="img" aria-label="Medians; the figures are below">']
     for i, row in enumerate(rows):
         middle = LINE * i + LINE / 2
         kind = "ours" if is_ours(row) else "other"
