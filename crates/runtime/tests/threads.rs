@@ -2,8 +2,9 @@
 
 mod support;
 
-use quaver::{Builder, Handle, JoinHandle, ShutDown};
+use quaver::{Builder, Handle, JoinHandle, Runtime, ShutDown};
 use std::collections::HashSet;
+use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
@@ -54,7 +55,9 @@ fn panics_are_carried_to_join() {
     quiet_expected_panics();
     for setup in Setup::all() {
         setup.run(|| {
-            let text = quaver::spawn(|| -> u32 { panic!("{} (expected)", 1) }).join().unwrap_err();
+            let text = quaver::spawn(|| -> u32 { panic!("{} (expected)", black_box(1)) })
+                .join()
+                .unwrap_err();
             assert_eq!(text.downcast_ref::<String>().unwrap(), "1 (expected)");
             let text = quaver::spawn(|| -> u32 { panic!("(expected)") }).join().unwrap_err();
             assert_eq!(*text.downcast_ref::<&str>().unwrap(), "(expected)");
@@ -207,39 +210,44 @@ fn names_and_numbers() {
     assert!(quaver::thread::current().is_none());
 }
 
+/// Closures and results of all sizes: on the new thread's stack, and, beyond a quarter of that, in the heap.
 #[test]
 fn large_closures_and_results() {
     for setup in Setup::all() {
         println!("-- {setup}");
-        on_runtime(setup.builder().stack_size(64 * 1024), || {
+        // A closure is moved when it is called, and code without optimisation moves it several times.
+        let builder = setup.builder().stack_size(STACK);
+        with_runtime(builder, |rt| {
             let drops = Drops::default();
-            for i in 0..60u8 {
-                // On the stack, at the limit of what is kept there, and in the heap.
-                round_trip::<1_000>(i, &drops);
-                round_trip::<16_000>(i, &drops);
-                round_trip::<17_000>(i, &drops);
-                round_trip::<60_000>(i, &drops);
+            for i in 0..20u8 {
+                round_trip::<1_000>(rt, i, &drops);
+                round_trip::<{ STACK / 4 - 400 }>(rt, i, &drops);
+                round_trip::<{ STACK / 4 + 400 }>(rt, i, &drops);
             }
-            assert_eq!(drops.counts(), (240, 240));
+            assert_eq!(drops.counts(), (120, 120));
         });
     }
 }
 
-fn round_trip<const N: usize>(fill: u8, drops: &Drops) {
-    let (data, value) = (Box::new([fill; N]), drops.value());
-    // The array itself is captured, and again part of the result.
-    let data = *data;
-    let t = quaver::spawn(move || {
-        let value = value;
-        assert!(data.iter().all(|&b| b == fill));
-        (value, data)
+const STACK: usize = 256 << 10;
+
+fn round_trip<const N: usize>(rt: &Runtime, fill: u8, drops: &Drops) {
+    // A large closure with a small result ...
+    let (data, value) = ([fill; N], drops.value());
+    let t = rt.spawn(move || {
+        let _value = value;
+        data.iter().all(|&b| b == fill)
     });
-    // Dropping a handle of a heap packet must free it too.
+    assert!(t.join().unwrap());
+    // ... and a small one with a large result, taken or not.
+    let value = drops.value();
+    let t = rt.spawn(move || (value, [fill; N]));
     if fill.is_multiple_of(2) {
-        let (_value, data) = t.join().unwrap();
-        assert!(data.iter().all(|&b| b == fill));
+        assert!(t.join().unwrap().1.iter().all(|&b| b == fill));
     } else {
-        wait_until(|| t.is_finished());
+        while !t.is_finished() {
+            std::thread::yield_now();
+        }
         drop(t);
     }
 }
@@ -252,44 +260,39 @@ fn over_aligned_closures_and_results() {
     #[repr(align(4096))]
     #[derive(Clone, Copy)]
     struct Page(u8);
-    // More than the stack: must go to the heap.
-    #[repr(align(65536))]
+    // With its alignment more than a quarter of the stack.
+    #[repr(align(32768))]
     #[derive(Clone, Copy)]
     struct Huge(u8);
-    fn aligned<T>(x: &T) {
-        let at = std::ptr::from_ref(x) as usize;
-        assert_eq!(at % align_of::<T>(), 0, "{at:#x}");
-    }
-    macro_rules! check {
-        ($ty:ident) => {
-            for i in 0..20 {
-                let x = Box::new($ty(i));
-                let t = quaver::spawn(move || {
-                    aligned(&*x);
-                    let y = *x;
-                    aligned(&y);
-                    y
-                });
-                assert_eq!(t.join().unwrap().0, i);
-                let x = $ty(i);
-                assert_eq!(
-                    quaver::spawn(move || {
-                        aligned(&x);
-                        x.0
-                    })
-                    .join()
-                    .unwrap(),
-                    i
-                );
-            }
-        };
+    fn check<T: Copy + Send + 'static>(rt: &Runtime, x: T, first: fn(&T) -> u8) {
+        fn aligned<T>(x: &T) {
+            let at = std::ptr::from_ref(x) as usize;
+            assert_eq!(at % align_of::<T>(), 0, "{at:#x}");
+        }
+        let expected = first(&x);
+        let t = rt.spawn(move || {
+            aligned(&x);
+            first(&x)
+        });
+        assert_eq!(t.join().unwrap(), expected);
+        let x = Box::new(x);
+        let t = rt.spawn(move || {
+            let y = *x;
+            aligned(&y);
+            y
+        });
+        let y = t.join().unwrap();
+        aligned(&y);
+        assert_eq!(first(&y), expected);
     }
     for setup in Setup::clocks(2) {
         println!("-- {setup}");
-        on_runtime(setup.builder().stack_size(1 << 20), || {
-            check!(Line);
-            check!(Page);
-            check!(Huge);
+        with_runtime(setup.builder().stack_size(STACK), |rt| {
+            for i in 0..20 {
+                check(rt, Line(i), |x| x.0);
+                check(rt, Page(i), |x| x.0);
+                check(rt, Huge(i), |x| x.0);
+            }
         });
     }
 }
@@ -302,8 +305,8 @@ fn stacks_are_aligned() {
         struct Sixteen([u8; 16]);
         let odd = [1u8; N];
         let t = quaver::spawn(move || {
-            let local = Sixteen(std::hint::black_box([odd[0]; 16]));
-            let at = std::hint::black_box(&raw const local) as usize;
+            let local = Sixteen(black_box([odd[0]; 16]));
+            let at = black_box(&raw const local) as usize;
             assert_eq!(at % 16, 0);
             local.0[3]
         });
@@ -326,7 +329,7 @@ fn the_smallest_stack_survives_preemption() {
         on_runtime(setup.builder().stack_size(smallest), || {
             quaver::scope(|s| {
                 for _ in 0..3 {
-                    s.spawn(|| until_preempted(100, |_| _ = spin(500)));
+                    s.spawn(|| until_preempted(setup.preemptions(100), |_| _ = spin(500)));
                 }
             });
         });

@@ -14,7 +14,7 @@ mod watchdog;
 pub mod work;
 
 pub use setup::{Setup, on_runtime, with_runtime};
-pub use work::{Rng, spin, stats, until_preempted};
+pub use work::{Rng, spin, stats, until, until_preempted, until_preempted_again};
 
 /// Has the long form of the tests been asked for?
 pub fn full() -> bool {

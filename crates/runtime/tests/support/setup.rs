@@ -56,6 +56,12 @@ impl Setup {
         })
     }
 
+    /// How many preemptions a test should wait for that wants about `n`. A timer core that has to share its CPU with the
+    /// worker interrupts it only once in each of the kernel's time slices.
+    pub fn preemptions(&self, n: u64) -> u64 {
+        if self.clock == Clock::TimerCore { n.div_ceil(10) } else { n }
+    }
+
     /// The builder of such a runtime.
     pub fn builder(&self) -> Builder {
         Builder::new()
@@ -68,7 +74,10 @@ impl Setup {
     /// Runs `body` on a user thread of such a runtime.
     pub fn run<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
         println!("-- {self}");
-        on_runtime(self.builder(), body)
+        let start = std::time::Instant::now();
+        let (result, stats) = with_runtime(self.builder(), |rt| (rt.run(body), rt.stats()));
+        println!("   {:?} {stats:?}", start.elapsed());
+        result
     }
 }
 
@@ -84,9 +93,16 @@ pub fn with_leftover<T>(builder: Builder, body: impl FnOnce(&Runtime) -> T) -> (
     (result, rt.shutdown())
 }
 
-/// As [`with_leftover`], for a `body` that leaves nothing behind.
+/// As [`with_leftover`], for a `body` whose threads all end.
 pub fn with_runtime<T>(builder: Builder, body: impl FnOnce(&Runtime) -> T) -> T {
-    let (result, leftover) = with_leftover(builder, body);
+    let (result, leftover) = with_leftover(builder, |rt| {
+        let result = body(rt);
+        // Threads that nobody joined by name, as in a scope, may be on their last instructions.
+        while rt.stats().completed < rt.stats().spawned {
+            std::thread::yield_now();
+        }
+        result
+    });
     assert_eq!((leftover.threads, leftover.kernel_threads), (0, 0), "left behind");
     result
 }

@@ -14,22 +14,35 @@ pub fn spin(rounds: u64) -> u64 {
     (0..rounds).fold(1, |a: u64, b| black_box(a.wrapping_mul(6364136223846793005).wrapping_add(b)))
 }
 
-/// Does `step` again and again until the runtime has made `n` more preemptions. `step` should take some
-/// microseconds; its argument counts up.
+/// Does `step` again and again until the runtime has made `n` preemptions in all, so that all threads of a test stop at
+/// about the same time. `step` should take some microseconds; its argument counts up.
 ///
 /// # Panics
 ///
 /// If 20 million steps, minutes, do not suffice: nothing is being preempted.
-pub fn until_preempted(n: u64, mut step: impl FnMut(u64)) {
+pub fn until_preempted(n: u64, step: impl FnMut(u64)) {
+    until(|| stats().preempt_useful >= n, step);
+}
+
+/// As [`until_preempted`], for `n` more preemptions. Other threads must not stop before.
+pub fn until_preempted_again(n: u64, step: impl FnMut(u64)) {
+    until_preempted(stats().preempt_useful + n, step);
+}
+
+/// Does `step` until `done`.
+///
+/// # Panics
+///
+/// If 20 million steps do not suffice.
+pub fn until(done: impl Fn() -> bool, mut step: impl FnMut(u64)) {
     const CAP: u64 = 20_000_000;
-    let before = stats();
     for i in 0..CAP {
         step(i);
-        if stats().since(&before).preempt_useful >= n {
+        if done() {
             return;
         }
     }
-    panic!("{CAP} steps without {n} preemptions: {:?}", stats().since(&before));
+    panic!("{CAP} steps do not suffice: {:?}", stats());
 }
 
 /// Pseudo-random numbers, the same in every run (splitmix64).
