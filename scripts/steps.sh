@@ -35,9 +35,15 @@ closing_lines() {
         END { if (!cargo) for (i = (n > 3 ? n - 2 : 1); i <= n; i++) print "    " last[i] }' "$1"
 }
 
-# What a reader wants to see of the log of a failure.
+# What a reader wants to see of the log of a failure: failed tests, and what came before the death of a test program.
 failure_lines() {
-    awk '/^failures:$/ { show = 1 } show { print "    " $0 } /^test result: / { show = 0 }' "$1" | head -n 200
+    awk '
+        { recent[NR % 20] = $0 }
+        /^failures:$/ { show = 1 }
+        show { print "    " $0 }
+        /^test result: / { show = 0 }
+        /process didn.t exit successfully.*signal/ { for (i = NR + 1; i <= NR + 20; i++) print "    " recent[i % 20] }' "$1" |
+        head -n 200
     say "    ... the last lines of $1:"
     tail -n 40 "$1" | sed 's/^/    /'
 }
