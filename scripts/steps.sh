@@ -43,7 +43,7 @@ failure_lines() {
         show { print "    " $0 }
         /^test result: / { show = 0 }
         /process didn.t exit successfully.*signal/ { for (i = NR + 1; i <= NR + 20; i++) print "    " recent[i % 20] }' "$1" |
-        head -n 200
+        head -n 200 || true # what is too long to read is in the log
     say "    ... the last lines of $1:"
     tail -n 40 "$1" | sed 's/^/    /'
 }

@@ -43,6 +43,7 @@ step clippy cargo clippy --locked --workspace --all-targets -- -D warnings
 # The library as most users have it: without the features that other members of the workspace switch on.
 step plain-features cargo check --locked -p quaver -p quaver-sched
 step test cargo test --locked --workspace --no-fail-fast
+step examples scripts/run_examples.sh
 loom quaver-sched
 loom quaver
 step rustdoc env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
