@@ -39,7 +39,7 @@
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
 compile_error!("quaver needs Linux on x86-64 with glibc");
 
-// With `--cfg loom` only what the models need is compiled: `park` and `sync`.
+// With `--cfg loom` only what the models need is compiled: `idle`, `park` and `sync`.
 #[cfg(not(loom))]
 mod arch;
 #[cfg(not(loom))]
@@ -48,6 +48,7 @@ mod block;
 mod clock;
 #[cfg(not(loom))]
 mod config;
+mod idle;
 #[cfg(not(loom))]
 mod interpose;
 mod park;

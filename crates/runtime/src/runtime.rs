@@ -3,13 +3,13 @@
 use crate::arch::segment;
 use crate::clock;
 use crate::config::{BuildError, Config, Resume};
+use crate::idle::Idle;
 use crate::stats::{Counters, Stats};
 use crate::thread::control::life;
 use crate::thread::table::Table;
 use crate::thread::{self, JoinHandle};
 use crate::tsc::{self, Ticks};
 use crate::worker::carrier;
-use crate::worker::idle::Idle;
 use crate::worker::slot::Slot;
 use crate::worker::spare::Spares;
 use crate::{interpose, park, preempt, tls};

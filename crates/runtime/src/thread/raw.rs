@@ -86,7 +86,7 @@ pub(crate) fn park_until(deadline: Option<tsc::Ticks>) -> bool {
             drop(slot.give_room(TimerRoom::new(timers)));
             return park_until(deadline);
         }
-        if c.slot().is_none() && !rt.idle.wake_this(slot) {
+        if c.slot().is_none() && !rt.idle.wake_this(rt, slot.id) {
             rt.clock.work_here(slot);
         }
     }

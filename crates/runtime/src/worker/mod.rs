@@ -1,7 +1,7 @@
 #![doc = include_str!("README.md")]
 
 pub(crate) mod carrier;
-pub(crate) mod idle;
+mod looking;
 pub(crate) mod scheduler;
 pub(crate) mod slot;
 pub(crate) mod spare;

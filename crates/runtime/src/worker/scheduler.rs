@@ -34,7 +34,7 @@ pub(crate) fn run(c: &Carrier) {
                 unsafe { enter(c.native_rsp.as_ptr(), t) };
                 finish_switch();
             }
-            None => rt.idle.wait(rt, slot),
+            None => rt.idle.wait(rt, slot.id),
         }
     }
 }

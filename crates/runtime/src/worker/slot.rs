@@ -1,6 +1,7 @@
 //! A worker slot: queues' identity, timers, thread pool, and the words that clocks read.
 
 use crate::park::SpinLock;
+use crate::park::shim::Futex;
 use crate::runtime::Inner;
 use crate::stats::Counters;
 use crate::thread::control::Uthread;
@@ -39,8 +40,8 @@ pub(crate) struct Slot {
     pub(crate) tid: AtomicI32,
     /// Its POSIX timer.
     pub(crate) timer: AtomicI32,
-    /// Futex word: 1 while the carrier sleeps for lack of work.
-    pub(crate) sleeping: AtomicU32,
+    /// Where the carrier sleeps for lack of work.
+    pub(crate) bed: Futex,
 
     pub(crate) id: usize,
     /// The CPU to run on, if workers are pinned.
@@ -75,7 +76,7 @@ impl Slot {
             retry_delay: AtomicU64::new(rt.retry),
             tid: AtomicI32::new(0),
             timer: AtomicI32::new(0),
-            sleeping: AtomicU32::new(0),
+            bed: Futex::new(0),
             id,
             cpu,
             rt,

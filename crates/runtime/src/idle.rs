@@ -1,0 +1,153 @@
+//! Going to sleep without missing work.
+//!
+//! ```text
+//!  worker W                                        anybody who makes work
+//!  -----------------------------------------       --------------------------------------
+//!  1 bed = asleep; sleepers += 1                   a  put the task in a queue
+//!  2 full fence                                    b  full fence
+//!  3 look again: queues, timers, stop flag         c  if nobody is looking and somebody
+//!      found: undo 1 and run it                          sleeps: asleep -> woken, count it
+//!  4 sleep while bed == asleep                           as looking, woken -> awake, wake it
+//! ```
+//!
+//! Of the two fences one is first in the total order: either W sees the task in step 3, or the maker sees W in step c.
+//!
+//! Before step 1 a worker *looks* for a while ([`Workers::spin`]). While one looks, makers wake nobody: the looker will find the
+//! task. Whoever was counted as looking and stops doing so has the makers' trust to honour: if it takes a task and more is
+//! there than it can take, it wakes the next sleeper, and if nobody sleeps it tells the clock, because a busy worker must be
+//! interrupted then ([`Workers::all_busy`]). So one wake-up leads to the next, and a burst wakes as many workers as it needs.
+//! A woken worker is counted as looking by the one who wakes it, before it is awake.
+//!
+//! The protocol knows workers only through [`Workers`], so that loom can run it (`models`).
+
+use crate::park::shim::{AtomicUsize, Futex, fence, os_yield};
+use core::sync::atomic::Ordering::*;
+use std::time::Duration;
+
+/// What the protocol must know of the workers.
+pub(crate) trait Workers {
+    /// How many there are.
+    fn count(&self) -> usize;
+    /// Where a worker sleeps; the word is the protocol's.
+    fn bed(&self, worker: usize) -> &Futex;
+    /// Is there something for this worker to do: work, an expired timer, the end?
+    fn ready(&self, worker: usize) -> bool;
+    /// Looks for a while; `true` as soon as [`ready`](Workers::ready) is.
+    fn spin(&self, worker: usize) -> bool;
+    /// How long the worker may sleep, `None`: until it is woken. Called once for each sleep.
+    fn sleep_limit(&self, worker: usize) -> Option<Duration>;
+    /// Is there more to do than one worker can take at once?
+    fn is_plenty(&self) -> bool;
+    /// Work waits, and no worker sleeps or looks.
+    fn all_busy(&self);
+}
+
+/// Words of a bed: awake, asleep, and being woken by somebody who has not finished yet.
+const AWAKE: u32 = 0;
+const ASLEEP: u32 = 1;
+const WOKEN: u32 = 2;
+
+/// Who sleeps and who looks.
+pub(crate) struct Idle {
+    sleepers: AtomicUsize,
+    /// Workers that look for work, and those that have been woken to do so.
+    looking: AtomicUsize,
+}
+
+impl Idle {
+    pub(crate) fn new() -> Idle {
+        Idle { sleepers: AtomicUsize::new(0), looking: AtomicUsize::new(0) }
+    }
+
+    /// Steps b and c: called after a task was made runnable. `true` if some worker will look for it.
+    #[inline]
+    pub(crate) fn wake_one(&self, workers: &impl Workers) -> bool {
+        fence(SeqCst);
+        if self.looking.load(Relaxed) != 0 {
+            return true;
+        }
+        self.sleepers.load(Relaxed) != 0 && self.wake_any(workers)
+    }
+
+    #[cold]
+    fn wake_any(&self, workers: &impl Workers) -> bool {
+        (0..workers.count()).any(|w| {
+            let bed = workers.bed(w);
+            bed.word().load(Relaxed) == ASLEEP && self.wake(bed)
+        })
+    }
+
+    /// Wakes one worker, whose timer has changed. `false` if it was not asleep.
+    pub(crate) fn wake_this(&self, workers: &impl Workers, worker: usize) -> bool {
+        fence(SeqCst);
+        self.wake(workers.bed(worker))
+    }
+
+    fn wake(&self, bed: &Futex) -> bool {
+        if bed.word().compare_exchange(ASLEEP, WOKEN, AcqRel, Relaxed).is_err() {
+            return false;
+        }
+        // Counted before it can be awake: until it has looked, nobody else need be woken. Not before it is certain that it
+        // is woken: another maker would rely on a worker that never looks.
+        self.looking.fetch_add(1, SeqCst);
+        self.sleepers.fetch_sub(1, Relaxed);
+        bed.word().store(AWAKE, Release);
+        bed.wake();
+        true
+    }
+
+    /// Wakes all, to stop.
+    pub(crate) fn wake_all(&self, workers: &impl Workers) {
+        while self.wake_any(workers) {}
+    }
+
+    /// Looks for work, first spinning, then asleep. Returns when there may be some. The caller has just found nothing.
+    pub(crate) fn wait(&self, workers: &impl Workers, me: usize) {
+        self.looking.fetch_add(1, SeqCst);
+        while !workers.spin(me) {
+            self.sleep(workers, me);
+        }
+        self.stop_looking(workers);
+    }
+
+    /// Steps 1 to 4. The caller is counted as looking, before and after.
+    fn sleep(&self, workers: &impl Workers, me: usize) {
+        let bed = workers.bed(me);
+        bed.word().store(ASLEEP, SeqCst);
+        self.sleepers.fetch_add(1, SeqCst);
+        self.looking.fetch_sub(1, SeqCst);
+        fence(SeqCst);
+        if !workers.ready(me) {
+            bed.wait(ASLEEP, workers.sleep_limit(me));
+        }
+        loop {
+            match bed.word().compare_exchange(ASLEEP, AWAKE, AcqRel, Acquire) {
+                // Nobody has woken it: a timer, a signal, or step 3.
+                Ok(_) => {
+                    self.sleepers.fetch_sub(1, Relaxed);
+                    self.looking.fetch_add(1, SeqCst);
+                    return;
+                }
+                // Somebody has, and has counted it.
+                Err(AWAKE) => return,
+                // Somebody is about to count it.
+                Err(_) => os_yield(),
+            }
+        }
+    }
+
+    /// This worker is about to take what it has found.
+    fn stop_looking(&self, workers: &impl Workers) {
+        if self.looking.fetch_sub(1, SeqCst) != 1 {
+            return;
+        }
+        // Either a maker sees that nobody is looking, or this side sees its task.
+        fence(SeqCst);
+        if workers.is_plenty() && !self.wake_one(workers) {
+            workers.all_busy();
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models;

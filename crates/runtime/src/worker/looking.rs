@@ -1,0 +1,52 @@
+//! The workers as [`idle`](crate::idle) knows them.
+
+use crate::idle::Workers;
+use crate::park::shim::Futex;
+use crate::runtime::Inner;
+use crate::tsc::{self, NEVER};
+use core::sync::atomic::Ordering::*;
+use std::time::Duration;
+
+impl Workers for Inner {
+    fn count(&self) -> usize {
+        self.slots().len()
+    }
+
+    fn bed(&self, worker: usize) -> &Futex {
+        &self.slots()[worker].bed
+    }
+
+    fn ready(&self, worker: usize) -> bool {
+        self.policy.has_work(worker)
+            || self.slots()[worker].next_timer.load(Relaxed) <= tsc::now()
+            || self.stopping.load(Acquire)
+    }
+
+    fn spin(&self, worker: usize) -> bool {
+        let until = tsc::now().saturating_add(self.idle_spin);
+        loop {
+            if self.ready(worker) {
+                return true;
+            }
+            if tsc::now() >= until {
+                return false;
+            }
+            core::hint::spin_loop();
+        }
+    }
+
+    fn sleep_limit(&self, worker: usize) -> Option<Duration> {
+        let slot = &self.slots()[worker];
+        slot.stats.sleeps.add(1);
+        let timer = slot.next_timer.load(Relaxed);
+        (timer != NEVER).then(|| tsc::to_duration(timer.saturating_sub(tsc::now())))
+    }
+
+    fn is_plenty(&self) -> bool {
+        self.slots().len() > 1 && self.policy.waiting() > 1
+    }
+
+    fn all_busy(&self) {
+        self.clock.work_somewhere(self);
+    }
+}
