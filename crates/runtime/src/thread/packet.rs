@@ -66,12 +66,18 @@ pub(super) unsafe fn place<F: FnOnce() -> T, T>(t: &Uthread, f: F, room: Option<
 
 unsafe fn run_packet<F: FnOnce() -> T, T>(packet: *mut u8) {
     let packet = packet.cast::<Packet<F, T>>();
-    // SAFETY: called once, with the closure in place; the result takes its place.
-    unsafe {
-        // Taken where it is called: a large closure is not moved around the stack first.
-        let call = || ManuallyDrop::take(&mut (*packet).f)();
-        let result = catch_unwind(AssertUnwindSafe(call));
-        packet.write(Packet { result: ManuallyDrop::new(result) });
+    let store = |result| {
+        // SAFETY: the closure has been taken out.
+        unsafe { packet.write(Packet { result: ManuallyDrop::new(result) }) };
+    };
+    // Closure and result are moved as little as possible: both may be large.
+    let call = || {
+        // SAFETY: called once, with the closure in place.
+        let f = unsafe { ManuallyDrop::take(&mut (*packet).f) };
+        store(Ok(f()));
+    };
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
+        store(Err(panic));
     }
 }
 
