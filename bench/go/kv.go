@@ -81,17 +81,21 @@ func (s *store) scan(i int) uint64 {
 
 var sink atomic.Uint64
 
-// serviceTime is how long one call of work takes, in ns.
+// serviceTime is how long one call of work takes, in ns: the median over batches, because one that the machine
+// interrupted says nothing.
 func (s *store) serviceTime(work func(i int) uint64) float64 {
+	const batch = 8
 	random := rand.New(rand.NewSource(2))
-	start, n := time.Now(), 0
-	for time.Since(start) < calibrateGoal {
-		for i := 0; i < 8; i++ {
+	var means []float64
+	for start := time.Now(); len(means) == 0 || time.Since(start) < calibrateGoal; {
+		before := time.Now()
+		for i := 0; i < batch; i++ {
 			sink.Add(work(random.Intn(len(s.keys))))
 		}
-		n += 8
+		means = append(means, float64(time.Since(before).Nanoseconds())/batch)
 	}
-	return float64(time.Since(start).Nanoseconds()) / float64(n)
+	sort.Float64s(means)
+	return quantile(means, 0.5)
 }
 
 // calibrate makes *times so large that work takes target ns.
