@@ -82,17 +82,18 @@ func (s *store) scan(i int) uint64 {
 var sink atomic.Uint64
 
 // serviceTime is how long one call of work takes, in ns: the median over batches, because one that the machine
-// interrupted says nothing.
+// interrupted says nothing. Batches are short, so that most are not interrupted, and long against reading the clock.
 func (s *store) serviceTime(work func(i int) uint64) float64 {
-	const batch = 8
+	const batchGoal = 20 * time.Microsecond
 	random := rand.New(rand.NewSource(2))
 	var means []float64
 	for start := time.Now(); len(means) == 0 || time.Since(start) < calibrateGoal; {
-		before := time.Now()
-		for i := 0; i < batch; i++ {
+		calls, took := 0, time.Duration(0)
+		for before := time.Now(); took < batchGoal; took = time.Since(before) {
 			sink.Add(work(random.Intn(len(s.keys))))
+			calls++
 		}
-		means = append(means, float64(time.Since(before).Nanoseconds())/batch)
+		means = append(means, float64(took.Nanoseconds())/float64(calls))
 	}
 	sort.Float64s(means)
 	return quantile(means, 0.5)
