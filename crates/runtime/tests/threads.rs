@@ -210,7 +210,7 @@ fn names_and_numbers() {
     assert!(quaver::thread::current().is_none());
 }
 
-/// Closures and results of all sizes: on the new thread's stack, and, beyond a quarter of that, in the heap.
+/// Closures and results of all sizes: on the new thread's stack, and, beyond an eighth of that, in the heap.
 #[test]
 fn large_closures_and_results() {
     for setup in Setup::all() {
@@ -221,8 +221,8 @@ fn large_closures_and_results() {
             let drops = Drops::default();
             for i in 0..20u8 {
                 round_trip::<1_000>(rt, i, &drops);
-                round_trip::<{ STACK / 4 - 400 }>(rt, i, &drops);
-                round_trip::<{ STACK / 4 + 400 }>(rt, i, &drops);
+                round_trip::<{ STACK / 8 - 400 }>(rt, i, &drops);
+                round_trip::<{ STACK / 8 + 400 }>(rt, i, &drops);
             }
             assert_eq!(drops.counts(), (120, 120));
         });
@@ -286,8 +286,7 @@ fn over_aligned_closures_and_results() {
         assert_eq!(first(&y), expected);
     }
     for setup in Setup::clocks(2) {
-        println!("-- {setup}");
-        with_runtime(setup.builder().stack_size(STACK), |rt| {
+        setup.run_built(setup.builder().stack_size(STACK), |rt| {
             for i in 0..20 {
                 check(rt, Line(i), |x| x.0);
                 check(rt, Page(i), |x| x.0);
@@ -325,8 +324,7 @@ fn stacks_are_aligned() {
 fn the_smallest_stack_survives_preemption() {
     let smallest = quaver::platform::facts().min_stack_size;
     for setup in Setup::all() {
-        println!("-- {setup}");
-        on_runtime(setup.builder().stack_size(smallest), || {
+        setup.run_with(setup.builder().stack_size(smallest), || {
             quaver::scope(|s| {
                 for _ in 0..3 {
                     s.spawn(|| until_preempted(setup.preemptions(100), |_| _ = spin(500)));
@@ -500,8 +498,7 @@ fn trees_of_threads() {
 fn a_hundred_thousand_threads() {
     let n = if full() { 100_000 } else { 20_000 };
     for setup in Setup::clocks(2) {
-        println!("-- {setup}");
-        on_runtime(setup.builder().stack_size(32 * 1024), move || {
+        setup.run_with(setup.builder().stack_size(32 * 1024), move || {
             let gate = Arc::new((Mutex::new(false), Condvar::new()));
             let inside = Arc::new(AtomicUsize::new(0));
             let threads: Vec<_> = (0..n)
@@ -539,8 +536,7 @@ fn a_hundred_thousand_threads() {
 #[test]
 fn the_limit_of_threads_is_an_error() {
     for setup in Setup::clocks(1) {
-        println!("-- {setup}");
-        on_runtime(setup.builder().max_threads(8), || {
+        setup.run_with(setup.builder().max_threads(8), || {
             let drops = Drops::default();
             let block = Arc::new(Mutex::new(()));
             for _round in 0..3 {
@@ -607,8 +603,7 @@ fn yielding_is_fair() {
 #[test]
 fn kernel_threads_spawn_and_join() {
     for setup in Setup::all() {
-        println!("-- {setup}");
-        with_runtime(setup.builder(), |rt| {
+        setup.run_built(setup.builder(), |rt| {
             std::thread::scope(|s| {
                 for k in 0..3u64 {
                     let handle = rt.handle();
@@ -629,8 +624,7 @@ fn kernel_threads_spawn_and_join() {
 #[test]
 fn handles_travel_between_threads_of_both_kinds() {
     for setup in Setup::all() {
-        println!("-- {setup}");
-        with_runtime(setup.builder(), |rt| {
+        setup.run_built(setup.builder(), |rt| {
             for i in 0..200u64 {
                 // Started by a user thread, joined by a kernel thread.
                 let started: JoinHandle<u64> =

@@ -3,12 +3,14 @@
 //! * [`setup`]: runtimes of all kinds, one at a time, each shut down and checked.
 //! * [`work`]: work that is bounded by what was done and not by time.
 //! * [`drops`]: values that count how often they are dropped.
+//! * [`registers`]: holding values in registers.
 //! * [`child`]: running a part of a test in a process of its own.
 
 #![allow(dead_code, unused_imports, reason = "each test program uses a part")]
 
 pub mod child;
 pub mod drops;
+pub mod registers;
 pub mod setup;
 mod watchdog;
 pub mod work;

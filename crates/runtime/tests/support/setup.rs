@@ -4,7 +4,7 @@ use super::watchdog;
 use quaver::{Builder, Clock, Leftover, Resume, Runtime};
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A kind of runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,10 +73,20 @@ impl Setup {
 
     /// Runs `body` on a user thread of such a runtime.
     pub fn run<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
+        self.run_with(self.builder(), body)
+    }
+
+    /// As [`run`](Setup::run), on a runtime of this kind that has been refined in `builder`.
+    pub fn run_with<T: Send>(&self, builder: Builder, body: impl FnOnce() -> T + Send) -> T {
+        self.run_built(builder, |rt| rt.run(body))
+    }
+
+    /// Runs `body` with such a runtime. What is printed is seen when the test fails.
+    pub fn run_built<T>(&self, builder: Builder, body: impl FnOnce(&Runtime) -> T) -> T {
         println!("-- {self}");
-        let start = std::time::Instant::now();
-        let (result, stats) = with_runtime(self.builder(), |rt| (rt.run(body), rt.stats()));
-        println!("   {:?} {stats:?}", start.elapsed());
+        let start = Instant::now();
+        let (result, stats) = with_runtime(builder, |rt| (body(rt), rt.stats()));
+        println!("   {:?}, {stats:?}", start.elapsed());
         result
     }
 }
