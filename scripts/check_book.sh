@@ -16,6 +16,7 @@ library=$(target_dir)/debug/libquaver.rlib
 pages=0
 for page in README.md docs/*.md; do
     grep -q '^```rust' "$page" || continue
+    printf '   Doc-tests %s\n' "$page"
     rustdoc --test "$page" --edition 2024 -L "dependency=$deps" --extern "quaver=$library"
     pages=$((pages + 1))
 done

@@ -28,7 +28,7 @@ closing_lines() {
         { sub(/\r$/, "") }
         # "Running tests/x.rs (target/debug/deps/x-0123)": the program says which crate, the source which part of it.
         /^ *Running / { name = $NF; gsub(/^.*\/|-[0-9a-f]+\)$/, "", name); name = name ", " $(NF - 1) }
-        /^ *Doc-tests / { name = $2 ", examples in its documentation" }
+        /^ *Doc-tests / { name = $2 ", documentation" }
         /^test result: / { line = $0; sub(/; finished in .*/, "", line); sub(/^test result: /, "", line)
                            print "    " name ": " line; cargo = 1 }
         NF { last[++n] = $0 }
