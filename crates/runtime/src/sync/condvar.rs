@@ -234,7 +234,7 @@ impl Condvar {
     }
 
     /// How many wait.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn waiting(&self) -> usize {
         let mut held = self.word.hold();
         let n = held.list().len();
@@ -259,5 +259,78 @@ impl Default for Condvar {
 impl fmt::Debug for Condvar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Condvar").finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::Mutex;
+    use std::sync::Arc;
+    use std::thread::{self, JoinHandle};
+
+    const N: usize = 20;
+
+    type Shared = Arc<(Mutex<Vec<usize>>, Condvar)>;
+
+    /// Starts threads that wait once, in order, and write down in which order they come back.
+    fn waiters(shared: &Shared) -> Vec<JoinHandle<()>> {
+        let waiting = |i| {
+            let waiter = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    let guard = shared.0.lock().unwrap();
+                    shared.1.wait(guard).unwrap().push(i);
+                }
+            });
+            while shared.1.waiting() != i + 1 {
+                thread::yield_now();
+            }
+            waiter
+        };
+        (0..N).map(waiting).collect()
+    }
+
+    fn join(threads: Vec<JoinHandle<()>>) {
+        for t in threads {
+            t.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_notifier_who_holds_the_mutex_wakes_nobody() {
+        let shared: Shared = Arc::default();
+        let threads = waiters(&shared);
+        let guard = shared.0.lock().unwrap();
+        shared.1.notify_one();
+        assert_eq!((shared.1.waiting(), shared.0.raw().waiting()), (N - 1, 1));
+        shared.1.notify_all();
+        assert_eq!((shared.1.waiting(), shared.0.raw().waiting()), (0, N));
+        drop(guard);
+        join(threads);
+        assert_eq!(*shared.0.lock().unwrap(), (0..N).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn waiters_are_notified_in_order() {
+        let shared: Shared = Arc::default();
+        let threads = waiters(&shared);
+        for i in 0..N {
+            shared.1.notify_one();
+            while shared.0.lock().unwrap().len() <= i {
+                thread::yield_now();
+            }
+        }
+        join(threads);
+        assert_eq!(*shared.0.lock().unwrap(), (0..N).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn notify_all_without_the_mutex_wakes_one_after_the_other() {
+        let shared: Shared = Arc::default();
+        let threads = waiters(&shared);
+        shared.1.notify_all();
+        join(threads);
+        assert_eq!(*shared.0.lock().unwrap(), (0..N).collect::<Vec<_>>());
     }
 }
