@@ -37,7 +37,9 @@ pub(crate) mod shim;
 mod spin;
 
 pub(crate) use kernel::KernelParker;
-pub(crate) use spin::{NoPreempt, Relax, SpinGuard, SpinLock, patience, set_parallel};
+#[cfg(not(loom))]
+pub(crate) use spin::set_parallel;
+pub(crate) use spin::{NoPreempt, Relax, SpinGuard, SpinLock, patience};
 
 use std::fmt;
 use std::time::{Duration, Instant};

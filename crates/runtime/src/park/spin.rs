@@ -200,10 +200,6 @@ pub(crate) fn set_parallel(yes: bool) {
     PARALLEL.store(yes, Relaxed);
 }
 
-/// In a model spinning is never worth while.
-#[cfg(loom)]
-pub(crate) fn set_parallel(_yes: bool) {}
-
 /// How many pauses `waiter` may spend on a held lock before it queues: none when the holder cannot be running.
 #[cfg(not(loom))]
 pub(crate) fn patience(waiter: Waiter) -> u32 {
@@ -220,7 +216,7 @@ pub(crate) fn patience(waiter: Waiter) -> u32 {
     if running_elsewhere { TRIES } else { 0 }
 }
 
-/// See [`set_parallel`].
+/// In a model spinning is never worth while.
 #[cfg(loom)]
 pub(crate) fn patience(_waiter: Waiter) -> u32 {
     0

@@ -109,7 +109,7 @@ impl<T> Chan<T> {
     }
 
     /// How many senders wait.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn blocked(&self) -> usize {
         self.state.lock().blocked.len()
     }

@@ -203,7 +203,7 @@ impl RawMutex {
     }
 
     /// How many wait in the list.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn waiting(&self) -> usize {
         let mut held = self.word.hold();
         let n = held.list().len();

@@ -279,7 +279,7 @@ impl RawRwLock {
     }
 
     /// How many wait in the list.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn waiting(&self) -> usize {
         let mut held = self.word.hold();
         let n = held.list().len();
