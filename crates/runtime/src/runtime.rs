@@ -181,7 +181,9 @@ impl Runtime {
         segment::init();
         interpose::link();
         preempt::refresh();
-        park::set_parallel(std::thread::available_parallelism().map_or(1, usize::from) > 1);
+        // One worker gains nothing by spinning for a holder that only it could run.
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        park::set_parallel(cpus > 1 && config.workers > 1);
         preempt::install(config.signal, config.resume == Resume::Sigreturn).map_err(|error| {
             match error.kind() {
                 std::io::ErrorKind::AlreadyExists => BuildError::SignalInUse(config.signal),

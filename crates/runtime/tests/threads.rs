@@ -210,7 +210,7 @@ fn names_and_numbers() {
     assert!(quaver::thread::current().is_none());
 }
 
-/// Closures and results of all sizes: on the new thread's stack, and, beyond an eighth of that, in the heap.
+/// Closures and results of all sizes: on the new thread's stack, and, beyond a sixteenth of that, in the heap.
 #[test]
 fn large_closures_and_results() {
     for setup in Setup::all() {
@@ -221,8 +221,8 @@ fn large_closures_and_results() {
             let drops = Drops::default();
             for i in 0..20u8 {
                 round_trip::<1_000>(rt, i, &drops);
-                round_trip::<{ STACK / 8 - 400 }>(rt, i, &drops);
-                round_trip::<{ STACK / 8 + 400 }>(rt, i, &drops);
+                round_trip::<{ STACK / 16 - 400 }>(rt, i, &drops);
+                round_trip::<{ STACK / 16 + 400 }>(rt, i, &drops);
             }
             assert_eq!(drops.counts(), (120, 120));
         });

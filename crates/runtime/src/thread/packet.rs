@@ -11,7 +11,7 @@ union Packet<F, T> {
     result: ManuallyDrop<std::thread::Result<T>>,
 }
 
-/// Room in the heap for a packet that would take more than an eighth of a stack. To be had before the thread, in the
+/// Room in the heap for a packet that would take more than a sixteenth of a stack. To be had before the thread, in the
 /// caller's preemptible context: allocators have locks.
 pub(super) struct Room(*mut u8, Layout);
 
@@ -19,7 +19,7 @@ impl Room {
     /// Allocates, if a packet for `F` and `T` is too large for stacks of `stack` bytes.
     pub(super) fn new<F, T>(stack: usize) -> Option<Room> {
         let layout = Layout::new::<Packet<F, T>>();
-        (layout.size() + layout.align() > stack / 8).then(|| {
+        (layout.size() + layout.align() > stack / 16).then(|| {
             // SAFETY: the size is not 0.
             let p = unsafe { std::alloc::alloc(layout) };
             if p.is_null() {
