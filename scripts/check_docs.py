@@ -123,10 +123,18 @@ def unknown_variables():
                 yield f"{page.relative_to(ROOT)}: nothing reads {name}"
 
 
+def unknown_findings():
+    """A message for each finding that a table explains and nothing reports."""
+    text = TROUBLESHOOTING.read_text(encoding="utf-8").partition("\n## Findings")[2]
+    for name in set(re.findall(r"^\| `(\w+)` \|", text, re.M)) - findings():
+        yield f"{TROUBLESHOOTING.relative_to(ROOT)}: `quaver doctor` does not report {name!r}"
+
+
 def complaints():
     """Everything that is wrong."""
     yield from broken_links()
     yield from unknown_variables()
+    yield from unknown_findings()
     yield from missing(CONFIGURATION, "the variable", variables_in_code())
     yield from missing(CONFIGURATION, "the builder option", builder_options())
     yield from missing(TROUBLESHOOTING, "the message", build_errors(), mark="")
