@@ -111,7 +111,8 @@ fn open_gate(t: &Uthread, gate: u32) {
     loop {
         t.no_preempt.set(gate);
         compiler_fence(SeqCst);
-        if gate != 0 || !t.deferred.get() {
+        // In a region of the user the flag stays for the region's end.
+        if gate != 0 || !t.deferred.get() || t.regions.get() > 0 {
             return;
         }
         t.no_preempt.set(gate + 1);
