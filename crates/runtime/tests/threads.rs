@@ -286,7 +286,7 @@ fn over_aligned_closures_and_results() {
         assert_eq!(first(&y), expected);
     }
     for setup in Setup::clocks(2) {
-        setup.run_built(setup.builder().stack_size(STACK), |rt| {
+        setup.run_built(setup.builder().stack_size(4 * STACK), |rt| {
             for i in 0..20 {
                 check(rt, Line(i), |x| x.0);
                 check(rt, Page(i), |x| x.0);
