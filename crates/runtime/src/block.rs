@@ -1,10 +1,8 @@
 //! Blocking calls.
 
-use crate::runtime::Inner;
 use crate::thread::raw;
 use crate::worker::carrier::{After, Carrier};
 use crate::worker::scheduler;
-use core::sync::atomic::Ordering::AcqRel;
 use quaver_sched::Why;
 
 /// Runs `f`, which will block in the kernel, without occupying a worker.
@@ -32,26 +30,22 @@ pub fn block_in_place<T>(f: impl FnOnce() -> T) -> T {
     t.preempt_disable();
     // SAFETY: preemption is disabled until the carrier has been used.
     let c = unsafe { Carrier::here() };
-    let away = Away { rt: c.rt() };
-    away.rt.away.fetch_add(1, AcqRel);
     // SAFETY: a user thread with preemption disabled. Without a spare the thread keeps its slot.
     unsafe { scheduler::hand_over(c) };
     t.preempt_enable();
+    let returning = Return;
     let result = f();
-    drop(away);
+    drop(returning);
     result
 }
 
 /// Gets a worker back, also when the closure panics.
-struct Away {
-    rt: &'static Inner,
-}
+struct Return;
 
-impl Drop for Away {
+impl Drop for Return {
     fn drop(&mut self) {
         let Some(t) = raw::current() else { return };
         t.preempt_disable();
-        self.rt.away.fetch_sub(1, AcqRel);
         // SAFETY: preemption is disabled, and `leave` is the last use.
         if unsafe { Carrier::here() }.slot().is_none() {
             // SAFETY: the calling thread, preemption disabled.

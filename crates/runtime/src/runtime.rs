@@ -40,7 +40,7 @@ pub(crate) struct Inner {
     stopped: AtomicBool,
     /// Kernel threads that have not ended.
     alive: AtomicUsize,
-    /// Carriers in a system call or a `block_in_place` closure, without a slot.
+    /// Carriers that have given their slot away and not come back: in a system call or a `block_in_place` closure.
     pub(crate) away: AtomicUsize,
 
     pub(crate) idle_spin: Ticks,

@@ -80,6 +80,8 @@ unsafe extern "C" fn on_signal(_sig: i32, info: *mut libc::siginfo_t, uc: *mut l
     compiler_fence(SeqCst);
     // SAFETY: attached, hence a carrier, and the gate is closed.
     let c = unsafe { Carrier::here() };
+    // SAFETY: `uc` is this frame's context.
+    c.keep_alt_stack(unsafe { (*uc).uc_stack.ss_sp });
     match c.slot() {
         Some(slot) => {
             slot.stats.preempt_received.add_shared(1, true);
@@ -198,7 +200,7 @@ unsafe fn receive(
     if place == Place::Syscall && !stopping && unsafe { scheduler::hand_over(c) } {
         slot.stats.preempt_useful.add_shared(1, true);
         // SAFETY: as above; the registers are those of the call.
-        unsafe { make_call_without_slot(rt, t, uc) };
+        unsafe { make_call_without_slot(t, uc) };
         return;
     }
     if t.regions.get() > 0 && !stopping {
@@ -295,7 +297,7 @@ fn may_block(nr: i64) -> bool {
 /// # Safety
 ///
 /// `uc` is `t`'s signal frame, interrupted at a `syscall` instruction; the gate is closed.
-unsafe fn make_call_without_slot(rt: &Inner, t: &'static Uthread, uc: *mut ucontext_t) {
+unsafe fn make_call_without_slot(t: &'static Uthread, uc: *mut ucontext_t) {
     // SAFETY: the frame is ours; the arguments are what the thread itself was about to pass to the kernel.
     unsafe {
         let g = &mut (*uc).uc_mcontext.gregs;
@@ -308,9 +310,7 @@ unsafe fn make_call_without_slot(rt: &Inner, t: &'static Uthread, uc: *mut ucont
             arg(libc::REG_R8),
             arg(libc::REG_R9),
         ];
-        rt.away.fetch_add(1, AcqRel);
         let result = sys::syscall6(g[libc::REG_RAX as usize], args);
-        rt.away.fetch_sub(1, AcqRel);
         g[libc::REG_RAX as usize] = result;
         g[libc::REG_RIP as usize] += 2;
         scheduler::leave(t, After::Requeue(t, Why::Woken));

@@ -1,5 +1,6 @@
 //! Stack overflow is reported with the thread's name; any other fault goes to whoever handled it before.
 
+use crate::sys;
 use crate::thread::stack;
 use crate::thread::table::Table;
 use core::sync::atomic::{AtomicPtr, Ordering::*};
@@ -76,6 +77,11 @@ unsafe extern "C" fn on_fault(sig: i32, info: *mut libc::siginfo_t, uc: *mut lib
                 t.id.get(),
             );
             default_action(sig);
+            // SAFETY: the kernel filled `info`.
+            if unsafe { (*info).si_code } == SI_KERNEL {
+                // No instruction will fault again: the kernel could not deliver a signal.
+                let _ = sys::tgkill(std::process::id() as i32, sys::gettid(), sig);
+            }
             return;
         }
     }
@@ -112,7 +118,7 @@ fn default_action(sig: i32) {
 
 /// The alternate signal stack of a carrier; removed when dropped, on the same kernel thread.
 pub(crate) struct AltStack {
-    _memory: Box<[u8]>,
+    memory: Box<[u8]>,
     old: libc::stack_t,
 }
 
@@ -129,7 +135,16 @@ impl AltStack {
             libc::sigaltstack(&new, &mut old);
             old
         };
-        AltStack { _memory: memory, old }
+        AltStack { memory, old }
+    }
+
+    /// As the kernel wants it described.
+    pub(crate) fn as_stack_t(&self) -> libc::stack_t {
+        libc::stack_t {
+            ss_sp: self.memory.as_ptr().cast_mut().cast(),
+            ss_flags: 0,
+            ss_size: self.memory.len(),
+        }
     }
 }
 

@@ -71,6 +71,8 @@ pub(crate) struct Layout {
     above: usize,
     align: usize,
     tid_offset: usize,
+    /// Offset of the links of libc's list of threads.
+    list_offset: Option<usize>,
     rseq_cpu_id_offset: Option<isize>,
     images: Vec<Image>,
     /// Modules with TLS outside the block existed when the layout was found.
@@ -146,6 +148,10 @@ impl Layout {
             above: pthread_size.next_multiple_of(align),
             align,
             tid_offset: tid[2] as usize,
+            // SAFETY: a descriptor as above.
+            list_offset: symbol(c"_thread_db_pthread_list")
+                .ok()
+                .map(|p| unsafe { *p.cast::<[u32; 3]>() }[2] as usize),
             rseq_cpu_id_offset: rseq,
             images: modules.images,
             has_dynamic: modules.has_dynamic,
@@ -192,6 +198,11 @@ impl Layout {
             }
             // Mutexes record their owner by this number; real ones are below 2^22 (PID_MAX_LIMIT).
             word(self.tid_offset).cast::<i32>().write((1 << 29) | number as i32);
+            if let Some(o) = self.list_offset {
+                // Linked to itself: in the child of a fork, libc takes the calling thread out of its list.
+                word(o).write(tp + o);
+                word(o + 8).write(tp + o);
+            }
             if let Some(o) = self.rseq_cpu_id_offset {
                 // Not registered: sched_getcpu must ask the kernel.
                 ((tp as isize + o) as *mut i32).write(-1);

@@ -41,6 +41,9 @@ pub(crate) struct Carrier {
     pub(crate) tid: i32,
     timer: i32,
     cpu: Cell<Option<usize>>,
+    /// It has given its slot away and has not been back on its native stack since.
+    away: Cell<bool>,
+    alt_stack: libc::stack_t,
     /// A slot that another carrier has given to this one.
     given: AtomicPtr<Slot>,
     /// Futex word: 1 to wake a spare.
@@ -103,11 +106,32 @@ impl Carrier {
     /// Gives this carrier's slot to a spare. No thread may be recorded as running on it.
     pub(crate) fn give_slot(&self, spare: &Carrier) {
         let slot = self.slot.replace(core::ptr::null());
+        self.away.set(true);
+        self.rt.away.fetch_add(1, AcqRel);
         // The slot last: once the spare has it, it may come to its end at any time.
         let word = &raw const spare.wake;
         spare.wake.store(1, Release);
         spare.given.store(slot.cast_mut(), Release);
         sys::futex_wake(word, 1);
+    }
+
+    /// The carrier is back on its native stack.
+    pub(crate) fn is_back(&self) {
+        if self.away.replace(false) {
+            self.rt.away.fetch_sub(1, AcqRel);
+        }
+    }
+
+    /// Puts the alternate stack back, if the kernel has another one for this carrier: a handler of the program that was
+    /// preempted elsewhere and ended here has brought it along with its `rt_sigreturn`.
+    #[inline]
+    pub(crate) fn keep_alt_stack(&self, found: *mut libc::c_void) {
+        if found != self.alt_stack.ss_sp {
+            // SAFETY: the carrier's own stack, which lives as long as the kernel thread.
+            unsafe {
+                sys::syscall3(libc::SYS_sigaltstack, &raw const self.alt_stack as u64, 0, 0);
+            }
+        }
     }
 
     /// Wakes a spare, to look at the stop flag.
@@ -136,7 +160,7 @@ impl Carrier {
 
 /// The body of a carrier's kernel thread: runs until the runtime stops.
 pub(crate) fn main(rt: &'static Inner, first: Option<usize>) {
-    let _alt_stack = AltStack::install();
+    let alt_stack = AltStack::install();
     let tid = sys::gettid();
     let signal = rt.config.signal;
     unblock(signal);
@@ -152,6 +176,8 @@ pub(crate) fn main(rt: &'static Inner, first: Option<usize>) {
         tid,
         timer: rt.clock.carrier_timer(tid, signal),
         cpu: Cell::new(None),
+        away: Cell::new(false),
+        alt_stack: alt_stack.as_stack_t(),
         given: AtomicPtr::new(core::ptr::null_mut()),
         wake: AtomicU32::new(0),
     };

@@ -14,6 +14,7 @@ pub(crate) fn run(c: &Carrier) {
     let rt = c.rt();
     loop {
         let Some(slot) = c.slot() else {
+            c.is_back();
             rt.spares.add(c);
             match c.wait_for_slot() {
                 Some(slot) => c.take_slot(slot),
