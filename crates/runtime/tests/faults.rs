@@ -6,7 +6,7 @@ mod support;
 
 use quaver::{BuildError, Builder, Clock};
 use std::hint::black_box;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -267,8 +267,7 @@ fn killed_processes_leave_nothing_behind() {
         println!("-- {setup}");
         for signal in [libc::SIGTERM, libc::SIGKILL, libc::SIGINT] {
             let mut child = child::command(&format!("busy {i}")).spawn().unwrap();
-            let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-            while !lines.next().expect("the child ended early").unwrap().ends_with("ready") {}
+            child::wait_for_line(&mut child, "ready");
             let pid = child.id() as i32;
             // SAFETY: our own child, not yet waited for.
             assert_eq!(unsafe { libc::kill(pid, signal) }, 0);

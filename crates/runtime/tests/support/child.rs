@@ -3,7 +3,7 @@
 //! The test program executes itself with [`ROLE`] set. Each program that has children has a test called
 //! `the_child`, which does nothing in the parent and plays its [`role`] in a child.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -56,6 +56,19 @@ pub fn all_tests_with(variable: (&str, &str), skip: &str) {
     c.args(["--skip", skip]).env(variable.0, variable.1);
     c.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     finish(c.spawn().unwrap()).expect_success();
+}
+
+/// Reads the child's output up to the first line that ends with `end`, and returns that.
+///
+/// # Panics
+///
+/// If the output ends before.
+pub fn wait_for_line(child: &mut Child, end: &str) -> String {
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    lines
+        .map(|line| line.unwrap())
+        .find(|line| line.ends_with(end))
+        .unwrap_or_else(|| panic!("the child ended without {end:?}"))
 }
 
 /// Waits for the child and collects its output. A child that hangs is killed, which fails the test.
