@@ -4,6 +4,13 @@
 //! the stack of a preempted thread; and it has a lock, whose holder may be preempted, so the runtime must not allocate
 //! where it could not wait.
 
+#![allow(
+    clippy::erasing_op,
+    clippy::map_identity,
+    clippy::let_and_return,
+    reason = "work whose value does not matter, and results that are named for what they are"
+)]
+
 mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -85,10 +92,13 @@ fn the_runtime_allocates_only_where_it_may() {
                                 0 => drop(quaver::spawn(move || large[5]).join()),
                                 1 => drop(quaver::spawn(move || _ = black_box(large))),
                                 2 => {
-                                    let named = quaver::thread::Builder::new().name(format!("{step}"));
+                                    let named =
+                                        quaver::thread::Builder::new().name(format!("{step}"));
                                     drop(named.spawn(move || vec![step; 10]).unwrap());
                                 }
-                                3 => quaver::sleep(std::time::Duration::from_nanos(rng.below(20_000))),
+                                3 => quaver::sleep(std::time::Duration::from_nanos(
+                                    rng.below(20_000),
+                                )),
                                 4 => quaver::yield_now(),
                                 _ => drop(black_box(vec![step; 50])),
                             }

@@ -1,6 +1,13 @@
 //! Threads that wait in the kernel, or for locks that wait there: others go on meanwhile, even on one worker, and even if
 //! what is waited for is held by a thread that was preempted.
 
+#![allow(
+    clippy::erasing_op,
+    clippy::map_identity,
+    clippy::let_and_return,
+    reason = "work whose value does not matter, and results that are named for what they are"
+)]
+
 mod support;
 
 use quaver::Clock;

@@ -2,6 +2,13 @@
 //!
 //! What ends a process is played by a child; see `support::child`.
 
+#![allow(
+    clippy::erasing_op,
+    clippy::map_identity,
+    clippy::let_and_return,
+    reason = "work whose value does not matter, and results that are named for what they are"
+)]
+
 mod support;
 
 use quaver::{BuildError, Builder, Clock};

@@ -1,5 +1,12 @@
 //! Preemption: threads do not notice it, waiting work always profits from it, regions are respected.
 
+#![allow(
+    clippy::erasing_op,
+    clippy::map_identity,
+    clippy::let_and_return,
+    reason = "work whose value does not matter, and results that are named for what they are"
+)]
+
 mod support;
 
 use std::collections::HashMap;

@@ -1,5 +1,12 @@
 //! Starting, joining and ending user threads, on every kind of runtime.
 
+#![allow(
+    clippy::erasing_op,
+    clippy::map_identity,
+    clippy::let_and_return,
+    reason = "work whose value does not matter, and results that are named for what they are"
+)]
+
 mod support;
 
 use quaver::{Builder, Handle, JoinHandle, Runtime, ShutDown};

@@ -1,6 +1,13 @@
 //! What belongs to a thread stays with it: `thread_local!`, `errno`, malloc's caches, locales, keys, panics. Under
 //! preemption, on stacks that are used again, and when a thread moves between kernel threads.
 
+#![allow(
+    clippy::erasing_op,
+    clippy::map_identity,
+    clippy::let_and_return,
+    reason = "work whose value does not matter, and results that are named for what they are"
+)]
+
 mod support;
 
 use std::alloc::{Layout, alloc, dealloc, realloc};

@@ -5,6 +5,13 @@
 //! return address from there and ask for a backtrace. [`backtrace_of`] writes the commands. A thread that was preempted is
 //! switched out in the signal handler, so the frames of its own code come below `<signal handler called>`.
 
+#![allow(
+    clippy::erasing_op,
+    clippy::map_identity,
+    clippy::let_and_return,
+    reason = "work whose value does not matter, and results that are named for what they are"
+)]
+
 mod support;
 
 use std::arch::asm;
