@@ -111,13 +111,6 @@ fn the_child() {
                 },
             );
         }
-        "again and again" => {
-            limit(libc::RLIMIT_AS, 8 << 30);
-            for i in 0..100u64 {
-                let rt = setup.builder().build().unwrap_or_else(|e| panic!("round {i}: {e}"));
-                assert_eq!(rt.run(move || quaver::spawn(move || i).join().unwrap()), i);
-            }
-        }
         "environment" => match Builder::from_env().build() {
             Ok(rt) => println!("{:?} {} {}", rt.clock(), rt.workers(), rt.policy()),
             Err(e) => println!("{e}"),
@@ -567,12 +560,6 @@ fn exhausted_resources_are_errors() {
     o.expect_success();
     assert!(o.stdout.contains("threads, then: cannot map another stack"), "{o:#?}");
     assert!(o.stdout.contains("RLIMIT_AS"), "{o:#?}");
-}
-
-/// A runtime that has ended cleanly gives back what it had.
-#[test]
-fn ended_runtimes_take_no_address_space() {
-    child::run("again and again").expect_success();
 }
 
 /// A runtime on a user thread of which the runtime itself is shut down: that thread is stopped like all others.

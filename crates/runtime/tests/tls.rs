@@ -699,8 +699,9 @@ fn variables_of_loaded_libraries() {
             std::mem::transmute::<*mut c_void, extern "C" fn() -> *mut u8>(symbol(c"get_big")),
         )
     };
-    // SAFETY (both): the calling thread's variables.
+    // SAFETY: the calling thread's variable.
     let value = move || unsafe { &mut *get() };
+    // SAFETY: the calling thread's array of 5000 elements.
     let big = move || unsafe { std::slice::from_raw_parts_mut(get_big(), 5000) };
     for setup in Setup::all() {
         setup.run(move || {
