@@ -4,6 +4,8 @@
     clippy::erasing_op,
     clippy::map_identity,
     clippy::let_and_return,
+    clippy::identity_op,
+    clippy::useless_vec,
     reason = "work whose value does not matter, and results that are named for what they are"
 )]
 
