@@ -5,6 +5,7 @@
 //! return address from there and ask for a backtrace. [`backtrace_of`] writes the commands. A thread that was preempted is
 //! switched out in the signal handler, so the frames of its own code come below `<signal handler called>`.
 
+#![allow(clippy::useless_vec, reason = "an allocation is wanted")]
 #![allow(
     clippy::erasing_op,
     clippy::map_identity,
