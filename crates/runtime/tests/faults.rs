@@ -213,11 +213,16 @@ fn stack_overflow_names_the_thread() {
 
 #[test]
 fn stack_overflow_by_a_signal_frame() {
-    on_all("overflow by a frame", |o| {
+    for (i, setup) in setups().iter().enumerate() {
+        // On two workers the thread may have one for itself and is not preempted.
+        if setup.workers > 1 {
+            continue;
+        }
+        let o = child::run(&format!("overflow by a frame {i}"));
         assert_eq!(o.signal(), Some(libc::SIGSEGV), "{o:#?}");
         assert!(o.stderr.contains("user thread 'deep'"), "{o:#?}");
         assert!(o.stderr.contains("overflowed its stack"), "{o:#?}");
-    });
+    }
 }
 
 #[test]

@@ -544,6 +544,7 @@ fn a_hundred_thousand_threads() {
 
 #[test]
 fn the_limit_of_threads_is_an_error() {
+    quiet_expected_panics();
     for setup in Setup::clocks(1) {
         setup.run_with(setup.builder().max_threads(8), || {
             let drops = Drops::default();
@@ -673,6 +674,7 @@ fn a_kernel_thread_is_no_user_thread() {
 
 #[test]
 fn without_a_runtime_there_are_no_threads() {
+    quiet_expected_panics();
     alone(|| {
         assert!(Handle::current().is_err());
         let e = quaver::thread::Builder::new().spawn(|| ()).unwrap_err();
@@ -760,6 +762,7 @@ fn a_kernel_thread_learns_that_its_thread_was_stopped() {
 
 #[test]
 fn after_the_shutdown() {
+    quiet_expected_panics();
     for setup in Setup::clocks(2) {
         let (handle, _) = with_leftover(setup.builder(), |rt| rt.handle());
         let e = handle.spawn_detached(|| ()).unwrap_err();
