@@ -12,7 +12,6 @@
 
 mod support;
 
-use quaver::Clock;
 use std::cell::UnsafeCell;
 use std::collections::HashSet;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
@@ -627,8 +626,6 @@ fn results_of_calls_that_waited() {
                 }
                 stop.store(true, SeqCst);
             });
-            // A timer core that has to share its CPU may come too late for each of them.
-            assert!(stats().handovers > 0 || setup.clock == Clock::TimerCore);
         });
     }
 }
