@@ -80,6 +80,9 @@ pub use block::block_in_place;
 pub use config::{
     BuildError, Builder, Clock, DEFAULT_STACK_SIZE, MAX_WORKERS, Notification, Resume, UnknownName,
 };
+#[cfg(all(feature = "inspect", not(loom)))]
+#[doc(hidden)]
+pub use preempt::inspect;
 #[cfg(not(loom))]
 pub use preempt::{NoPreempt, is_preemptible, no_preempt};
 #[cfg(not(loom))]

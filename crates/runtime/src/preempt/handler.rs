@@ -70,9 +70,56 @@ unsafe extern "C" fn on_signal(_sig: i32, info: *mut libc::siginfo_t, uc: *mut l
         return;
     }
     let uc = uc.cast::<ucontext_t>();
+    let source = if code == libc::SI_TIMER { Source::Timer } else { Source::Clock };
+    // SAFETY: attached; `uc` is the context of the frame that we are in.
+    unsafe {
+        if judge(source, uc) != Verdict::InScheduler {
+            leave_handler(uc);
+        }
+    }
+}
+
+/// Who asks for a preemption.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Source {
+    /// A clock's thread, which has written in the slot what dispatch it means.
+    Clock,
+    /// A POSIX timer, which knows nothing of dispatches.
+    Timer,
+    /// [`inspect`](super::inspect): whatever runs, whatever the policy says.
+    #[cfg(feature = "inspect")]
+    Forced,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Dropped: nothing was running that could be preempted, or not for long enough.
+    Stale,
+    /// Dropped: the carrier was on its native stack.
+    InScheduler,
+    /// Put off: it is taken at the end of a section or region, or asked again soon.
+    Deferred,
+    /// The thread made its blocking system call without a slot, and has queued for one since.
+    HandedOver,
+    /// The thread was switched out, and has been resumed since.
+    Preempted,
+    /// Nothing else was there to run; asked again soon.
+    Alone,
+}
+
+/// From the gate to the switch: what a notification does about the thread that it has interrupted. Returns when that thread
+/// runs again, possibly on another carrier.
+///
+/// # Safety
+///
+/// Called in a signal handler on an attached kernel thread; `uc` is the handler's frame. The caller goes on to
+/// [`leave_handler`], unless the verdict is `InScheduler`: then it just returns.
+#[inline]
+pub(super) unsafe fn judge(source: Source, uc: *mut ucontext_t) -> Verdict {
     let Some(t) = crate::thread::raw::current() else {
         in_scheduler();
-        return;
+        return Verdict::InScheduler;
     };
     // Close the gate before anything else: from here on nothing moves the thread, and `pending` keeps the sender quiet.
     let gate = t.no_preempt.get();
@@ -82,17 +129,19 @@ unsafe extern "C" fn on_signal(_sig: i32, info: *mut libc::siginfo_t, uc: *mut l
     let c = unsafe { Carrier::here() };
     // SAFETY: `uc` is this frame's context.
     c.keep_alt_stack(unsafe { (*uc).uc_stack.ss_sp });
-    match c.slot() {
+    let verdict = match c.slot() {
         Some(slot) => {
             slot.stats.preempt_received.add_shared(1, true);
             // SAFETY: `uc` is this frame's context; the gate is closed.
-            unsafe { receive(c, slot, t, gate, code == libc::SI_TIMER, uc) };
+            unsafe { receive(c, slot, t, gate, source, uc) }
         }
-        None => c.rt().stats.preempt_stale.add_shared(1, true),
-    }
+        None => {
+            c.rt().stats.preempt_stale.add_shared(1, true);
+            Verdict::Stale
+        }
+    };
     open_gate(t, gate);
-    // SAFETY: `uc` is the context of the frame that we are in; the gate is as it was.
-    unsafe { leave_handler(uc) }
+    verdict
 }
 
 /// The signal found a carrier on its native stack: what it dispatches next starts with a clean slate.
@@ -147,7 +196,7 @@ fn defer(slot: &Slot, t: &Uthread, now: tsc::Ticks) {
     slot.pending.store(false, Release);
 }
 
-/// What to do about the interruption. Opens the way for the next request (`pending`) only when it has been decided
+/// What to do about the interruption, and doing it. Opens the way for the next request (`pending`) only when it has been decided
 /// that none is due at once.
 ///
 /// # Safety
@@ -158,25 +207,30 @@ unsafe fn receive(
     slot: &Slot,
     t: &'static Uthread,
     gate: u32,
-    from_timer: bool,
+    source: Source,
     uc: *mut ucontext_t,
-) {
+) -> Verdict {
     let rt = c.rt();
     let now = tsc::now();
-    if from_timer {
-        slot.armed.store(tsc::NEVER, Relaxed);
-    } else if slot.request.load(Acquire) != slot.run.load(Relaxed) {
-        slot.stats.preempt_stale.add_shared(1, true);
-        slot.pending.store(false, Release);
-        return;
+    match source {
+        Source::Timer => slot.armed.store(tsc::NEVER, Relaxed),
+        Source::Clock => {
+            if slot.request.load(Acquire) != slot.run.load(Relaxed) {
+                slot.stats.preempt_stale.add_shared(1, true);
+                slot.pending.store(false, Release);
+                return Verdict::Stale;
+            }
+        }
+        #[cfg(feature = "inspect")]
+        Source::Forced => slot.forced.store(slot.run.load(Relaxed), Relaxed),
     }
     if gate > 0 {
         // A section of the runtime, or an outer handler.
         defer(slot, t, now);
-        return;
+        return Verdict::Deferred;
     }
     let stopping = rt.stopping.load(Relaxed);
-    if from_timer && !stopping {
+    if source == Source::Timer && !stopping {
         // A timer knows nothing of dispatches: ask again.
         match slot.preempt_due() {
             Some((_, due)) if due <= now + rt.timer_slop => {}
@@ -185,7 +239,7 @@ unsafe fn receive(
                 if let Some((_, due)) = later {
                     rt.clock.arm(slot, due, now);
                 }
-                return;
+                return Verdict::Stale;
             }
         }
     }
@@ -194,24 +248,26 @@ unsafe fn receive(
     if place == Place::Unsafe {
         slot.stats.preempt_deferred.add_shared(1, true);
         put_off(slot, now);
-        return;
+        return Verdict::Deferred;
     }
     // SAFETY: the gate is closed, and the thread is at a system call that it wants to make.
     if place == Place::Syscall && !stopping && unsafe { scheduler::hand_over(c) } {
         slot.stats.preempt_useful.add_shared(1, true);
         // SAFETY: as above; the registers are those of the call.
         unsafe { make_call_without_slot(t, uc) };
-        return;
+        return Verdict::HandedOver;
     }
     if t.regions.get() > 0 && !stopping {
         defer(slot, t, now);
-        return;
+        return Verdict::Deferred;
     }
     // SAFETY: the calling thread, gate closed.
     if unsafe { scheduler::leave_if_work(t, Why::Preempted) } {
         slot.stats.preempt_useful.add_shared(1, true);
+        Verdict::Preempted
     } else {
         put_off(slot, now);
+        Verdict::Alone
     }
 }
 
@@ -317,13 +373,19 @@ unsafe fn make_call_without_slot(t: &'static Uthread, uc: *mut ucontext_t) {
     }
 }
 
+/// Are handlers left by [`resume`] (true) or by `rt_sigreturn`?
+#[cfg(feature = "inspect")]
+pub(super) fn resumes_in_user_mode() -> bool {
+    !USE_SIGRETURN.load(Relaxed)
+}
+
 /// Returns to the interrupted code.
 ///
 /// # Safety
 ///
 /// `uc` is the context of the signal frame that the caller's caller was entered with.
 #[inline(always)]
-unsafe fn leave_handler(uc: *mut ucontext_t) {
+pub(super) unsafe fn leave_handler(uc: *mut ucontext_t) {
     // SAFETY: our own frame.
     unsafe {
         if !USE_SIGRETURN.load(Relaxed) && resume::can_resume(uc) {

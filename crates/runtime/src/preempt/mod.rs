@@ -2,6 +2,8 @@
 
 mod gate;
 mod handler;
+#[cfg(feature = "inspect")]
+pub mod inspect;
 mod ranges;
 mod sigsegv;
 

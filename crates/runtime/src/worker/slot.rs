@@ -26,6 +26,9 @@ pub(crate) struct Slot {
     /// POSIX timer clock: when the carrier's timer will fire, or NEVER when it is off.
     pub(crate) armed: AtomicU64,
 
+    /// The generation that a forced request was made in: until it is over, the running thread is due.
+    #[cfg(feature = "inspect")]
+    pub(crate) forced: AtomicU64,
     /// The generation that the request under way is meant for.
     pub(crate) request: AtomicU64,
     /// A signal has been sent and its handler has not yet begun.
@@ -69,6 +72,8 @@ impl Slot {
             run_task: AtomicU32::new(0),
             next_timer: AtomicU64::new(NEVER),
             armed: AtomicU64::new(NEVER),
+            #[cfg(feature = "inspect")]
+            forced: AtomicU64::new(0),
             request: AtomicU64::new(0),
             pending: AtomicBool::new(false),
             pending_since: AtomicU64::new(0),
@@ -168,6 +173,10 @@ impl Slot {
     /// When the policy wants the running thread to be preempted.
     pub(crate) fn policy_due(&self) -> Option<(u64, Ticks)> {
         let (run, running) = self.running()?;
+        #[cfg(feature = "inspect")]
+        if self.forced.load(Relaxed) == run {
+            return Some((run, running.since));
+        }
         let timer = self.next_timer.load(Relaxed);
         let due = self.policy().preempt_at(self.id, &running, (timer != NEVER).then_some(timer))?;
         Some((run, due))
