@@ -1,0 +1,3 @@
+module quaver.dev/go
+
+go 1.21

@@ -1,0 +1,146 @@
+// Package runtime, with preemption after a quantum of microseconds: configuration and state.
+//
+// These files are added to the runtime by quaver-go; README.md of the module quaver.dev/go is their design. With a quantum of
+// 0, which is the default, everything behaves as the stock runtime.
+
+package runtime
+
+import (
+	"internal/runtime/atomic"
+	_ "unsafe"
+)
+
+const (
+	quaverMinQuantum = 10 * 1000        // below, a program does little but being preempted
+	quaverMaxQuantum = 10 * 1000 * 1000 // above, the stock runtime preempts anyway
+	quaverForever    = 1<<63 - 1
+)
+
+// quaverG is what a goroutine remembers. Only its own thread writes it.
+type quaverG struct {
+	locks      int32  // locks held, each a reason not to preempt
+	bestEffort uint32 // 1: runs only where nothing else is ready
+}
+
+// quaverP is what a P remembers.
+type quaverP struct {
+	start  atomic.Int64 // when the slice began (nanotime); its name as well, for no two slices begin at once on a P
+	forced atomic.Int64 // the slice whose locks have delayed preemption for too long
+	asked  int64        // of sysmon: the slice that was asked to end,
+	askAt  int64        // and when
+	turn   int64        // of its M, under sched.lock: until when a preempted goroutine was given time
+	netRun int32        // of its M: network-ready goroutines taken in a row
+}
+
+// quaver holds the configuration. All but the quantum is constant once schedinit is over.
+var quaver struct {
+	quantum atomic.Int64 // ns; 0: stock behaviour
+	long    int64        // ns; the slice while only preempted goroutines wait; 0: the quantum
+	poll    int64        // ns between two looks at the network; 0: the quantum
+	hold    int64        // ns for which locks may delay preemption
+	idle    int64        // ns without work after which sysmon may sleep deeply
+	share   int64        // percent of the time that preempted goroutines get at least; 0: what Go's own fairness gives
+
+	skip      bool // only preempt for something that waits
+	twoQueues bool // preempted goroutines have a queue of their own
+	netFirst  bool // network-ready goroutines go first
+	spin      bool // sysmon watches the time in a loop
+}
+
+// quaverQueues are the global queues beside sched.runq, protected by sched.lock. The lengths may be read without it; they
+// include the goroutine that stands in.
+var quaverQueues struct {
+	net, pre       gQueue
+	netLen, preLen atomic.Int32
+	since          int64    // when pre stopped being empty
+	standIn        guintptr // the goroutine that stands in at the head of sched.runq, or 0
+	standInNet     bool     // it belongs to net, not to pre
+}
+
+// quaverCounters can be read at any time; the library says what they mean.
+var quaverCounters struct {
+	asked, preempted, unneeded, deferred, forced, stale atomic.Uint64
+	polls, pollReady, turns, scans, woken               atomic.Uint64
+}
+
+func quaverDefaults() {
+	quaver.long = 1000 * 1000
+	quaver.hold = 1000 * 1000
+	quaver.idle = 5 * 1000 * 1000
+	quaver.share = 10
+	quaver.skip = true
+	quaver.twoQueues = true
+	quaver.netFirst = true
+}
+
+// quaverPaper is the policy of Aspen-Go (Aspen, §3.3).
+func quaverPaper() {
+	quaverDefaults()
+	quaver.long = 0
+	quaver.poll = 100 * 1000
+	quaver.hold = quaverForever
+	quaver.skip = false
+	quaver.twoQueues = false
+	quaver.netFirst = false
+}
+
+// quaverOn reports whether preemption after a quantum is on.
+//
+//go:nosplit
+func quaverOn() bool { return quaver.quantum.Load() != 0 }
+
+// quaverPollEvery returns the time between two looks at the network.
+func quaverPollEvery(quantum int64) int64 {
+	if quaver.poll != 0 {
+		return quaver.poll
+	}
+	return quantum
+}
+
+// quaverClamp returns the nearest quantum that makes sense.
+func quaverClamp(ns int64) int64 {
+	switch {
+	case ns <= 0:
+		return 0
+	case ns < quaverMinQuantum:
+		return quaverMinQuantum
+	case ns > quaverMaxQuantum:
+		return quaverMaxQuantum
+	}
+	return ns
+}
+
+// quaverSetQuantum is called by the library, and returns the quantum before.
+//
+//go:linkname quaverSetQuantum
+func quaverSetQuantum(ns int64) int64 {
+	return quaver.quantum.Swap(quaverClamp(ns))
+}
+
+//go:linkname quaverQuantum
+func quaverQuantum() int64 { return quaver.quantum.Load() }
+
+// quaverSetBestEffort is called by the library, for the calling goroutine, and returns the mark before.
+//
+//go:linkname quaverSetBestEffort
+func quaverSetBestEffort(on bool) bool {
+	gp := getg()
+	old := gp.quaver.bestEffort != 0
+	gp.quaver.bestEffort = 0
+	if on {
+		gp.quaver.bestEffort = 1
+	}
+	return old
+}
+
+// quaverReadStats is called by the library, which knows the order.
+//
+//go:linkname quaverReadStats
+func quaverReadStats() [13]uint64 {
+	c := &quaverCounters
+	return [...]uint64{
+		c.asked.Load(), c.preempted.Load(), c.unneeded.Load(), c.deferred.Load(), c.forced.Load(), c.stale.Load(),
+		c.polls.Load(), c.pollReady.Load(), c.turns.Load(), c.scans.Load(), c.woken.Load(),
+		uint64(quaverQueues.netLen.Load()), uint64(quaverQueues.preLen.Load()),
+	}
+}

@@ -1,0 +1,243 @@
+package runtime
+
+import (
+	"internal/runtime/atomic"
+	syscall "internal/runtime/syscall/linux"
+)
+
+// The clock: sysmon's nap, in which Ps are scanned, asked to preempt, and the network is polled. Nothing here may need
+// a P.
+
+const (
+	quaverRetry   = 10 * 1000  // ns until a request that was not heeded is repeated, at least
+	quaverBackoff = 500 * 1000 // ns between two scans at most
+)
+
+// quaverClock is sysmon's own state.
+var quaverClock struct {
+	slack    bool  // timer slack has been set
+	lastBusy int64 // when a P was last seen at work
+	pause    int64 // between scans while slices are over and nothing waits
+	first    int   // where the next scan starts
+}
+
+// quaverNap replaces the usleep(delay) of sysmon; delay is in µs.
+//
+//go:nowritebarrierrec
+func quaverNap(delay uint32) {
+	if !quaverOn() {
+		usleep(delay)
+		return
+	}
+	c := &quaverClock
+	if !c.slack {
+		c.slack = true
+		const prSetTimerSlack, sysPrctl = 29, 157
+		syscall.Syscall6(sysPrctl, prSetTimerSlack, 1, 0, 0, 0, 0)
+	}
+	now := nanotime()
+	end := now + int64(delay)*1000
+	for {
+		quantum := quaver.quantum.Load()
+		if quantum == 0 {
+			return
+		}
+		next := end
+		if sched.gcwaiting.Load() {
+			next = now + quaverRetry
+		} else if sched.npidle.Load() == gomaxprocs {
+			// Back in sysmon the thread would sleep deeply at once, so stay here for a while.
+			if now-c.lastBusy > quaver.idle {
+				usleep(20)
+				return
+			}
+			quaverWait(now + max(quantum/2, 2*quaverRetry))
+			now = nanotime()
+			continue
+		} else {
+			c.lastBusy = now
+			lock(&sched.sysmonlock)
+			polled := quaverPollNetwork(now, quantum)
+			next = min(quaverScan(now, quantum), polled)
+			unlock(&sched.sysmonlock)
+		}
+		if now >= end {
+			return
+		}
+		quaverWait(min(next, end))
+		now = nanotime()
+	}
+}
+
+// quaverWait lets the time until `until` pass, and no less than a few µs: a signal takes as long.
+//
+//go:nowritebarrierrec
+func quaverWait(until int64) {
+	if quaver.spin {
+		for nanotime() < until {
+			procyield(20)
+		}
+		return
+	}
+	ns := until - nanotime()
+	if ns < 5*1000 {
+		ns = 5 * 1000
+	}
+	usleep(uint32(ns / 1000))
+}
+
+// quaverPollNetwork polls if it is time to, and returns when to poll next.
+//
+//go:nowritebarrierrec
+func quaverPollNetwork(now, quantum int64) int64 {
+	last := sched.lastpoll.Load()
+	if last == 0 || !netpollinited() || netpollWaiters.Load() == 0 {
+		return quaverForever // somebody waits for the network already, or nobody cares
+	}
+	every := quaverPollEvery(quantum)
+	if last+every > now {
+		return last + every
+	}
+	sched.lastpoll.CompareAndSwap(last, now)
+	quaverCounters.polls.Add(1)
+	quaverInjectNetwork()
+	return now + every
+}
+
+// quaverScan asks Ps to preempt, and returns when to look again.
+//
+//go:nowritebarrierrec
+func quaverScan(now, quantum int64) int64 {
+	c := &quaverClock
+	quaverCounters.scans.Add(1)
+	long := max(quaver.long, quantum)
+	next := int64(quaverForever)
+	over := false // a slice is over and nothing waits
+	// Each goroutine in a global queue can use one P.
+	fresh := quaverReadyLen() + quaverQueues.netLen.Load()
+	old := quaverQueues.preLen.Load()
+
+	lock(&allpLock)
+	n := len(allp)
+	c.first++
+	for i := 0; i < n; i++ {
+		pp := allp[(c.first+i)%n]
+		if pp == nil || atomic.Load(&pp.status) != _Prunning {
+			continue
+		}
+		q := &pp.quaver
+		start := q.start.Load()
+		mp := pp.m.ptr()
+		if start == 0 || mp == nil {
+			continue
+		}
+		gp := mp.curg
+		if gp == nil || readgstatus(gp)&^_Gscan == _Gsyscall {
+			continue
+		}
+		// How long may it run? That depends on what waits.
+		slice := int64(quaverForever)
+		waits, timer := quaverLocalWork(pp, now)
+		switch {
+		case waits || fresh > 0 || !quaver.skip:
+			slice = quantum
+			if gp.quaver.bestEffort != 0 {
+				slice = quaverMinQuantum
+			}
+		case old > 0:
+			slice = long
+		}
+		ran := now - start
+		if ran < slice {
+			if ran < quantum {
+				next = min(next, start+quantum)
+			} else {
+				over = true
+				if slice == quaverForever {
+					quaverCounters.unneeded.Add(1)
+				} else {
+					next = min(next, start+slice)
+				}
+			}
+			next = min(next, max(timer, start+quantum))
+			continue
+		}
+		if !waits {
+			if fresh > 0 {
+				fresh--
+			} else {
+				old--
+			}
+		}
+		retry := max(quaverRetry, quantum/4)
+		if q.asked == start && now < q.askAt+retry {
+			next = min(next, q.askAt+retry)
+			continue
+		}
+		if gp.quaver.locks > 0 && quaver.hold > 0 {
+			if ran-slice < quaver.hold {
+				// The Unlock looks at this. As in preemptone, a switch meanwhile is harmless.
+				gp.preempt = true
+				quaverCounters.deferred.Add(1)
+				next = min(next, now+quaverRetry)
+				continue
+			}
+			if q.forced.Load() != start {
+				q.forced.Store(start)
+				quaverCounters.forced.Add(1)
+			}
+		}
+		if preemptone(pp) {
+			q.asked, q.askAt = start, now
+			quaverCounters.asked.Add(1)
+		}
+		next = min(next, now+retry)
+	}
+	unlock(&allpLock)
+
+	if over {
+		c.pause = min(max(quantum, c.pause*2), quaverBackoff)
+		next = min(next, now+c.pause)
+	} else {
+		c.pause = 0
+	}
+	return min(next, now+quaverBackoff)
+}
+
+// quaverLocalWork reports whether something waits that only pp runs, and when its next timer expires. All of it is
+// read without locks; an error costs a needless preemption or one that comes with the next scan.
+//
+//go:nowritebarrierrec
+func quaverLocalWork(pp *p, now int64) (waits bool, timer int64) {
+	timer = quaverTimerWhen(pp)
+	if timer == 0 {
+		timer = quaverForever
+	}
+	dedicated := pp.gcMarkWorkerMode == gcMarkWorkerDedicatedMode
+	if !runqempty(pp) || (timer <= now && !dedicated) {
+		return true, timer
+	}
+	if gcBlackenEnabled != 0 && pp.gcMarkWorkerMode == gcMarkWorkerNotWorker {
+		return gcController.dedicatedMarkWorkersNeeded.Load() > 0 || gcController.fractionalUtilizationGoal > 0, timer
+	}
+	return false, timer
+}
+
+// quaverDispatched is called by execute when a slice begins.
+func quaverDispatched(pp *p) {
+	if !quaverOn() {
+		return
+	}
+	pp.quaver.start.Store(nanotime())
+	// sysmon sets sysmonwait under sched.lock when all Ps are idle, and a P stops being idle under sched.lock: either
+	// sysmon saw this P at work or it is seen here.
+	if sched.sysmonwait.Load() {
+		lock(&sched.lock)
+		if sched.sysmonwait.Load() {
+			sched.sysmonwait.Store(false)
+			notewakeup(&sched.sysmonnote)
+			quaverCounters.woken.Add(1)
+		}
+		unlock(&sched.lock)
+	}
+}
