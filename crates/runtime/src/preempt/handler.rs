@@ -133,7 +133,12 @@ pub(super) unsafe fn judge(source: Source, uc: *mut ucontext_t) -> Verdict {
         Some(slot) => {
             slot.stats.preempt_received.add_shared(1, true);
             // SAFETY: `uc` is this frame's context; the gate is closed.
-            unsafe { receive(c, slot, t, gate, source, uc) }
+            let verdict = unsafe { receive(c, slot, t, gate, source, uc) };
+            #[cfg(feature = "inspect")]
+            if matches!(verdict, Verdict::Preempted | Verdict::HandedOver) {
+                super::inspect::resumed(slot);
+            }
+            verdict
         }
         None => {
             c.rt().stats.preempt_stale.add_shared(1, true);

@@ -12,7 +12,8 @@ use super::handler::{self, Source};
 use crate::runtime::Inner;
 use crate::thread::raw;
 use crate::worker::carrier::Carrier;
-use core::sync::atomic::Ordering::Relaxed;
+use crate::worker::slot::Slot;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub use super::handler::Verdict;
 
@@ -47,6 +48,22 @@ pub unsafe fn leave(uc: *mut libc::ucontext_t) {
 /// Does [`leave`] resume in user mode (and not return)?
 pub fn resumes_in_user_mode() -> bool {
     handler::resumes_in_user_mode()
+}
+
+/// Preempted threads that were resumed on another worker than the one that they were preempted on, whoever asked for it.
+pub fn migrations() -> u64 {
+    MIGRATIONS.load(Relaxed)
+}
+
+static MIGRATIONS: AtomicU64 = AtomicU64::new(0);
+
+/// A thread that was preempted on `slot` is running again, behind a closed gate.
+pub(super) fn resumed(slot: &Slot) {
+    // SAFETY: preemption is disabled until the slot has been looked at.
+    let now = unsafe { Carrier::here() }.slot();
+    if now.is_some_and(|now| now.id != slot.id) {
+        MIGRATIONS.fetch_add(1, Relaxed);
+    }
 }
 
 /// Must a preemption at this address be put off, because its holder may hold a lock of the C library?
