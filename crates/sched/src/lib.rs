@@ -14,6 +14,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod attributes;
 mod duration;
 pub mod policies;
 mod policy;
@@ -23,6 +24,9 @@ mod sync;
 mod table;
 pub mod timers;
 
+pub use attributes::{
+    AttributeTable, Attributes, DEFAULT_PRIORITY, DEFAULT_WEIGHT, MAX_WEIGHT, PRIORITIES, Service,
+};
 pub use duration::{DURATION_FORMS, DurationError, format_duration, parse_duration};
 pub use policy::{Class, Pick, Place, Policy, Running, Task, Time, Why};
 pub use spec::{DEFAULT_QUANTUM, Spec, SpecError};

@@ -1,5 +1,7 @@
 //! The interface between a scheduler host (runtime or simulator) and a policy.
 
+use crate::Attributes;
+
 /// A point in time or a span, in the host's unit (TSC ticks in the runtime, nanoseconds in a simulation).
 /// Never goes back.
 pub type Time = u64;
@@ -81,8 +83,9 @@ pub trait Policy: Send + Sync {
     /// The name under which the policy is chosen, e.g. `two-queue`.
     fn name(&self) -> &'static str;
 
-    /// A task was created (`task_init`). Comes before its first enqueue.
-    fn task_init(&self, _task: Task, _now: Time) {}
+    /// A task was created (`task_init`), with what its creator says of it. Comes before its first enqueue. A task of
+    /// which a policy has been told nothing has the default attributes.
+    fn task_init(&self, _task: Task, _attributes: &Attributes, _now: Time) {}
 
     /// A task ended (`task_terminate`); it is in no queue and its number may be used again.
     fn task_terminate(&self, _task: Task, _now: Time) {}
@@ -104,6 +107,13 @@ pub trait Policy: Send + Sync {
     /// Does the policy want [`task_stopped`](Policy::task_stopped)? Asked once; policies that keep no account of running
     /// times save their host a call at every switch.
     fn accounts(&self) -> bool {
+        false
+    }
+
+    /// Is every runnable task in queues that all workers share? Then a host may let a dispatcher on a core of its own
+    /// take tasks for the workers (`sched_poll`, Skyloft section 5.2), and it does not matter who makes a task
+    /// runnable.
+    fn central(&self) -> bool {
         false
     }
 

@@ -6,18 +6,203 @@
 //! ```
 //!
 //! Keys that are left out take defaults that follow the quantum: `long` is five quanta (Aspen section 3.2 uses 100 us),
-//! `max-age` fifty. The default quantum is 20 us.
+//! `max-age` fifty. The default quantum is 20 us. What each policy has is in one table, `POLICIES`.
 
 use alloc::{boxed::Box, string::String, vec::Vec};
-use core::{error::Error, fmt, str::FromStr, time::Duration};
+use core::{error::Error, fmt, hash, str::FromStr, time::Duration};
 
 use crate::{
     DurationError, Policy, Time, format_duration, parse_duration,
-    policies::{Fifo, RoundRobin, TwoQueue, TwoQueueTimes, WorkStealing},
+    policies::{
+        Adaptive, AdaptiveTimes, Cfs, Eevdf, Fifo, LeastAttained, Priority, RoundRobin,
+        ShenangoTimes, Shinjuku, ShinjukuShenango, TwoQueue, TwoQueueTimes, WorkStealing,
+    },
 };
 
 /// The quantum of a specification that names none.
 pub const DEFAULT_QUANTUM: Duration = Duration::from_micros(20);
+
+/// The longest duration that can be written and read back.
+const LONGEST: Duration = Duration::from_nanos(u64::MAX);
+
+/// A policy that can be chosen by name.
+struct Known {
+    name: &'static str,
+    about: &'static str,
+    keys: &'static [Key],
+    build: fn(&Room<'_>) -> Box<dyn Policy>,
+}
+
+/// A parameter: a duration, or none where that is allowed.
+struct Key {
+    name: &'static str,
+    form: Form,
+    /// The default, in hundredths of a quantum; none of a quantum is the default quantum here.
+    default: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Zero and "none" are the same.
+    Quantum,
+    /// Above zero, or "none".
+    OrNone,
+    /// Above zero.
+    Positive,
+    /// Not below the quantum.
+    AtLeastQuantum,
+}
+
+/// What a policy is made of: for how many workers and tasks, and its times in the host's unit.
+struct Room<'a> {
+    workers: usize,
+    max_tasks: u32,
+    spec: &'a Spec,
+    to_time: &'a dyn Fn(Duration) -> Time,
+}
+
+impl Room<'_> {
+    fn maybe(&self, key: &str) -> Option<Time> {
+        self.spec.get(key)?.map(|duration| (self.to_time)(duration).max(1))
+    }
+
+    /// A time that is never none.
+    fn time(&self, key: &str) -> Time {
+        self.maybe(key).unwrap_or(Time::MAX)
+    }
+
+    fn quantum(&self) -> Option<Time> {
+        self.maybe(QUANTUM)
+    }
+}
+
+const QUANTUM: &str = "quantum";
+const LONG: &str = "long";
+const MAX_AGE: &str = "max-age";
+const MOST_KEYS: usize = 5;
+
+const fn key(name: &'static str, form: Form, default: u32) -> Key {
+    Key { name, form, default }
+}
+
+const QUANTUM_KEY: Key = key(QUANTUM, Form::Quantum, 100);
+const AGE_KEY: Key = key(MAX_AGE, Form::OrNone, 5_000);
+
+/// All policies, the default first. A quantum is always the first key.
+static POLICIES: [Known; 11] = [
+    Known {
+        name: "two-queue",
+        about: "new threads before preempted ones, a queue of each per worker, stealing; the default (keys: quantum, long, max-age)",
+        keys: &[QUANTUM_KEY, key(LONG, Form::AtLeastQuantum, 500), AGE_KEY],
+        build: |room| {
+            let times = TwoQueueTimes {
+                quantum: room.quantum(),
+                long_quantum: room.time(LONG),
+                max_age: room.maybe(MAX_AGE),
+            };
+            Box::new(TwoQueue::new(room.workers, room.max_tasks, times))
+        },
+    },
+    Known {
+        name: "ws",
+        about: "a queue per worker, work stealing, preempted threads to the tail (key: quantum)",
+        keys: &[QUANTUM_KEY],
+        build: |room| Box::new(WorkStealing::new(room.workers, room.max_tasks, room.quantum())),
+    },
+    Known {
+        name: "rr",
+        about: "one queue for all workers, preempted threads to the tail (key: quantum)",
+        keys: &[QUANTUM_KEY],
+        build: |room| Box::new(RoundRobin::new(room.max_tasks, room.quantum())),
+    },
+    Known {
+        name: "fifo",
+        about: "one queue for all workers, run to completion, no preemption (no keys)",
+        keys: &[],
+        build: |room| Box::new(Fifo::new(room.max_tasks)),
+    },
+    Known {
+        name: "cfs",
+        about: "fair shares by weight, least virtual runtime first, per worker (keys: quantum, latency)",
+        keys: &[QUANTUM_KEY, key("latency", Form::AtLeastQuantum, 400)],
+        build: |room| {
+            let latency = room.time("latency");
+            Box::new(Cfs::new(room.workers, room.max_tasks, room.quantum(), latency))
+        },
+    },
+    Known {
+        name: "eevdf",
+        about: "fair shares by weight, earliest eligible virtual deadline first, per worker (key: quantum)",
+        keys: &[QUANTUM_KEY],
+        build: |room| Box::new(Eevdf::new(room.workers, room.max_tasks, room.quantum())),
+    },
+    Known {
+        name: "shinjuku",
+        about: "a central queue, for a dispatcher where there is one, preempted threads to the tail (key: quantum)",
+        keys: &[QUANTUM_KEY],
+        build: |room| Box::new(Shinjuku::new(room.max_tasks, room.quantum())),
+    },
+    Known {
+        name: "shinjuku-shenango",
+        about: "latency-critical threads first, idle workers lent to best-effort ones (keys: quantum, delay, be)",
+        keys: &[QUANTUM_KEY, key("delay", Form::Positive, 25), key("be", Form::Positive, 5_000)],
+        build: |room| {
+            let times = ShenangoTimes {
+                quantum: room.quantum(),
+                delay: room.time("delay"),
+                be_quantum: room.time("be"),
+            };
+            Box::new(ShinjukuShenango::new(room.workers, room.max_tasks, times))
+        },
+    },
+    Known {
+        name: "priority",
+        about: "strict priorities, round robin within each, with aging (keys: quantum, max-age)",
+        keys: &[QUANTUM_KEY, AGE_KEY],
+        build: |room| {
+            let (quantum, age) = (room.quantum(), room.maybe(MAX_AGE));
+            Box::new(Priority::new(room.workers, room.max_tasks, quantum, age))
+        },
+    },
+    Known {
+        name: "las",
+        about: "least attained service first, one queue for all workers (key: quantum)",
+        keys: &[QUANTUM_KEY],
+        build: |room| Box::new(LeastAttained::new(room.max_tasks, room.quantum())),
+    },
+    Known {
+        name: "adaptive",
+        about: "two-queue with a quantum that follows the service times (keys: quantum, max, window, cost, max-age)",
+        keys: &[
+            QUANTUM_KEY,
+            key("max", Form::AtLeastQuantum, 5_000),
+            key("window", Form::Positive, 5_000),
+            key("cost", Form::Positive, 10),
+            AGE_KEY,
+        ],
+        build: |room| {
+            let times = AdaptiveTimes {
+                quantum: room.quantum(),
+                max: room.time("max"),
+                window: room.time("window"),
+                cost: room.time("cost"),
+                max_age: room.maybe(MAX_AGE),
+            };
+            Box::new(Adaptive::new(room.workers, room.max_tasks, times))
+        },
+    },
+];
+
+/// The names with their descriptions.
+static NAMES: [(&str, &str); POLICIES.len()] = {
+    let mut names = [("", ""); POLICIES.len()];
+    let mut i = 0;
+    while i < names.len() {
+        names[i] = (POLICIES[i].name, POLICIES[i].about);
+        i += 1;
+    }
+    names
+};
 
 /// A policy and its parameters. The default is `two-queue`.
 ///
@@ -30,84 +215,83 @@ pub const DEFAULT_QUANTUM: Duration = Duration::from_micros(20);
 /// assert_eq!(policy.task_dequeue(0, 0).unwrap().task, Task(7));
 /// # Ok::<(), quaver_sched::SpecError>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Spec(Kind);
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-enum Kind {
-    Fifo,
-    RoundRobin { quantum: Option<Duration> },
-    WorkStealing { quantum: Option<Duration> },
-    TwoQueue(TwoQueueDurations),
+#[derive(Clone)]
+pub struct Spec {
+    known: &'static Known,
+    /// The values of its keys, in their order; the rest is `None`.
+    values: [Option<Duration>; MOST_KEYS],
 }
 
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct TwoQueueDurations {
-    quantum: Option<Duration>,
-    /// At least the quantum.
-    long: Duration,
-    /// Above zero.
-    max_age: Option<Duration>,
+impl PartialEq for Spec {
+    fn eq(&self, other: &Self) -> bool {
+        (self.known.name, self.values) == (other.known.name, other.values)
+    }
 }
 
-/// The longest duration that can be written and read back.
-const LONGEST: Duration = Duration::from_nanos(u64::MAX);
+impl Eq for Spec {}
+
+impl hash::Hash for Spec {
+    fn hash<H: hash::Hasher>(&self, state: &mut H) {
+        (self.known.name, self.values).hash(state);
+    }
+}
+
+impl fmt::Debug for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Spec({self})")
+    }
+}
 
 /// No quantum and a quantum of zero are the same.
 fn sound(quantum: Option<Duration>) -> Option<Duration> {
     quantum.filter(|quantum| !quantum.is_zero()).map(|quantum| quantum.min(LONGEST))
 }
 
-impl TwoQueueDurations {
-    /// With the defaults that follow the quantum.
-    fn from_quantum(quantum: Option<Duration>) -> Self {
-        let unit = quantum.unwrap_or(DEFAULT_QUANTUM);
-        TwoQueueDurations {
-            quantum,
-            long: unit.saturating_mul(5).min(LONGEST),
-            max_age: Some(unit.saturating_mul(50).min(LONGEST)),
-        }
-    }
-
-    fn set_long(&mut self, long: Duration) {
-        let least = self.quantum.unwrap_or(Duration::from_nanos(1));
-        self.long = long.clamp(least, LONGEST);
-    }
-}
-
-const QUANTUM: &str = "quantum";
-const LONG: &str = "long";
-const MAX_AGE: &str = "max-age";
-
-const NAMES: [(&str, &str); 4] = [
-    (
-        "two-queue",
-        "new threads before preempted ones, a queue of each per worker, stealing; the default (keys: quantum, long, max-age)",
-    ),
-    ("ws", "a queue per worker, work stealing, preempted threads to the tail (key: quantum)"),
-    ("rr", "one queue for all workers, preempted threads to the tail (key: quantum)"),
-    ("fifo", "one queue for all workers, run to completion, no preemption (no keys)"),
-];
-
 impl Spec {
+    /// A policy with its defaults for this quantum.
+    fn with_defaults(known: &'static Known, quantum: Option<Duration>) -> Self {
+        let unit = quantum.unwrap_or(DEFAULT_QUANTUM);
+        let mut values = [None; MOST_KEYS];
+        for (value, key) in values.iter_mut().zip(known.keys) {
+            *value = match key.form {
+                Form::Quantum => quantum,
+                _ => {
+                    let hundredth = |d: Duration| (d / 100).max(Duration::from_nanos(1));
+                    let default = match key.default {
+                        whole if whole % 100 == 0 => unit.saturating_mul(whole / 100),
+                        part => hundredth(unit.saturating_mul(part)),
+                    };
+                    Some(default.min(LONGEST))
+                }
+            };
+        }
+        Spec { known, values }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        let known = POLICIES.iter().find(|known| known.name == name)?;
+        let quantum = known.keys.first().map(|_| DEFAULT_QUANTUM);
+        Some(Self::with_defaults(known, quantum))
+    }
+
     /// `two-queue` with its defaults.
     pub fn two_queue() -> Self {
-        Spec(Kind::TwoQueue(TwoQueueDurations::from_quantum(Some(DEFAULT_QUANTUM))))
+        Self::with_defaults(&POLICIES[0], Some(DEFAULT_QUANTUM))
     }
 
     /// `ws` with its defaults.
     pub fn work_stealing() -> Self {
-        Spec(Kind::WorkStealing { quantum: Some(DEFAULT_QUANTUM) })
+        Self::with_defaults(&POLICIES[1], Some(DEFAULT_QUANTUM))
     }
 
     /// `rr` with its defaults.
     pub fn round_robin() -> Self {
-        Spec(Kind::RoundRobin { quantum: Some(DEFAULT_QUANTUM) })
+        Self::with_defaults(&POLICIES[2], Some(DEFAULT_QUANTUM))
     }
 
     /// `fifo`.
     pub fn fifo() -> Self {
-        Spec(Kind::Fifo)
+        Self::with_defaults(&POLICIES[3], None)
     }
 
     /// The names that can be parsed, the default first, each with a line that describes it.
@@ -117,71 +301,79 @@ impl Spec {
 
     /// The name of the policy.
     pub fn name(&self) -> &'static str {
-        match self.0 {
-            Kind::Fifo => "fifo",
-            Kind::RoundRobin { .. } => "rr",
-            Kind::WorkStealing { .. } => "ws",
-            Kind::TwoQueue(_) => "two-queue",
-        }
+        self.known.name
     }
 
-    /// How long a thread may run while others wait; `None`: it is never preempted.
+    /// The keys that the policy has, in the order of display.
+    pub fn keys(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.known.keys.iter().map(|key| key.name)
+    }
+
+    /// The value of a key: `None`: the policy has no such key; `Some(None)`: the word "none".
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// let spec: quaver_sched::Spec = "cfs:quantum=10us".parse()?;
+    /// assert_eq!(spec.get("latency"), Some(Some(Duration::from_micros(40))));
+    /// assert_eq!(spec.get("long"), None);
+    /// # Ok::<(), quaver_sched::SpecError>(())
+    /// ```
+    pub fn get(&self, key: &str) -> Option<Option<Duration>> {
+        let at = self.known.keys.iter().position(|known| known.name == key)?;
+        Some(self.values[at])
+    }
+
+    /// Set a key, if the policy has it, to the nearest value that it can have.
+    fn set(&mut self, key: &str, value: Option<Duration>) {
+        let least = self.quantum().unwrap_or(Duration::from_nanos(1));
+        let Some(at) = self.known.keys.iter().position(|known| known.name == key) else { return };
+        let above = |least| value.map(|value: Duration| value.clamp(least, LONGEST));
+        self.values[at] = match self.known.keys[at].form {
+            Form::Quantum => sound(value),
+            Form::OrNone | Form::Positive => above(Duration::from_nanos(1)),
+            Form::AtLeastQuantum => above(least),
+        };
+    }
+
+    /// How long a thread may run while others wait; `None`: it is never preempted. For `cfs` it is the shortest slice, for
+    /// `eevdf` the slice, for `adaptive` the shortest quantum.
     pub fn quantum(&self) -> Option<Duration> {
-        match &self.0 {
-            Kind::Fifo => None,
-            Kind::RoundRobin { quantum } | Kind::WorkStealing { quantum } => *quantum,
-            Kind::TwoQueue(two) => two.quantum,
-        }
+        self.get(QUANTUM).flatten()
     }
 
-    /// The same with another quantum; `None` or zero: never preempt. Of the other times only a long quantum that would
-    /// be shorter than the quantum changes: it becomes equal to it. No effect on `fifo`, which never preempts.
+    /// The same with another quantum; `None` or zero: never preempt. Of the other times only those change that must not
+    /// be below the quantum, such as a long quantum: they become equal to it. No effect on `fifo`, which never preempts.
     #[must_use]
     pub fn with_quantum(mut self, new: Option<Duration>) -> Self {
-        match &mut self.0 {
-            Kind::Fifo => {}
-            Kind::RoundRobin { quantum } | Kind::WorkStealing { quantum } => *quantum = sound(new),
-            Kind::TwoQueue(two) => {
-                two.quantum = sound(new);
-                two.set_long(two.long);
-            }
+        self.set(QUANTUM, new);
+        for key in self.known.keys.iter().filter(|key| key.form == Form::AtLeastQuantum) {
+            self.set(key.name, self.get(key.name).flatten());
         }
         self
     }
 
     /// How long a preempted thread may run while only preempted ones wait (`two-queue`); `None` for other policies.
     pub fn long_quantum(&self) -> Option<Duration> {
-        match &self.0 {
-            Kind::TwoQueue(two) => Some(two.long),
-            _ => None,
-        }
+        self.get(LONG).flatten()
     }
 
     /// The same with another long quantum, at least the quantum. No effect on other policies than `two-queue`.
     #[must_use]
     pub fn with_long_quantum(mut self, long: Duration) -> Self {
-        if let Kind::TwoQueue(two) = &mut self.0 {
-            two.set_long(long);
-        }
+        self.set(LONG, Some(long));
         self
     }
 
-    /// How long a preempted thread may wait before it takes turns with new ones (`two-queue`); `None`: for ever, or
-    /// another policy.
+    /// How long a thread may wait before it is preferred to others (`two-queue`, `adaptive`, `priority`); `None`: for
+    /// ever, or another policy.
     pub fn max_age(&self) -> Option<Duration> {
-        match &self.0 {
-            Kind::TwoQueue(two) => two.max_age,
-            _ => None,
-        }
+        self.get(MAX_AGE).flatten()
     }
 
-    /// The same with another maximal age, at least 1 ns; `None`: preempted threads wait until there are no new ones. No
-    /// effect on other policies than `two-queue`.
+    /// The same with another maximal age, at least 1 ns; `None`: no limit. No effect on policies without one.
     #[must_use]
     pub fn with_max_age(mut self, max_age: Option<Duration>) -> Self {
-        if let Kind::TwoQueue(two) = &mut self.0 {
-            two.max_age = max_age.map(|age| age.clamp(Duration::from_nanos(1), LONGEST));
-        }
+        self.set(MAX_AGE, max_age);
         self
     }
 
@@ -198,30 +390,7 @@ impl Spec {
         to_time: impl Fn(Duration) -> Time,
     ) -> Box<dyn Policy> {
         assert!(workers > 0, "there must be at least one worker");
-        let time = |duration| to_time(duration).max(1);
-        let quantum = self.quantum().map(time);
-        match &self.0 {
-            Kind::Fifo => Box::new(Fifo::new(max_tasks)),
-            Kind::RoundRobin { .. } => Box::new(RoundRobin::new(max_tasks, quantum)),
-            Kind::WorkStealing { .. } => Box::new(WorkStealing::new(workers, max_tasks, quantum)),
-            Kind::TwoQueue(two) => {
-                let times = TwoQueueTimes {
-                    quantum,
-                    long_quantum: time(two.long),
-                    max_age: two.max_age.map(time),
-                };
-                Box::new(TwoQueue::new(workers, max_tasks, times))
-            }
-        }
-    }
-
-    /// The keys that this policy has, in the order of display.
-    fn keys(&self) -> &'static [&'static str] {
-        match self.0 {
-            Kind::Fifo => &[],
-            Kind::RoundRobin { .. } | Kind::WorkStealing { .. } => &[QUANTUM],
-            Kind::TwoQueue(_) => &[QUANTUM, LONG, MAX_AGE],
-        }
+        (self.known.build)(&Room { workers, max_tasks, spec: self, to_time: &to_time })
     }
 }
 
@@ -235,14 +404,9 @@ impl Default for Spec {
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
-        for (i, &key) in self.keys().iter().enumerate() {
-            let value = match key {
-                QUANTUM => self.quantum(),
-                LONG => self.long_quantum(),
-                _ => self.max_age(),
-            };
+        for (i, (key, value)) in self.known.keys.iter().zip(self.values).enumerate() {
             let value = value.map_or("none".into(), format_duration);
-            write!(f, "{}{key}={value}", if i == 0 { ':' } else { ',' })?;
+            write!(f, "{}{}={value}", if i == 0 { ':' } else { ',' }, key.name)?;
         }
         Ok(())
     }
@@ -259,76 +423,57 @@ impl FromStr for Spec {
             Some((name, settings)) => (name.trim(), Some(settings)),
             None => (text.trim(), None),
         };
-        let mut spec = match name {
-            "two-queue" => Spec::two_queue(),
-            "ws" => Spec::work_stealing(),
-            "rr" => Spec::round_robin(),
-            "fifo" => Spec::fifo(),
-            _ => return Err(SpecError::UnknownPolicy(name.into())),
-        };
-        let settings = Settings::parse(&spec, settings)?;
-        match &mut spec.0 {
-            Kind::Fifo => {}
-            Kind::RoundRobin { quantum } | Kind::WorkStealing { quantum } => {
-                *quantum = settings.quantum.unwrap_or(*quantum);
+        let spec = Spec::named(name).ok_or_else(|| SpecError::UnknownPolicy(name.into()))?;
+        let settings = parse_settings(spec.known, settings)?;
+        let given = |key: &str| settings.iter().find(|(known, _)| known.name == key);
+        // The defaults follow the quantum, so that comes first.
+        let quantum = given(QUANTUM).map_or(spec.quantum(), |&(_, quantum)| quantum);
+        let mut spec = Spec::with_defaults(spec.known, quantum);
+        for (value, key) in spec.values.iter_mut().zip(spec.known.keys) {
+            let Some(&(_, new)) = given(key.name) else { continue };
+            if let (Form::AtLeastQuantum, Some(value), Some(quantum)) = (key.form, new, quantum)
+                && value < quantum
+            {
+                return Err(SpecError::BelowQuantum { key: key.name, value, quantum });
             }
-            Kind::TwoQueue(two) => *two = settings.two_queue()?,
+            *value = new;
         }
         Ok(spec)
     }
 }
 
-/// What a text sets; the inner `None` is the word "none".
-#[derive(Default)]
-struct Settings {
-    quantum: Option<Option<Duration>>,
-    long: Option<Duration>,
-    max_age: Option<Option<Duration>>,
-}
-
-impl Settings {
-    fn parse(spec: &Spec, text: Option<&str>) -> Result<Self, SpecError> {
-        let mut settings = Settings::default();
-        let mut seen = Vec::new();
-        let keys = spec.keys();
-        for setting in text.into_iter().flat_map(|text| text.split(',')) {
-            let Some((key, value)) = setting.split_once('=') else {
-                let setting = setting.trim().into();
-                return Err(SpecError::NotASetting { setting, keys });
-            };
-            let (key, value) = (key.trim(), value.trim());
-            let Some(&key) = keys.iter().find(|&&known| known == key) else {
-                let (policy, key) = (spec.name(), key.into());
-                return Err(SpecError::UnknownKey { policy, key, keys });
-            };
-            if seen.contains(&key) {
-                return Err(SpecError::RepeatedKey(key));
-            }
-            seen.push(key);
-            match key {
-                QUANTUM => settings.quantum = Some(sound(or_none(key, value)?)),
-                LONG => settings.long = Some(positive(key, duration(key, value)?)?),
-                _ => {
-                    let age = or_none(key, value)?;
-                    settings.max_age = Some(age.map(|age| positive(key, age)).transpose()?);
-                }
-            }
+/// What a text sets.
+fn parse_settings(
+    known: &'static Known,
+    text: Option<&str>,
+) -> Result<Vec<(&'static Key, Option<Duration>)>, SpecError> {
+    let keys = || known.keys.iter().map(|key| key.name).collect();
+    let mut settings: Vec<(&'static Key, Option<Duration>)> = Vec::new();
+    for setting in text.into_iter().flat_map(|text| text.split(',')) {
+        let Some((name, value)) = setting.split_once('=') else {
+            let setting = setting.trim().into();
+            return Err(SpecError::NotASetting { setting, keys: keys() });
+        };
+        let (name, value) = (name.trim(), value.trim());
+        let Some(key) = known.keys.iter().find(|key| key.name == name) else {
+            let (policy, key) = (known.name, name.into());
+            return Err(SpecError::UnknownKey { policy, key, keys: keys() });
+        };
+        if settings.iter().any(|(seen, _)| seen.name == name) {
+            return Err(SpecError::RepeatedKey(key.name));
         }
-        Ok(settings)
-    }
-
-    fn two_queue(self) -> Result<TwoQueueDurations, SpecError> {
-        let quantum = self.quantum.unwrap_or(Some(DEFAULT_QUANTUM));
-        let mut two = TwoQueueDurations::from_quantum(quantum);
-        if let Some(long) = self.long {
-            if let Some(quantum) = quantum.filter(|&quantum| long < quantum) {
-                return Err(SpecError::LongBelowQuantum { long, quantum });
+        let value = match key.form {
+            Form::Quantum => sound(or_none(key.name, value)?),
+            Form::OrNone => {
+                or_none(key.name, value)?.map(|age| positive(key.name, age)).transpose()?
             }
-            two.long = long;
-        }
-        two.max_age = self.max_age.unwrap_or(two.max_age);
-        Ok(two)
+            Form::Positive | Form::AtLeastQuantum => {
+                Some(positive(key.name, duration(key.name, value)?)?)
+            }
+        };
+        settings.push((key, value));
     }
+    Ok(settings)
 }
 
 fn duration(key: &'static str, value: &str) -> Result<Duration, SpecError> {
@@ -363,14 +508,14 @@ pub enum SpecError {
         /// The key that it does not have.
         key: String,
         /// The keys that it has.
-        keys: &'static [&'static str],
+        keys: Vec<&'static str>,
     },
     /// A part after the colon is not of the form `key=value`.
     NotASetting {
         /// That part.
         setting: String,
         /// The keys that the policy has.
-        keys: &'static [&'static str],
+        keys: Vec<&'static str>,
     },
     /// A key occurs twice.
     RepeatedKey(&'static str),
@@ -386,10 +531,12 @@ pub enum SpecError {
         /// The key.
         key: &'static str,
     },
-    /// The long quantum is shorter than the quantum.
-    LongBelowQuantum {
-        /// The long quantum.
-        long: Duration,
+    /// A value that must not be below the quantum is.
+    BelowQuantum {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: Duration,
         /// The quantum.
         quantum: Duration,
     },
@@ -413,10 +560,10 @@ impl fmt::Display for SpecError {
             SpecError::RepeatedKey(key) => write!(f, "key `{key}` is given twice"),
             SpecError::BadValue { key, error } => write!(f, "key `{key}`: {error}"),
             SpecError::Zero { key } => write!(f, "key `{key}` must be above zero"),
-            SpecError::LongBelowQuantum { long, quantum } => write!(
+            SpecError::BelowQuantum { key, value, quantum } => write!(
                 f,
-                "key `{LONG}`: {} is shorter than the quantum, {}",
-                format_duration(*long),
+                "key `{key}`: {} is shorter than the quantum, {}",
+                format_duration(*value),
                 format_duration(*quantum),
             ),
         }

@@ -27,3 +27,29 @@ impl<T> core::ops::Deref for CachePadded<T> {
         &self.0
     }
 }
+
+/// A spin lock without data: what it protects are atomics, accessed relaxed.
+#[derive(Debug, Default)]
+pub(crate) struct Spin(AtomicU32);
+
+impl Spin {
+    /// Spins until nobody else has it. The holder must not be preempted by the host's scheduler.
+    pub(crate) fn lock(&self) -> SpinGuard<'_> {
+        use Ordering::{Acquire, Relaxed};
+        while self.0.compare_exchange_weak(0, 1, Acquire, Relaxed).is_err() {
+            while self.0.load(Relaxed) != 0 {
+                spin_loop();
+            }
+        }
+        SpinGuard(self)
+    }
+}
+
+/// Whoever has this holds the lock.
+pub(crate) struct SpinGuard<'a>(&'a Spin);
+
+impl Drop for SpinGuard<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(0, Ordering::Release);
+    }
+}

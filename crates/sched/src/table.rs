@@ -5,7 +5,10 @@
 
 use alloc::boxed::Box;
 
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::{
+    queue::Node,
+    sync::{AtomicU32, AtomicU64},
+};
 
 #[cfg(not(loom))]
 pub(crate) fn zeroed_u32(len: u32) -> Box<[AtomicU32]> {
@@ -17,6 +20,17 @@ pub(crate) fn zeroed_u32(len: u32) -> Box<[AtomicU32]> {
 pub(crate) fn zeroed_u64(len: u32) -> Box<[AtomicU64]> {
     // SAFETY: `AtomicU64` has the representation of `u64`, for which all bits zero is a valid value.
     unsafe { Box::new_zeroed_slice(len as usize).assume_init() }
+}
+
+#[cfg(not(loom))]
+pub(crate) fn zeroed_nodes(len: u32) -> Box<[Node]> {
+    // SAFETY: a node consists of atomic integers, for which all bits zero is a valid value.
+    unsafe { Box::new_zeroed_slice(len as usize).assume_init() }
+}
+
+#[cfg(loom)]
+pub(crate) fn zeroed_nodes(len: u32) -> Box<[Node]> {
+    (0..len).map(|_| Node::default()).collect()
 }
 
 #[cfg(loom)]

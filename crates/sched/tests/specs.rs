@@ -5,6 +5,9 @@ use std::{error::Error, time::Duration};
 use proptest::{prelude::*, test_runner::RngSeed};
 use quaver_sched::{Class, Place, Running, Spec, SpecError, Task, Why};
 
+const ALL: &str = "two-queue, ws, rr, fifo, cfs, eevdf, shinjuku, shinjuku-shenango, priority, las, \
+    adaptive";
+
 fn us(n: u64) -> Duration {
     Duration::from_micros(n)
 }
@@ -30,6 +33,18 @@ fn full_forms() {
         ("ws:quantum=0ms", "ws:quantum=none"),
         ("rr:quantum=1500ns", "rr:quantum=1.5us"),
         ("fifo", "fifo"),
+        ("cfs", "cfs:quantum=20us,latency=80us"),
+        ("cfs:quantum=12.5us", "cfs:quantum=12.5us,latency=50us"),
+        ("eevdf:quantum=12.5us", "eevdf:quantum=12.5us"),
+        ("shinjuku:quantum=30us", "shinjuku:quantum=30us"),
+        ("shinjuku-shenango", "shinjuku-shenango:quantum=20us,delay=5us,be=1ms"),
+        ("shinjuku-shenango:quantum=1ns", "shinjuku-shenango:quantum=1ns,delay=1ns,be=50ns"),
+        ("priority:max-age=none", "priority:quantum=20us,max-age=none"),
+        ("las", "las:quantum=20us"),
+        (
+            "adaptive:quantum=5us",
+            "adaptive:quantum=5us,max=250us,window=250us,cost=500ns,max-age=250us",
+        ),
     ] {
         let spec = parse(text);
         assert_eq!(spec.to_string(), full);
@@ -40,8 +55,8 @@ fn full_forms() {
 #[test]
 fn errors_say_what_is_wrong_and_what_is_allowed() {
     let cases: &[(&str, &[&str])] = &[
-        ("", &["unknown policy ``", "two-queue, ws, rr, fifo"]),
-        ("cfs", &["unknown policy `cfs`", "two-queue, ws, rr, fifo"]),
+        ("", &["unknown policy ``", ALL]),
+        ("best", &["unknown policy `best`", ALL]),
         ("WS", &["unknown policy `WS`"]),
         ("ws:", &["`` is not of the form key=value", "allowed keys are quantum"]),
         ("ws:quantum", &["`quantum` is not of the form key=value"]),
@@ -57,6 +72,10 @@ fn errors_say_what_is_wrong_and_what_is_allowed() {
         ("two-queue:long=0s", &["key `long` must be above zero"]),
         ("two-queue:long=none", &["key `long`", "`none`"]),
         ("two-queue:max-age=0s", &["key `max-age` must be above zero"]),
+        ("cfs:latency=1us", &["key `latency`: 1us is shorter than the quantum, 20us"]),
+        ("cfs:delay=1us", &["policy `cfs` has no key `delay`", "are quantum, latency"]),
+        ("adaptive:window=none", &["key `window`", "`none`"]),
+        ("adaptive:cost=0us", &["key `cost` must be above zero"]),
         (
             "two-queue:quantum=20us,long=10us",
             &["key `long`: 10us is shorter than the quantum, 20us"],
@@ -76,18 +95,24 @@ fn errors_say_what_is_wrong_and_what_is_allowed() {
 #[test]
 fn names_are_complete_and_build_what_they_say() {
     let names: Vec<_> = Spec::names().iter().map(|&(name, _)| name).collect();
-    assert_eq!(names, ["two-queue", "ws", "rr", "fifo"]);
+    assert_eq!(names.join(", "), ALL);
     assert_eq!(Spec::default().name(), names[0]);
     let made = [Spec::two_queue(), Spec::work_stealing(), Spec::round_robin(), Spec::fifo()];
-    for ((name, description), made) in Spec::names().iter().zip(made) {
+    for made in made {
+        assert_eq!(parse(made.name()), made);
+    }
+    for (name, description) in Spec::names() {
         let spec = parse(name);
-        assert_eq!((spec.name(), &spec), (*name, &made));
         assert_eq!(spec.build(2, 10, |d| d.as_nanos() as u64).name(), *name);
         // The description names exactly the keys.
-        for key in ["quantum", "long", "max-age"] {
-            let listed = description.rsplit('(').next().unwrap().contains(key);
-            assert_eq!(spec.to_string().contains(&format!("{key}=")), listed);
-        }
+        let keys: Vec<_> = spec.keys().collect();
+        let listed = match keys.len() {
+            0 => "no keys".into(),
+            1 => format!("key: {}", keys[0]),
+            _ => format!("keys: {}", keys.join(", ")),
+        };
+        assert!(description.ends_with(&format!("({listed})")), "{name}");
+        assert!(keys.iter().all(|key| spec.get(key).is_some()));
     }
 }
 
@@ -106,6 +131,8 @@ fn builder_keeps_the_parameters_sound() {
     assert_eq!(fifo.with_long_quantum(us(7)), Spec::fifo());
     assert_eq!(Spec::work_stealing().long_quantum(), None);
     assert_eq!(Spec::work_stealing().max_age(), None);
+    let cfs = parse("cfs").with_quantum(Some(us(500)));
+    assert_eq!(cfs.get("latency"), Some(Some(us(500))), "not below the quantum");
 }
 
 /// The times reach the policy in the host's unit.
@@ -151,7 +178,7 @@ fn large_tables_cost_nothing_until_used() {
         policy.task_enqueue(Place::Shared, Task((1 << 24) - 1), Why::New, 0);
         assert!(policy.has_work(0));
     }
-    // All tables together are 384 MiB.
+    // All tables together are several GiB.
     assert!(resident_kib() < before + (64 << 10));
 }
 
@@ -164,7 +191,7 @@ proptest! {
 
     #[test]
     fn display_reads_back(
-        policy in 0..4usize,
+        policy in 0..Spec::names().len(),
         quantum in prop::option::of(1u64..1 << 40),
         long in 1u64..1 << 40,
         age in prop::option::of(1u64..1 << 40),
@@ -180,8 +207,8 @@ proptest! {
     #[test]
     fn no_text_panics(
         any in r"\PC*",
-        name in "(two-queue|ws|fifo)",
-        settings in "[:,=]?((quantum|long|max-age|x)?=?[0-9.]{0,22}[num]?s?,?){0,3}",
+        name in "(two-queue|ws|fifo|cfs|adaptive)",
+        settings in "[:,=]?((quantum|long|latency|cost|max-age|x)?=?[0-9.]{0,22}[num]?s?,?){0,3}",
     ) {
         for text in [any, name.clone() + &settings, name + ":" + &settings] {
             if let Ok(spec) = text.parse::<Spec>() {

@@ -10,6 +10,7 @@ pub(crate) mod table;
 
 pub(crate) use local::try_yield;
 pub use local::{Thread, ThreadId, current, yield_now};
+pub use quaver_sched::Service;
 pub use scope::{Scope, ScopedJoinHandle, scope};
 
 use crate::arch::switch;
@@ -21,7 +22,7 @@ use crate::worker::slot::Slot;
 use control::{Uthread, life, park_state, phase};
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering::*};
-use quaver_sched::Why;
+use quaver_sched::{Attributes, Why};
 use std::io;
 use std::sync::Arc;
 
@@ -72,6 +73,7 @@ pub fn spawn_detached(f: impl FnOnce() + Send + 'static) {
 #[derive(Debug, Default)]
 pub struct Builder {
     name: Option<String>,
+    attributes: Attributes,
 }
 
 impl Builder {
@@ -87,6 +89,30 @@ impl Builder {
         self
     }
 
+    /// The thread's share of processor time, relative to others: 1 to 10000, default 100; values outside are taken for the
+    /// nearest. Heeded by the policies `cfs` and `eevdf`.
+    #[must_use]
+    pub fn weight(mut self, weight: u32) -> Builder {
+        self.attributes.weight = weight;
+        self
+    }
+
+    /// How urgent the thread is: 0 to 7, the most urgent, default 3; larger values are taken for 7. Heeded by the policy
+    /// `priority`.
+    #[must_use]
+    pub fn priority(mut self, priority: u8) -> Builder {
+        self.attributes.priority = priority;
+        self
+    }
+
+    /// Whether somebody waits for the thread (the default), or it may have what the others leave. Heeded by the policy
+    /// `shinjuku-shenango`.
+    #[must_use]
+    pub fn service(mut self, service: Service) -> Builder {
+        self.attributes.service = service;
+        self
+    }
+
     /// Starts the thread.
     ///
     /// # Errors
@@ -97,8 +123,10 @@ impl Builder {
         f: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<JoinHandle<T>> {
         let rt = Inner::running().ok_or_else(|| io::Error::other(NoRuntime))?;
+        let name = self.name.map(String::into_boxed_str);
         // SAFETY: everything is 'static.
-        unsafe { spawn_unchecked(rt, f, self.name.map(String::into_boxed_str)) }
+        let handle = unsafe { start(rt, f, name, &self.attributes, 0, None)? };
+        Ok(JoinHandle::new(rt, handle))
     }
 }
 
@@ -113,8 +141,8 @@ pub(crate) unsafe fn spawn_unchecked<T: Send>(
     name: Option<Box<str>>,
 ) -> io::Result<JoinHandle<T>> {
     // SAFETY: handed on.
-    let handle = unsafe { start(rt, f, name, 0, None)? };
-    Ok(JoinHandle { rt, handle, id: rt.table.get(handle).id.get(), result: PhantomData })
+    let handle = unsafe { start(rt, f, name, &Attributes::default(), 0, None)? };
+    Ok(JoinHandle::new(rt, handle))
 }
 
 /// [`spawn_unchecked`] for a thread of a scope, which it tells when nothing of it borrows any more.
@@ -128,16 +156,17 @@ unsafe fn spawn_scoped<T: Send>(
     scope: Arc<scope::Data>,
 ) -> io::Result<JoinHandle<T>> {
     // SAFETY: handed on.
-    let handle = unsafe { start(rt, f, None, 0, Some(scope))? };
-    Ok(JoinHandle { rt, handle, id: rt.table.get(handle).id.get(), result: PhantomData })
+    let handle = unsafe { start(rt, f, None, &Attributes::default(), 0, Some(scope))? };
+    Ok(JoinHandle::new(rt, handle))
 }
 
 pub(crate) fn spawn_detached_on(
     rt: &'static Inner,
     f: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
+    let life = life::DETACHED | life::RELEASED;
     // SAFETY: everything is 'static.
-    unsafe { start(rt, f, None, life::DETACHED | life::RELEASED, None) }.map(drop)
+    unsafe { start(rt, f, None, &Attributes::default(), life, None) }.map(drop)
 }
 
 /// Where thread numbers come from.
@@ -152,6 +181,7 @@ unsafe fn start<T: Send, F: FnOnce() -> T + Send>(
     rt: &'static Inner,
     f: F,
     name: Option<Box<str>>,
+    attributes: &Attributes,
     initial_life: u32,
     scope: Option<Arc<scope::Data>>,
 ) -> io::Result<u32> {
@@ -191,7 +221,7 @@ unsafe fn start<T: Send, F: FnOnce() -> T + Send>(
             t.phase.store(phase::ALIVE, Relaxed);
             let stats = slot.map_or(&rt.stats, |s| &s.stats);
             stats.spawned.add_shared(1, slot.is_none());
-            rt.policy.task_init(t.task(), slot.map_or(0, Slot::run_since));
+            rt.policy.task_init(t.task(), attributes, slot.map_or(0, Slot::run_since));
             let handle = t.handle;
             scheduler::make_runnable(rt, slot, t, Why::New, true);
             Ok(handle)
@@ -289,6 +319,10 @@ unsafe impl<T: Send> Send for JoinHandle<T> {}
 unsafe impl<T> Sync for JoinHandle<T> {}
 
 impl<T> JoinHandle<T> {
+    fn new(rt: &'static Inner, handle: u32) -> JoinHandle<T> {
+        JoinHandle { rt, handle, id: rt.table.get(handle).id.get(), result: PhantomData }
+    }
+
     /// Waits for the thread's end and returns its result, or the payload of its panic. Its thread-locals have been
     /// destroyed by then.
     ///

@@ -45,6 +45,10 @@ impl Policy for Fifo {
         Some(Pick { task, class })
     }
 
+    fn central(&self) -> bool {
+        true
+    }
+
     fn balance(&self, _worker: usize, _now: Time) -> Option<Pick> {
         None
     }

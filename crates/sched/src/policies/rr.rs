@@ -48,6 +48,10 @@ impl Policy for RoundRobin {
         Some(Pick { task, class })
     }
 
+    fn central(&self) -> bool {
+        true
+    }
+
     fn balance(&self, _worker: usize, _now: Time) -> Option<Pick> {
         None
     }

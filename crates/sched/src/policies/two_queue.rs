@@ -41,7 +41,10 @@ pub struct TwoQueueTimes {
 /// Policy `two-queue`: new before preempted work, with bounded age.
 #[derive(Debug)]
 pub struct TwoQueue {
-    times: TwoQueueTimes,
+    /// [`NEVER`] for no quantum. Relaxed: who sees the old one a little longer does no harm.
+    quantum: AtomicU64,
+    long_quantum: AtomicU64,
+    max_age: Option<Time>,
     links: Links,
     shared: List,
     new: WorkerQueues,
@@ -50,6 +53,9 @@ pub struct TwoQueue {
     preempted_at: Box<[AtomicU64]>,
     workers: Box<[CachePadded<Worker>]>,
 }
+
+/// As a quantum: none.
+const NEVER: Time = Time::MAX;
 
 /// Whose turn it is on one worker. Written by that worker alone.
 #[derive(Debug)]
@@ -69,7 +75,9 @@ impl TwoQueue {
     pub fn new(workers: usize, max_tasks: u32, times: TwoQueueTimes) -> Self {
         let worker = || Worker { turns: Turns::new(), aged: AtomicBool::new(false) };
         TwoQueue {
-            times,
+            quantum: AtomicU64::new(times.quantum.unwrap_or(NEVER)),
+            long_quantum: AtomicU64::new(times.long_quantum),
+            max_age: times.max_age,
             links: Links::new(max_tasks),
             shared: List::new(),
             new: WorkerQueues::new(workers),
@@ -79,9 +87,20 @@ impl TwoQueue {
         }
     }
 
+    /// The quantum at this moment.
+    pub(super) fn quantum(&self) -> Option<Time> {
+        Some(self.quantum.load(Relaxed)).filter(|&quantum| quantum != NEVER)
+    }
+
+    /// Other quanta from now on.
+    pub(super) fn set_quantum(&self, quantum: Time, long_quantum: Time) {
+        self.quantum.store(quantum, Relaxed);
+        self.long_quantum.store(long_quantum, Relaxed);
+    }
+
     /// The oldest preempted task of `worker`, if it has waited for too long and the dispatch before was not such a one.
     fn take_aged(&self, worker: usize, now: Time) -> Option<Task> {
-        let max_age = self.times.max_age?;
+        let max_age = self.max_age?;
         let aged = &self.workers[worker].aged;
         if aged.load(Relaxed) {
             aged.store(false, Relaxed);
@@ -162,7 +181,7 @@ impl Policy for TwoQueue {
     }
 
     fn preempt_at(&self, worker: usize, running: &Running, timer: Option<Time>) -> Option<Time> {
-        let quantum = self.times.quantum?;
+        let quantum = self.quantum()?;
         let new_waits = self.new_waits(worker);
         let preempted_waits = !self.preempted.is_empty(worker);
         match running.class {
@@ -170,7 +189,7 @@ impl Policy for TwoQueue {
             Class::Preempted => {
                 // A timer that expires makes new work.
                 let for_new = stop_at(running, quantum, new_waits, timer);
-                let long = self.times.long_quantum.max(quantum);
+                let long = self.long_quantum.load(Relaxed).max(quantum);
                 let for_preempted = stop_at(running, long, preempted_waits, None);
                 match (for_new, for_preempted) {
                     (Some(a), Some(b)) => Some(a.min(b)),

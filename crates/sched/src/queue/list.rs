@@ -86,6 +86,22 @@ impl List {
         self.lock().pop(links)
     }
 
+    /// Take up to `most` of the oldest tasks and give each to `keep`, which puts it where it belongs. All happens under the
+    /// lock, and the new length is visible at its end: an observer who looks at this list first and then where `keep`
+    /// puts them misses none. `keep` must not use this list.
+    pub fn move_to(&self, links: &Links, most: usize, mut keep: impl FnMut(Task)) {
+        if self.is_empty() {
+            return;
+        }
+        let mut list = self.lock();
+        (0..most).map_while(|_| list.pop(links)).for_each(&mut keep);
+    }
+
+    /// The oldest task, without taking it; two loads. Others may take it at any moment.
+    pub fn peek(&self) -> Option<Task> {
+        self.head.load(Acquire).checked_sub(1).map(Task)
+    }
+
     /// How many tasks wait; one load.
     pub fn len(&self) -> usize {
         self.len.load(Acquire)

@@ -4,10 +4,11 @@
 //! |---|---|---|---|---|
 //! | [`Ring`] | its owner | its owner; others steal | yes | one compare-and-swap |
 //! | [`List`] | anyone | anyone | no | two short spin-locked sections |
+//! | [`Heap`]: by a key | anyone | anyone | no | the same, and `O(log n)` comparisons |
 //! | [`LocalQueue`]: ring, then list | its owner | its owner; others steal | no | as the ring while it suffices |
 //! | [`WorkerQueues`]: one `LocalQueue` a worker | each worker its own | each worker; idle ones steal half | no | the same |
 //!
-//! All of them are first in, first out. A task may be in one queue at a time. Misuse (an operation of the owner called
+//! All of them are first in, first out, a [`Heap`] among tasks with equal keys. A task may be in one queue at a time. Misuse (an operation of the owner called
 //! by two threads at once, a task added twice) loses or repeats tasks, but it is never undefined behaviour: the queues
 //! hold numbers only and consist of atomics.
 //!
@@ -24,6 +25,7 @@
 //! before *look at the queues* with a sequentially consistent fence, and whoever enqueues must order *enqueue* before
 //! *look for sleepers* in the same way. Then one of the two sees the other.
 
+mod heap;
 mod list;
 mod local;
 #[cfg(all(test, loom))]
@@ -33,6 +35,8 @@ mod ring;
 mod tests;
 mod workers;
 
+pub(crate) use heap::Node;
+pub use heap::{Heap, Nodes};
 pub use list::{Links, List};
 pub use local::LocalQueue;
 pub use ring::{Ring, RingFull};

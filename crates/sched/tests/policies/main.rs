@@ -3,15 +3,21 @@
 mod fifo_rr;
 mod host;
 mod model;
+mod ordered;
 mod properties;
 mod simulation;
 mod stress;
 mod two_queue;
 mod ws;
 
-use quaver_sched::{Class, Pick, Place, Policy, Running, Spec, Task, Time, Why};
+use quaver_sched::{
+    Attributes, Class, Pick, Place, Policy, Running, Service, Spec, Task, Time, Why,
+};
 
-const ALL: [&str; 4] = ["two-queue", "ws", "rr", "fifo"];
+/// The names of all policies.
+fn all() -> impl Iterator<Item = &'static str> {
+    Spec::names().iter().map(|&(name, _)| name)
+}
 
 /// Make a policy; time is in nanoseconds.
 fn build(spec: &str, workers: usize, max_tasks: u32) -> Box<dyn Policy> {

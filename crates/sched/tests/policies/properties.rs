@@ -54,6 +54,31 @@ fn spec() -> impl Strategy<Value = &'static str> {
     ])
 }
 
+/// Those without a model: what holds for every policy.
+fn without_model() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "cfs:quantum=10us,latency=40us",
+        "cfs:quantum=none",
+        "eevdf:quantum=10us",
+        "eevdf:quantum=none",
+        "shinjuku:quantum=20us",
+        "shinjuku-shenango:quantum=20us,delay=5us",
+        "priority:quantum=20us,max-age=100us",
+        "priority:quantum=20us,max-age=none",
+        "las:quantum=10us",
+        "adaptive:quantum=5us,window=50us",
+    ])
+}
+
+/// Attributes that differ from task to task.
+fn attributes(task: u32) -> Attributes {
+    Attributes {
+        weight: [1, 50, 100, 1_000, 10_000][task as usize % 5],
+        priority: (task % 8) as u8,
+        service: if task.is_multiple_of(3) { Service::BestEffort } else { Service::default() },
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         rng_seed: RngSeed::Fixed(1),
@@ -113,6 +138,73 @@ proptest! {
             }
         }
         // All that is left comes out, once, to whichever worker asks.
+        nowhere.extend(drain(&*policy, 0, now));
+        nowhere.sort_unstable();
+        prop_assert_eq!(nowhere, (0..TASKS).collect::<Vec<_>>());
+    }
+
+    /// Nothing is lost, doubled, invisible or left behind, whatever the weights and priorities; nobody is stopped
+    /// for nothing; accounts are kept of running times that are small, large, or none.
+    #[test]
+    fn every_policy_conserves_work(
+        text in without_model(),
+        workers in 1..=WORKERS,
+        steps in prop::collection::vec((step(), 0..200_000u64), 1..400),
+    ) {
+        let policy = build(text, workers, TASKS);
+        (0..TASKS).for_each(|task| policy.task_init(Task(task), &attributes(task), 0));
+        let mut nowhere: Vec<u32> = (0..TASKS).collect();
+        let mut on: Vec<Option<(Task, Time)>> = vec![None; workers];
+        let mut waiting = std::collections::BTreeSet::new();
+        let mut now = 0;
+        let stop = |worker: usize, now: Time, on: &mut [Option<(Task, Time)>]| {
+            let (task, since) = on[worker].take()?;
+            if policy.accounts() {
+                policy.task_stopped(worker, task, now - since);
+            }
+            Some(task.0)
+        };
+        for (step, span) in steps {
+            match step {
+                Step::Enqueue(n, place, why) => {
+                    if nowhere.is_empty() {
+                        continue;
+                    }
+                    let place = match place {
+                        Place::Local(worker) => Place::Local(worker % workers),
+                        Place::Shared => Place::Shared,
+                    };
+                    let task = nowhere.swap_remove(n % nowhere.len());
+                    policy.task_enqueue(place, Task(task), why, now);
+                    waiting.insert(task);
+                }
+                Step::Next(worker) => {
+                    let worker = worker % workers;
+                    // What runs stops first, and rests for a while.
+                    nowhere.extend(stop(worker, now, &mut on));
+                    match next(&*policy, worker, now) {
+                        Some(pick) => {
+                            prop_assert!(waiting.remove(&pick.task.0), "{:?} did not wait", pick.task);
+                            on[worker] = Some((pick.task, now));
+                        }
+                        None => prop_assert!(waiting.is_empty(), "work is left behind"),
+                    }
+                }
+                Step::PreemptAt(worker, class, _, timer) => {
+                    let worker = worker % workers;
+                    if let Some((task, since)) = on[worker] {
+                        let at = policy.preempt_at(worker, &Running { task, since, class }, timer);
+                        prop_assert!(at.is_none() || timer.is_some() || !waiting.is_empty());
+                    }
+                }
+                Step::Wait(_) => now += span,
+            }
+            prop_assert_eq!(policy.waiting(), waiting.len());
+            for worker in 0..workers {
+                prop_assert_eq!(policy.has_work(worker), !waiting.is_empty());
+            }
+        }
+        nowhere.extend((0..workers).filter_map(|worker| stop(worker, now, &mut on)));
         nowhere.extend(drain(&*policy, 0, now));
         nowhere.sort_unstable();
         prop_assert_eq!(nowhere, (0..TASKS).collect::<Vec<_>>());

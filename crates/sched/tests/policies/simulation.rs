@@ -91,7 +91,7 @@ fn endless_work_is_stopped_as_soon_as_it_has_used_its_quantum() {
 /// Tickless means: a task that is alone is never interrupted, however long it runs.
 #[test]
 fn who_is_alone_is_never_interrupted() {
-    for spec in ALL {
+    for spec in all() {
         let jobs =
             [0, 1].map(|w| Job { arrives: 0, service: 100_000 * US, place: Place::Local(w) });
         let policy = build(spec, 2, 2);
@@ -166,6 +166,13 @@ proptest! {
             "ws:quantum=7us",
             "two-queue:quantum=7us,long=20us,max-age=50us",
             "two-queue:quantum=none",
+            "cfs:quantum=7us",
+            "eevdf:quantum=7us",
+            "shinjuku:quantum=7us",
+            "shinjuku-shenango:quantum=7us",
+            "priority:quantum=7us,max-age=50us",
+            "las:quantum=7us",
+            "adaptive:quantum=2us,window=100us",
         ]),
         workers in 1..4usize,
         jobs in prop::collection::vec((0..2_000u64, 1..60u64, 0..4usize), 1..300),

@@ -57,7 +57,7 @@ impl Shared {
 
 #[test]
 fn nothing_is_lost_or_run_twice_at_once() {
-    for spec in ALL {
+    for spec in all() {
         let shared = Shared {
             policy: build(spec, WORKERS, TASKS),
             running: (0..TASKS).map(|_| AtomicBool::new(false)).collect(),

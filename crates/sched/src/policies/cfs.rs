@@ -1,0 +1,211 @@
+//! Completely fair scheduling, as in Linux before 6.6.
+//!
+//! * Each task has a *virtual runtime*: the time it has run, divided by its weight. Each worker has a queue in
+//!   the order of virtual runtime; the smallest runs next (Skyloft section 5.1, Table 5).
+//! * A task's *slice* is its share, by weight, of `latency`, but not less than `quantum` (Linux: `sched_latency` and
+//!   `min_granularity`). A running task stops when it has used its slice and its virtual runtime is not below that of one
+//!   that waits; and already after `quantum` if it is ahead of one by more than `quantum`, as of one that was woken.
+//! * A new task begins with the worker's least virtual runtime. A woken one keeps its own, but is not put further back
+//!   than half a `latency` before the least: sleep gives some credit, and long sleep not more than that. This is the
+//!   compensation for blocked tasks that makes CFS better than round robin in Skyloft's Fig. 5.
+//! * Work from elsewhere is shared out: at a dispatch a worker takes its part of the shared list into its own queue. A
+//!   worker without work takes the first task of the longest queue; virtual runtimes are taken over relative to the
+//!   least of the queues.
+
+use alloc::boxed::Box;
+
+use crate::{
+    AttributeTable, Attributes, Class, DEFAULT_WEIGHT, Pick, Place, Policy, Running, Task, Time,
+    Why,
+    queue::{Heap, Links, List, Nodes},
+    sync::{AtomicU32, AtomicU64, CachePadded, Ordering::Relaxed},
+    table,
+};
+
+/// Virtual runtimes begin here, so that credit can go below.
+const START: u64 = 1 << 48;
+/// A worker takes at most so many shared tasks at a dispatch.
+const MOST_SHARED: usize = 16;
+
+/// Policy `cfs`: fair shares by weight.
+#[derive(Debug)]
+pub struct Cfs {
+    quantum: Option<Time>,
+    latency: Time,
+    nodes: Nodes,
+    links: Links,
+    attributes: AttributeTable,
+    shared: List,
+    workers: Box<[CachePadded<Worker>]>,
+    /// Virtual runtime, in the terms of the worker that the task was last on.
+    runtime: Box<[AtomicU64]>,
+    /// That worker's number plus one; 0: the task has not run yet.
+    home: Box<[AtomicU32]>,
+}
+
+#[derive(Debug)]
+struct Worker {
+    queue: Heap,
+    /// The least virtual runtime: that of the last task dispatched, never going back.
+    least: AtomicU64,
+    /// The weights of the queued tasks together.
+    load: AtomicU64,
+}
+
+impl Cfs {
+    /// For `workers` workers and the tasks `0..max_tasks`. Times are in the host's unit; `quantum`: the shortest slice,
+    /// `None`: never preempt.
+    ///
+    /// # Panics
+    ///
+    /// As [`Nodes::new`].
+    pub fn new(workers: usize, max_tasks: u32, quantum: Option<Time>, latency: Time) -> Self {
+        let worker =
+            || Worker { queue: Heap::new(), least: AtomicU64::new(START), load: AtomicU64::new(0) };
+        Cfs {
+            quantum,
+            latency,
+            nodes: Nodes::new(max_tasks),
+            links: Links::new(max_tasks),
+            attributes: AttributeTable::new(max_tasks),
+            shared: List::new(),
+            workers: (0..workers).map(|_| CachePadded(worker())).collect(),
+            runtime: table::zeroed_u64(max_tasks),
+            home: table::zeroed_u32(max_tasks),
+        }
+    }
+
+    fn weight(&self, task: Task) -> u64 {
+        u64::from(self.attributes.weight(task))
+    }
+
+    /// The task's virtual runtime in the terms of `worker`.
+    fn runtime_on(&self, worker: usize, task: Task) -> u64 {
+        let least = self.workers[worker].least.load(Relaxed);
+        let runtime = self.runtime[task.0 as usize].load(Relaxed);
+        match self.home[task.0 as usize].load(Relaxed) as usize {
+            0 => least,
+            home if home - 1 == worker => runtime,
+            home => {
+                let there = self.workers[home - 1].least.load(Relaxed);
+                least.wrapping_add(runtime.wrapping_sub(there))
+            }
+        }
+    }
+
+    fn queue(&self, worker: usize, task: Task, why: Why) {
+        let me = &self.workers[worker];
+        let mut runtime = self.runtime_on(worker, task);
+        if matches!(why, Why::New | Why::Woken) {
+            runtime = runtime.max(me.least.load(Relaxed) - self.latency.min(START) / 2);
+        }
+        self.settle(worker, task, runtime);
+        me.load.fetch_add(self.weight(task), Relaxed);
+        me.queue.push(&self.nodes, task, runtime);
+    }
+
+    fn settle(&self, worker: usize, task: Task, runtime: u64) {
+        self.runtime[task.0 as usize].store(runtime, Relaxed);
+        self.home[task.0 as usize].store(worker as u32 + 1, Relaxed);
+    }
+
+    /// Take the worker's part of what came from elsewhere.
+    fn share_out(&self, worker: usize) {
+        let part = self.shared.len().div_ceil(self.workers.len()).min(MOST_SHARED);
+        self.shared.move_to(&self.links, part, |task| self.queue(worker, task, Why::Woken));
+    }
+
+    fn pop(&self, worker: usize) -> Option<(Task, u64)> {
+        let me = &self.workers[worker];
+        let (task, runtime) = me.queue.pop(&self.nodes)?;
+        me.load.fetch_sub(self.weight(task), Relaxed);
+        Some((task, runtime))
+    }
+
+    fn dispatch(&self, worker: usize, task: Task, runtime: u64) -> Pick {
+        let least = &self.workers[worker].least;
+        least.store(least.load(Relaxed).max(runtime), Relaxed);
+        Pick { task, class: Class::Fresh }
+    }
+}
+
+impl Policy for Cfs {
+    fn name(&self) -> &'static str {
+        "cfs"
+    }
+
+    fn task_init(&self, task: Task, attributes: &Attributes, _now: Time) {
+        self.attributes.set(task, attributes);
+        self.home[task.0 as usize].store(0, Relaxed);
+    }
+
+    fn task_enqueue(&self, place: Place, task: Task, why: Why, _now: Time) {
+        match place {
+            Place::Local(worker) => self.queue(worker, task, why),
+            Place::Shared => self.shared.push(&self.links, task),
+        }
+    }
+
+    fn task_dequeue(&self, worker: usize, _now: Time) -> Option<Pick> {
+        self.share_out(worker);
+        let (task, runtime) = self.pop(worker)?;
+        Some(self.dispatch(worker, task, runtime))
+    }
+
+    fn task_stopped(&self, worker: usize, task: Task, ran: Time) {
+        let virtually = ran.saturating_mul(u64::from(DEFAULT_WEIGHT)) / self.weight(task);
+        let runtime = self.runtime_on(worker, task).saturating_add(virtually);
+        self.settle(worker, task, runtime);
+    }
+
+    fn accounts(&self) -> bool {
+        true
+    }
+
+    fn balance(&self, worker: usize, _now: Time) -> Option<Pick> {
+        loop {
+            let others = (0..self.workers.len()).filter(|&other| other != worker);
+            let longest = others.max_by_key(|&other| self.workers[other].queue.len())?;
+            if self.workers[longest].queue.is_empty() {
+                return None;
+            }
+            // Somebody may be faster; then another queue may be the longest.
+            if let Some((task, _)) = self.pop(longest) {
+                let runtime = self.runtime_on(worker, task);
+                self.settle(worker, task, runtime);
+                return Some(self.dispatch(worker, task, runtime));
+            }
+        }
+    }
+
+    fn preempt_at(&self, worker: usize, running: &Running, timer: Option<Time>) -> Option<Time> {
+        let quantum = self.quantum?;
+        let me = &self.workers[worker];
+        let weight = self.weight(running.task);
+        let all = weight.saturating_add(me.load.load(Relaxed));
+        let slice = (self.latency.saturating_mul(weight) / all).max(quantum);
+        let runtime = self.runtime_on(worker, running.task);
+        // When the running task's virtual runtime reaches `other`.
+        let reaches = |other: u64| {
+            other.saturating_sub(runtime).saturating_mul(weight).div_ceil(u64::from(DEFAULT_WEIGHT))
+        };
+        let stop_for = |other: u64| {
+            let at_slice = slice.max(reaches(other));
+            let ahead = quantum.max(reaches(other.saturating_add(quantum)));
+            running.since.saturating_add(at_slice.min(ahead))
+        };
+        let least = me.least.load(Relaxed);
+        let shared = (!self.shared.is_empty()).then_some(least);
+        let waiting = me.queue.least().into_iter().chain(shared).min();
+        let for_timer = timer.map(|timer| stop_for(least).max(timer));
+        waiting.map(stop_for).into_iter().chain(for_timer).min()
+    }
+
+    fn has_work(&self, _worker: usize) -> bool {
+        !self.shared.is_empty() || self.workers.iter().any(|worker| !worker.queue.is_empty())
+    }
+
+    fn waiting(&self) -> usize {
+        self.shared.len() + self.workers.iter().map(|worker| worker.queue.len()).sum::<usize>()
+    }
+}
