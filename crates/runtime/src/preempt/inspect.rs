@@ -71,6 +71,11 @@ pub fn is_unsafe(address: usize) -> bool {
     super::ranges::is_unsafe(address)
 }
 
+/// Is this an address of the assembly that resumes preempted threads in user mode?
+pub fn is_resuming(address: usize) -> bool {
+    crate::arch::resume::range().contains(&address)
+}
+
 /// The number of the user thread that `gs` names, for signal handlers: in the runtime's switch it is already the next one.
 /// `None` on kernel threads and in the scheduler.
 pub fn current_id() -> Option<u64> {
