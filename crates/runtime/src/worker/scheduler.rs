@@ -33,6 +33,8 @@ pub(crate) fn run(c: &Carrier) {
                 let t = start(c, slot, pick, now);
                 // SAFETY: `t` was in a queue, so its context is saved; nobody else has it now.
                 unsafe { enter(c.native_rsp.as_ptr(), t) };
+                // First, lest a shutdown that sees the thread's end count the carrier out.
+                c.is_back();
                 finish_switch();
             }
             None => rt.idle.wait(rt, slot.id),
