@@ -5,8 +5,9 @@ mod timer_core;
 mod timer_thread;
 
 use crate::config::Clock;
+use crate::preempt;
 use crate::runtime::Inner;
-use crate::tsc::Ticks;
+use crate::tsc::{self, Ticks};
 use crate::worker::slot::Slot;
 use posix::PosixTimer;
 use timer_core::TimerCore;
@@ -76,15 +77,18 @@ impl Running {
     pub(crate) fn work_somewhere(&self, rt: &Inner) {
         match self {
             Running::Off | Running::Core(_) => {}
+            _ if interrupt_overdue(rt) => {}
             Running::Posix(c) => c.work_somewhere(rt),
             Running::Thread(c) => c.work(rt),
         }
     }
 
-    /// Sets the slot's own timer, where it has one.
+    /// A request for the slot was put off until `at`.
     pub(crate) fn arm(&self, slot: &Slot, at: Ticks, now: Ticks) {
-        if let Running::Posix(c) = self {
-            c.arm(slot, at, now);
+        match self {
+            Running::Off | Running::Core(_) => {}
+            Running::Posix(c) => c.arm(slot, at, now),
+            Running::Thread(c) => c.work(slot.rt()),
         }
     }
 
@@ -94,4 +98,15 @@ impl Running {
             c.wake();
         }
     }
+}
+
+/// Work has arrived. If some worker's thread has had its quantum already, whoever brought the work interrupts it at once:
+/// waking a timer thread that sends the same signal, or setting a timer that has expired already, would cost both time and
+/// another interruption. `true` if a request was sent.
+fn interrupt_overdue(rt: &Inner) -> bool {
+    rt.slots().iter().any(|slot| {
+        let Some((run, due)) = slot.preempt_due() else { return false };
+        let now = tsc::now();
+        due <= now && preempt::send(rt, slot, run, now)
+    })
 }

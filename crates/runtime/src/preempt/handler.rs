@@ -220,9 +220,16 @@ unsafe fn receive(
     match source {
         Source::Timer => slot.armed.store(tsc::NEVER, Relaxed),
         Source::Clock => {
+            // A timer that has expired, too, may have its frame beneath this one (the kernel delivers all that is pending
+            // at once): its handler runs when this thread does so again, so nobody must wait for it.
+            if slot.armed.load(Relaxed) <= now + rt.timer_slop {
+                slot.armed.store(tsc::NEVER, Relaxed);
+            }
             if slot.request.load(Acquire) != slot.run.load(Relaxed) {
                 slot.stats.preempt_stale.add_shared(1, true);
                 slot.pending.store(false, Release);
+                // The sender relied on it, and the dispatch that made it stale may not have seen the sender's work.
+                rt.clock.dispatched(slot);
                 return Verdict::Stale;
             }
         }
