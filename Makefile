@@ -1,7 +1,7 @@
 # What can be done here; `make` lists it. The work is done by the scripts in scripts/, which run by themselves as well.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full bench report fmt lint doc clean
+.PHONY: help demo test test-full bench report fmt lint doc install clean
 
 # What `make bench` measures, and options of `quaver bench` and `quaver demo`.
 BENCH ?= all
@@ -41,6 +41,11 @@ lint: ## the checks of `make test` that run nothing
 
 doc: ## the library's documentation, in target/doc/
 	@cargo doc --locked --workspace --no-deps
+
+PREFIX ?= /usr/local
+
+install: ## install the C library: PREFIX=/usr/local, DESTDIR, LIBDIR
+	@scripts/install.sh "$(PREFIX)"
 
 clean: ## remove everything that was built or measured
 	@scripts/clean.sh

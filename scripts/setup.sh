@@ -76,6 +76,10 @@ for task in "$@"; do
         want gdb gdb
         want shellcheck shellcheck
         want python3 python3
+        want clang clang
+        want g++ g++
+        want pkg-config pkg-config
+        want cmake cmake
         ;;
     *) die "unknown task $task: build and test are known" ;;
     esac

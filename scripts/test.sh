@@ -53,6 +53,8 @@ step smoke-doctor scripts/smoke.sh doctor "$target"
 step smoke-demo scripts/smoke.sh demo "$target"
 step smoke-bench scripts/smoke.sh bench "$target"
 
+step capi scripts/check_capi.sh
+
 if have python3; then
     step scripts-python python3 -B -m unittest discover -s scripts -p 'test_*.py'
 else

@@ -48,6 +48,9 @@ mod block;
 mod clock;
 #[cfg(not(loom))]
 mod config;
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub mod foreign;
 mod idle;
 #[cfg(not(loom))]
 mod interpose;

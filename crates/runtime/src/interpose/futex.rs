@@ -81,16 +81,18 @@ fn bucket(address: usize) -> &'static SpinLock<List> {
     &TABLE[hash % BUCKETS]
 }
 
-/// Waits until woken, like `FUTEX_WAIT_BITSET`. The error is the errno.
+/// Waits until woken, like `FUTEX_WAIT_BITSET`. The error is the errno: `EINTR` if `interrupted` says so, which is asked
+/// before sleeping and whenever the thread is unparked.
 ///
 /// # Safety
 ///
-/// `word` is a valid futex word.
-unsafe fn wait(
+/// `word` is a valid futex word. The caller is a user thread outside the runtime's critical sections.
+pub(crate) unsafe fn wait(
     word: *const AtomicU32,
     expected: u32,
     bits: u32,
     at: Option<u64>,
+    interrupted: impl Fn() -> bool,
 ) -> Result<(), i32> {
     let node = Node {
         address: word as usize,
@@ -112,27 +114,29 @@ unsafe fn wait(
         }
         list.push(&node);
     }
-    let mut in_time = true;
-    while in_time && !node.woken.load(Acquire) {
-        in_time = raw::park_until(at);
+    let mut result = Ok(());
+    while result.is_ok() && !node.woken.load(Acquire) {
+        if interrupted() {
+            result = Err(libc::EINTR);
+        } else if !raw::park_until(at) {
+            result = Err(libc::ETIMEDOUT);
+        }
     }
-    if !node.woken.load(Acquire) {
+    if result.is_err() {
         let mut list = bucket(node.address).lock();
         if node.queued.get() {
             list.remove(&node);
         } else {
             // Woken at the last moment.
-            in_time = true;
+            result = Ok(());
         }
-    } else {
-        in_time = true;
     }
     WAITERS.fetch_sub(1, Relaxed);
-    if in_time { Ok(()) } else { Err(libc::ETIMEDOUT) }
+    result
 }
 
 /// Wakes up to `n` user threads; returns how many.
-fn wake(address: usize, n: u32, bits: u32) -> u32 {
+pub(crate) fn wake(address: usize, n: u32, bits: u32) -> u32 {
     fence(SeqCst);
     if WAITERS.load(SeqCst) == 0 {
         return 0;
@@ -212,7 +216,13 @@ pub unsafe extern "C" fn syscall(
                     if kind == libc::FUTEX_WAIT { (u32::MAX, false) } else { (f as u32, true) };
                 // SAFETY: the caller passes a valid futex word and a null or valid timeout.
                 return match unsafe {
-                    wait(address as *const AtomicU32, val, bits, deadline(ts, absolute, realtime))
+                    wait(
+                        address as *const AtomicU32,
+                        val,
+                        bits,
+                        deadline(ts, absolute, realtime),
+                        || false,
+                    )
                 } {
                     Ok(()) => 0,
                     Err(errno) => fail(errno),

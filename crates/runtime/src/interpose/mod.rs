@@ -7,6 +7,8 @@
 mod futex;
 mod sleep;
 
+pub(crate) use futex::{wait as futex_wait, wake as futex_wake};
+
 use core::ffi::c_long;
 
 /// Makes the linker take these definitions from the library: it takes an object only if something refers to it.

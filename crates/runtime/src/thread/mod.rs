@@ -380,6 +380,11 @@ impl<T> JoinHandle<T> {
         ThreadId(self.id)
     }
 
+    /// Its place in the table.
+    pub(crate) fn raw(&self) -> u32 {
+        self.handle
+    }
+
     fn thread(&self) -> &'static Uthread {
         self.rt.table.get(self.handle)
     }

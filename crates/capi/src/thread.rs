@@ -1,0 +1,177 @@
+//! User threads.
+
+use crate::report;
+use crate::runtime::{Call, Returned};
+use crate::status::{Failure, Status};
+use core::ffi::{CStr, c_char, c_int, c_void};
+use quaver::{Handle, JoinHandle};
+use std::time::Duration;
+
+/// `quaver_thread_attr`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct ThreadAttr {
+    name: *const c_char,
+    detached: bool,
+}
+
+/// `quaver_thread`: the right to join.
+pub struct Thread(JoinHandle<Returned>);
+
+/// See `quaver.h`.
+///
+/// # Safety
+///
+/// `thread` is writable (null only for detached threads), `attr` null or valid; `function` may be called with
+/// `argument` on another thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quaver_spawn(
+    thread: *mut *mut Thread,
+    attr: *const ThreadAttr,
+    function: Option<unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void>,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let (name, detached) = match unsafe { attr.as_ref() } {
+        None => (None, false),
+        Some(attr) => {
+            let name = (!attr.name.is_null())
+                // SAFETY: as above.
+                .then(|| unsafe { CStr::from_ptr(attr.name) }.to_string_lossy().into_owned());
+            (name, attr.detached)
+        }
+    };
+    let Some(function) = function else {
+        return Failure::new(Status::Invalid, "quaver_spawn: the function is null").report();
+    };
+    if thread.is_null() && !detached {
+        let message = "quaver_spawn: nowhere to store the thread, which is not detached either";
+        return Failure::new(Status::Invalid, message).report();
+    }
+    if !thread.is_null() {
+        // SAFETY: as above.
+        unsafe { thread.write(core::ptr::null_mut()) };
+    }
+    if Handle::current().is_err() {
+        return Failure::from(Status::NoRuntime).report();
+    }
+    let call = Call { function, argument };
+    let mut builder = quaver::thread::Builder::new();
+    if let Some(name) = name {
+        builder = builder.name(name);
+    }
+    match builder.spawn(move || call.call()) {
+        Ok(handle) if detached => drop(handle),
+        // SAFETY: as above; not null.
+        Ok(handle) => unsafe { thread.write(Box::into_raw(Box::new(Thread(handle)))) },
+        Err(e) => {
+            return Failure::new(Status::Exhausted, format!("quaver_spawn: {e}")).report();
+        }
+    }
+    Status::Ok as c_int
+}
+
+/// See `quaver.h`.
+///
+/// # Safety
+///
+/// `thread` came from `quaver_spawn` and has been neither joined nor detached; `result` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quaver_join(thread: *mut Thread, result: *mut *mut c_void) -> c_int {
+    if thread.is_null() {
+        return Failure::new(Status::Invalid, "quaver_join: the thread is null").report();
+    }
+    // SAFETY: the caller's contract.
+    let thread = unsafe { Box::from_raw(thread) };
+    match thread.0.join() {
+        Ok(returned) => {
+            if !result.is_null() {
+                // SAFETY: the caller's contract.
+                unsafe { result.write(returned.0) };
+            }
+            Status::Ok as c_int
+        }
+        Err(_) => Failure::from(Status::ShutDown).report(),
+    }
+}
+
+/// See `quaver.h`.
+///
+/// # Safety
+///
+/// As for [`quaver_join`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quaver_detach(thread: *mut Thread) -> c_int {
+    if thread.is_null() {
+        return Failure::new(Status::Invalid, "quaver_detach: the thread is null").report();
+    }
+    // SAFETY: the caller's contract.
+    drop(unsafe { Box::from_raw(thread) });
+    Status::Ok as c_int
+}
+
+/// See `quaver.h`.
+///
+/// # Safety
+///
+/// `thread` is null or came from `quaver_spawn` and has been neither joined nor detached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quaver_is_finished(thread: *const Thread) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe { thread.as_ref() }.is_some_and(|thread| thread.0.is_finished())
+}
+
+/// See `quaver.h`.
+///
+/// # Safety
+///
+/// As for [`quaver_is_finished`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quaver_thread_id(thread: *const Thread) -> u64 {
+    // SAFETY: the caller's contract.
+    unsafe { thread.as_ref() }.map_or(0, |thread| thread.0.id().as_u64())
+}
+
+/// See `quaver.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn quaver_self() -> u64 {
+    quaver::thread::current().map_or(0, |t| t.id().as_u64())
+}
+
+/// See `quaver.h`.
+///
+/// # Safety
+///
+/// `buffer` has room for `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quaver_self_name(buffer: *mut c_char, size: usize) -> c_int {
+    let name = quaver::thread::current().and_then(|t| t.name()).unwrap_or_default();
+    if buffer.is_null() || size == 0 {
+        return Failure::new(Status::Invalid, "quaver_self_name: there is no buffer").report();
+    }
+    let n = name.len().min(size - 1);
+    // SAFETY: `n` bytes and a zero fit.
+    unsafe {
+        core::ptr::copy_nonoverlapping(name.as_ptr(), buffer.cast(), n);
+        buffer.add(n).write(0);
+    }
+    let fits = n == name.len();
+    report(if fits {
+        Ok(())
+    } else {
+        let message = format!("quaver_self_name: the name takes {} bytes", name.len() + 1);
+        Err(Failure::new(Status::Invalid, message))
+    })
+}
+
+/// See `quaver.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn quaver_yield() {
+    quaver::yield_now();
+}
+
+/// See `quaver.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn quaver_sleep(nanoseconds: u64) {
+    quaver::sleep(Duration::from_nanos(nanoseconds));
+}

@@ -1,0 +1,106 @@
+//! Waiting for a word to change, with limits.
+//!
+//! As the kernel's `futex`, but a user thread that waits gives its worker to others. The table of waiting user threads is that
+//! of the interposed `syscall` (`interpose::futex`); kernel threads wait in the kernel and are counted, so that waking costs no
+//! system call where only user threads wait.
+
+use crate::interpose;
+use crate::sys;
+use crate::thread::raw;
+use crate::tsc::{self, Ticks};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*, fence};
+use std::time::Duration;
+
+/// Kernel threads that wait in [`wait`] or are about to.
+static KERNEL_WAITERS: AtomicUsize = AtomicUsize::new(0);
+
+/// A moment at which a wait ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deadline(Ticks);
+
+impl Deadline {
+    /// The moment `span` from now.
+    pub fn after(span: Duration) -> Deadline {
+        tsc::init();
+        Deadline(tsc::now().saturating_add(tsc::from_duration(span)))
+    }
+
+    /// How far away it is; zero if it is over.
+    pub fn left(self) -> Duration {
+        tsc::to_duration(self.0.saturating_sub(tsc::now()))
+    }
+}
+
+/// What ends a wait besides being woken.
+#[derive(Clone, Copy, Default)]
+pub struct Limits<'a> {
+    /// Give up at this moment.
+    pub deadline: Option<Deadline>,
+    /// Give up when this says so. It is asked before the thread sleeps, and whenever it has been woken by
+    /// [`Thread::interrupt`](super::thread::Thread::interrupt) or, a kernel thread, by a signal.
+    pub interrupted: Option<&'a dyn Fn() -> bool>,
+}
+
+impl core::fmt::Debug for Limits<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Limits").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
+impl Limits<'_> {
+    /// None: wait for ever.
+    pub const NONE: Limits<'static> = Limits { deadline: None, interrupted: None };
+
+    fn interrupted(&self) -> bool {
+        self.interrupted.is_some_and(|ask| ask())
+    }
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Woken, or the word had another value already, or for no reason: look at the word again.
+    Woken,
+    /// The deadline came.
+    TimedOut,
+    /// [`Limits::interrupted`] said so.
+    Interrupted,
+}
+
+/// Waits until woken, if `word` has the value `expected`.
+pub fn wait(word: &AtomicU32, expected: u32, limits: &Limits<'_>) -> End {
+    if raw::current().is_some_and(|t| t.no_preempt.get() == 0) {
+        let at = limits.deadline.map(|d| d.0);
+        // SAFETY: a reference is valid.
+        return match unsafe {
+            interpose::futex_wait(word, expected, u32::MAX, at, || limits.interrupted())
+        } {
+            Err(libc::ETIMEDOUT) => End::TimedOut,
+            Err(libc::EINTR) => End::Interrupted,
+            _ => End::Woken,
+        };
+    }
+    if limits.interrupted() {
+        return End::Interrupted;
+    }
+    let left = limits.deadline.map(Deadline::left);
+    if left.is_some_and(|left| left.is_zero()) {
+        return End::TimedOut;
+    }
+    KERNEL_WAITERS.fetch_add(1, SeqCst);
+    let _ = sys::futex_wait(word, expected, left);
+    KERNEL_WAITERS.fetch_sub(1, Relaxed);
+    End::Woken
+}
+
+/// Wakes up to `n` threads that wait for the word at `address`, which is not read: it may be gone.
+pub fn wake(address: *const AtomicU32, n: u32) {
+    let woken = interpose::futex_wake(address as usize, n, u32::MAX);
+    if woken < n {
+        fence(SeqCst);
+        if KERNEL_WAITERS.load(SeqCst) != 0 {
+            // The kernel takes the number for a signed one.
+            sys::futex_wake(address, (n - woken).min(i32::MAX as u32));
+        }
+    }
+}

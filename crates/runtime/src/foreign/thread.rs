@@ -1,0 +1,68 @@
+//! User threads by handle.
+
+use crate::JoinHandle;
+use crate::runtime::{Inner, NoRuntime};
+use crate::thread::{self, raw};
+use core::ops::Range;
+use std::io;
+
+/// A user thread. Only what is alive may be asked; nothing here keeps it so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread(u32);
+
+/// The calling user thread; `None` on kernel threads.
+#[inline]
+pub fn current() -> Option<Thread> {
+    raw::current_handle().map(Thread)
+}
+
+/// Starts a thread with a handle to join it.
+///
+/// # Errors
+///
+/// No runtime runs, or no thread can be made.
+pub fn spawn(
+    name: Option<Box<str>>,
+    f: impl FnOnce() + Send + 'static,
+) -> io::Result<(JoinHandle<()>, Thread)> {
+    let rt = Inner::running().ok_or_else(|| io::Error::other(NoRuntime))?;
+    // SAFETY: everything is 'static.
+    let handle = unsafe { thread::spawn_unchecked(rt, f, name) }?;
+    let thread = Thread(handle.raw());
+    Ok((handle, thread))
+}
+
+/// Lets another thread run if there is one.
+pub fn try_yield() -> bool {
+    raw::current().is_some_and(thread::try_yield)
+}
+
+impl Thread {
+    /// The thread pointer of its TLS block, which is what `pthread_self` returns on it.
+    pub fn fs_base(self) -> usize {
+        self.block().map_or(0, |t| t.fs.get())
+    }
+
+    /// Its stack, without the guard.
+    pub fn stack(self) -> Range<usize> {
+        let rt = Inner::latest();
+        rt.zip(self.block()).map_or(0..0, |(rt, t)| rt.table.stack(t))
+    }
+
+    /// Makes it look at [`Limits::interrupted`](super::futex::Limits::interrupted) if it waits, or at its next wait. May come
+    /// too late; costs the thread a spurious wake-up at worst.
+    pub fn interrupt(self) {
+        raw::unpark(self.0);
+    }
+
+    fn block(self) -> Option<&'static thread::control::Uthread> {
+        Inner::latest()?.table.get_checked(self.0)
+    }
+}
+
+/// Runs the destructors of the calling thread's thread-local variables and `pthread_setspecific` values, as at its end.
+pub fn run_tls_destructors() {
+    if let (Some(rt), Some(_)) = (Inner::latest(), raw::current()) {
+        rt.table.tls().run_destructors();
+    }
+}

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# The C library as its users have it: installs it into a temporary folder, and builds and runs the tests and examples of
+# crates/capi there, with gcc and clang, in C and C++, shared and static, through pkg-config and CMake.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/prefix
+PROFILE=debug scripts/install.sh "$prefix"
+source=crates/capi
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
+
+# Symbols: what the header declares, and what is interposed, and nothing else.
+nm -D --defined-only "$prefix/lib/libquaver.so" | awk '{ print $3 }' | sort >"$work/exported"
+{
+    grep -o '\bquaver_[a-z_]*(' "$prefix/include/quaver.h" | tr -d '('
+    printf '%s\n' syscall nanosleep clock_nanosleep sched_yield
+} | sort -u >"$work/declared"
+# Comments mention functions that the header declares, so nothing is declared by a comment alone.
+diff "$work/declared" "$work/exported" || die "quaver.h (left) and libquaver.so (right) differ"
+[ "$(objdump -p "$prefix/lib/libquaver.so" | awk '/SONAME/ { print $2 }')" = libquaver.so.0 ] || die "wrong soname"
+
+cflags="-Wall -Wextra -Werror -Wstrict-prototypes -g -O2"
+cxxflags="-Wall -Wextra -Werror -g -O2 -std=c++17"
+read -ra shared <<<"$(pkg-config --cflags --libs quaver)"
+read -ra static_cflags <<<"$(pkg-config --cflags quaver)"
+static=("${static_cflags[@]}" "$prefix/lib/libquaver.a" -lgcc_s -lutil -lrt -lpthread -lm -ldl)
+programs=0
+
+# try NAME COMMAND...: builds with the command and runs the result three times
+try() {
+    local name=$1 i
+    shift
+    "$@" -o "$work/$name"
+    for i in 1 2 3; do
+        timeout 120 "$work/$name" >"$work/out" 2>&1 || die "$name, run $i: status $?: $(cat "$work/out")"
+    done
+    programs=$((programs + 1))
+    printf '%s: %s\n' "$name" "$(tail -n 1 "$work/out")"
+}
+
+for cc in gcc clang; do
+    if ! have $cc; then
+        say "$cc is not installed: left out"
+        continue
+    fi
+    cxx=${cc/gcc/g++}
+    cxx=${cxx/clang/clang++}
+    # shellcheck disable=SC2086 # lists of options
+    {
+        try "api-$cc-c11" $cc -std=c11 $cflags $source/c-tests/api.c "${shared[@]}" -lpthread
+        try "api-$cc-static" $cc $cflags $source/c-tests/api.c "${static[@]}"
+        try "hello-$cc" $cc $cflags $source/c-examples/hello.c "${shared[@]}"
+        try "exceptions-$cc" $cxx $cxxflags $source/c-tests/exceptions.cpp "${shared[@]}"
+        try "pipeline-$cc" $cxx $cxxflags $source/c-examples/pipeline.cpp "${shared[@]}"
+    }
+done
+"$work"/hello-gcc | diff <(printf '%s\n' 'quick one: done' 'the quick one says: nothing to wait for' 'busy one: done' 'preemptions: some') - ||
+    die "hello.c says something else"
+[ "$("$work"/pipeline-gcc)" = "sum: 1598000" ] || die "pipeline.cpp says something else"
+
+if have cmake; then
+    mkdir "$work/cmake"
+    cp $source/c-examples/hello.c "$work/cmake/"
+    cat >"$work/cmake/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.13)
+project(check C)
+find_package(quaver 0.1 REQUIRED)
+add_executable(hello hello.c)
+target_link_libraries(hello quaver::quaver)
+add_executable(hello-static hello.c)
+target_link_libraries(hello-static quaver::static)
+END
+    if ! { cmake -S "$work/cmake" -B "$work/cmake/build" -DCMAKE_PREFIX_PATH="$prefix" &&
+        cmake --build "$work/cmake/build"; } >"$work/log" 2>&1; then
+        die "CMake: $(cat "$work/log")"
+    fi
+    for program in hello hello-static; do
+        timeout 120 "$work/cmake/build/$program" >/dev/null || die "$program of CMake fails"
+        programs=$((programs + 1))
+    done
+fi
+printf 'C library: %s programs built and run\n' "$programs"

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Builds and installs the C library: scripts/install.sh [PREFIX], with PREFIX=/usr/local unless given.
+#
+# DESTDIR: put in front of every path, for packages. LIBDIR: lib unless given. PROFILE: release, or debug for tests.
+#
+#   PREFIX/include/quaver.h                     PREFIX/LIBDIR/libquaver.so -> .so.0 -> .so.VERSION, libquaver.a
+#   PREFIX/LIBDIR/pkgconfig/quaver.pc           PREFIX/LIBDIR/cmake/quaver/quaver-config.cmake
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+prefix=${1:-/usr/local}
+case $prefix in
+/*) ;;
+*) die "PREFIX must be an absolute path, not $prefix" ;;
+esac
+libdir=${LIBDIR:-lib}
+profile=${PROFILE:-release}
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+source=crates/capi
+
+case $profile in
+release) cargo build --locked --release -p quaver-capi >&2 ;;
+debug) cargo build --locked -p quaver-capi >&2 ;;
+*) die "unknown PROFILE $profile: release and debug are known" ;;
+esac
+built=$(target_dir)/$profile
+to=${DESTDIR:-}$prefix
+
+# put MODE SOURCE TARGET
+put() { install -D -m "$1" "$2" "$to/$3" || die "cannot write $to/$3; choose another PREFIX, or run this with more rights"; }
+
+# fill SOURCE TARGET: a template
+fill() {
+    local text
+    text=$(mktemp)
+    sed -e "s|@PREFIX@|$prefix|g; s|@LIBDIR@|$libdir|g; s|@VERSION@|$version|g" "$1" >"$text"
+    put 644 "$text" "$2"
+    rm -f "$text"
+}
+
+put 644 "$source/include/quaver.h" include/quaver.h
+put 755 "$built/libquaver_capi.so" "$libdir/libquaver.so.$version"
+ln -sf "libquaver.so.$version" "$to/$libdir/libquaver.so.0"
+ln -sf libquaver.so.0 "$to/$libdir/libquaver.so"
+put 644 "$built/libquaver_capi.a" "$libdir/libquaver.a"
+fill "$source/quaver.pc.in" "$libdir/pkgconfig/quaver.pc"
+for file in quaver-config.cmake quaver-config-version.cmake; do
+    fill "$source/cmake/$file.in" "$libdir/cmake/quaver/$file"
+done
+say "installed the C library in $to; compile with: cc \$(PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig pkg-config --cflags --libs quaver)"
