@@ -538,6 +538,10 @@ fn a_lone_thread_is_not_preempted() {
                     s.spawn(|| until_preempted(setup.preemptions(20), |_| _ = spin(500)));
                 }
             });
+            // They may be on their last instructions, after the scope's end.
+            while stats().completed + 1 < stats().spawned {
+                quaver::yield_now();
+            }
             let before = stats();
             // Thousands of quanta.
             spin(5_000_000);
