@@ -88,7 +88,7 @@ impl Running {
         match self {
             Running::Off | Running::Core(_) => {}
             Running::Posix(c) => c.arm(slot, at, now),
-            Running::Thread(c) => c.work(slot.rt()),
+            Running::Thread(c) => c.nudge(),
         }
     }
 

@@ -14,18 +14,25 @@ const LINGER: u32 = 8;
 /// See the module documentation of [`crate::clock`].
 pub(crate) struct TimerThread {
     quantum: Ticks,
-    /// Futex word: 1 during a long sleep, which makers of work must end.
-    asleep: AtomicU32,
+    /// Futex word: how the thread sleeps, or [`NUDGED`].
+    sleep: AtomicU32,
 }
+
+/// Awake, or asleep until the next request is due.
+const SHORT: u32 = 0;
+/// In a long sleep, or about to begin one: makers of work must end it.
+const LONG: u32 = 1;
+/// Something is due earlier than the thread knows.
+const NUDGED: u32 = 2;
 
 impl TimerThread {
     pub(crate) fn new(quantum: Ticks) -> TimerThread {
-        TimerThread { quantum, asleep: AtomicU32::new(0) }
+        TimerThread { quantum, sleep: AtomicU32::new(SHORT) }
     }
 
     #[inline(always)]
     pub(crate) fn dispatched(&self, slot: &Slot) {
-        if self.asleep.load(Relaxed) == 1 && slot.preempt_due().is_some() {
+        if self.sleep.load(Relaxed) == LONG && slot.preempt_due().is_some() {
             self.wake();
         }
     }
@@ -34,16 +41,23 @@ impl TimerThread {
     #[inline]
     pub(crate) fn work(&self, _rt: &Inner) {
         fence(SeqCst);
-        if self.asleep.load(Relaxed) == 1 {
+        if self.sleep.load(Relaxed) == LONG {
             self.wake();
         }
     }
 
     #[cold]
     pub(crate) fn wake(&self) {
-        if self.asleep.swap(0, AcqRel) == 1 {
-            sys::futex_wake(&self.asleep, 1);
+        if self.sleep.compare_exchange(LONG, SHORT, AcqRel, Relaxed).is_ok() {
+            sys::futex_wake(&self.sleep, 1);
         }
+    }
+
+    /// A request was put off for less than a quantum.
+    #[cold]
+    pub(crate) fn nudge(&self) {
+        self.sleep.store(NUDGED, SeqCst);
+        sys::futex_wake(&self.sleep, 1);
     }
 
     /// Sends what is due; when the next request will be.
@@ -64,12 +78,12 @@ impl TimerThread {
         next
     }
 
-    /// Sleeps until `until`; an announced sleep also ends when somebody clears `asleep`.
-    fn sleep_until(&self, until: Ticks, announced: bool) {
+    /// Sleeps until `until`, or until somebody changes the word.
+    fn sleep_until(&self, until: Ticks, how: u32) {
         let now = tsc::now();
         if until > now {
             let timeout = (until != NEVER).then(|| tsc::to_duration(until - now));
-            let _ = sys::futex_wait(&self.asleep, u32::from(announced), timeout);
+            let _ = sys::futex_wait(&self.sleep, how, timeout);
         }
     }
 }
@@ -80,21 +94,24 @@ pub(crate) fn run(rt: &'static Inner) {
     sys::set_minimal_timer_slack();
     let mut quiet = 0;
     while !rt.stopping.load(Relaxed) {
+        clock.sleep.store(SHORT, SeqCst);
+        fence(SeqCst);
         let now = tsc::now();
         let mut next = clock.pass(rt);
         quiet = if next.is_some() { 0 } else { quiet + 1 };
         let soon = now + clock.quantum;
         if next.is_some_and(|n| n <= soon + rt.timer_slop) || quiet < LINGER && next.is_none() {
-            clock.sleep_until(next.unwrap_or(soon), false);
+            clock.sleep_until(next.unwrap_or(soon), SHORT);
             continue;
         }
         // A long sleep: announce it, then look once more.
-        clock.asleep.store(1, SeqCst);
+        if clock.sleep.compare_exchange(SHORT, LONG, SeqCst, Relaxed).is_err() {
+            continue;
+        }
         fence(SeqCst);
         next = clock.pass(rt);
         if !rt.stopping.load(Relaxed) && next.is_none_or(|n| n > soon) {
-            clock.sleep_until(next.unwrap_or(NEVER), true);
+            clock.sleep_until(next.unwrap_or(NEVER), LONG);
         }
-        clock.asleep.store(0, SeqCst);
     }
 }
