@@ -187,56 +187,83 @@ unsafe fn start<T: Send, F: FnOnce() -> T + Send>(
 ) -> io::Result<u32> {
     let room = packet::Room::new::<F, T>(rt.config.stack_size);
     let me = raw::current();
-    if let Some(me) = me {
-        me.preempt_disable();
+    let (t, slot) = take_thread(rt, me)?;
+    // SAFETY: `t` is free and ours; the caller vouches for lifetimes.
+    unsafe {
+        let packet = packet::place::<F, T>(t, f, room);
+        t.rsp.set(switch::init_stack(packet & !15, thread_main));
+        *t.name.get() = name;
+        *t.joiner.get() = None;
     }
-    // SAFETY: preemption is disabled until the slot has been used (or this is no user thread).
-    let slot = me.and_then(|_| unsafe { Carrier::here() }.slot());
-    if slot.is_none() {
-        // Before looking whether the runtime stops: it does not let go of the table while this stands.
-        rt.table.announce();
-    }
-    let taken = if rt.stopping.load(SeqCst) {
-        Err(io::Error::other(ShutDown))
-    } else {
-        // SAFETY: this carrier has the slot and preemption is disabled.
-        let pool = slot.map(|s| unsafe { s.pool() });
-        rt.table.take(pool).map_err(|e| io::Error::other(e.to_string()))
-    };
-    let result = match taken {
-        Ok(t) => {
-            // SAFETY: `t` is free and ours; the caller vouches for lifetimes.
-            unsafe {
-                let packet = packet::place::<F, T>(t, f, room);
-                t.rsp.set(switch::init_stack(packet & !15, thread_main));
-                *t.name.get() = name;
-                *t.joiner.get() = None;
-            }
-            t.scope.set(scope.map_or(core::ptr::null(), Arc::into_raw));
-            t.no_preempt.set(1);
-            t.regions.set(0);
-            t.park.store(park_state::EMPTY, Relaxed);
-            t.life.store(initial_life, Relaxed);
-            t.id.set(NEXT_ID.fetch_add(1, Relaxed));
-            t.phase.store(phase::ALIVE, Relaxed);
-            let stats = slot.map_or(&rt.stats, |s| &s.stats);
-            stats.spawned.add_shared(1, slot.is_none());
-            rt.policy.task_init(t.task(), attributes, slot.map_or(0, Slot::run_since));
-            let handle = t.handle;
-            scheduler::make_runnable(rt, slot, t, Why::New, true);
-            Ok(handle)
-        }
-        Err(e) => {
-            if slot.is_none() {
-                rt.table.retract();
-            }
-            Err(e)
-        }
-    };
+    t.scope.set(scope.map_or(core::ptr::null(), Arc::into_raw));
+    t.no_preempt.set(1);
+    t.regions.set(0);
+    t.park.store(park_state::EMPTY, Relaxed);
+    t.life.store(initial_life, Relaxed);
+    t.id.set(NEXT_ID.fetch_add(1, Relaxed));
+    t.phase.store(phase::ALIVE, Relaxed);
+    let stats = slot.map_or(&rt.stats, |s| &s.stats);
+    stats.spawned.add_shared(1, slot.is_none());
+    rt.policy.task_init(t.task(), attributes, slot.map_or(0, Slot::run_since));
+    let handle = t.handle;
+    scheduler::make_runnable(rt, slot, t, Why::New, true);
     if let Some(me) = me {
         me.preempt_enable();
     }
-    result
+    Ok(handle)
+}
+
+/// Takes a free thread, for the calling user thread (`me`) or a kernel thread. On success preemption is disabled, and the
+/// slot is the caller's.
+///
+/// # Errors
+///
+/// The runtime has been shut down, the limit of threads is reached, or memory is exhausted.
+#[inline]
+fn take_thread(
+    rt: &'static Inner,
+    me: Option<&'static Uthread>,
+) -> io::Result<(&'static Uthread, Option<&'static Slot>)> {
+    let mut announced = false;
+    loop {
+        if let Some(me) = me {
+            me.preempt_disable();
+        }
+        // SAFETY: preemption is disabled until the slot has been used (or this is no user thread).
+        let slot = me.and_then(|_| unsafe { Carrier::here() }.slot());
+        if slot.is_none() != announced {
+            if announced {
+                rt.table.retract()
+            } else {
+                rt.table.announce()
+            }
+            announced = !announced;
+        }
+        // After announcing: the runtime does not let go of the table while that stands.
+        let stopping = rt.stopping.load(SeqCst);
+        if !stopping {
+            // SAFETY: this carrier has the slot and preemption is disabled.
+            let pool = slot.map(|s| unsafe { s.pool() });
+            if let Some(t) = rt.table.take(pool) {
+                return Ok((t, slot));
+            }
+        }
+        // Whatever allocates waits until preemption is enabled: the allocator's lock may be another thread's.
+        if let Some(me) = me {
+            me.preempt_enable();
+        }
+        let grown = if stopping {
+            Err(io::Error::other(ShutDown))
+        } else {
+            rt.table.grow().map_err(io::Error::other)
+        };
+        if let Err(e) = grown {
+            if announced {
+                rt.table.retract();
+            }
+            return Err(e);
+        }
+    }
 }
 
 /// The first function of every user thread.

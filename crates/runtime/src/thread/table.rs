@@ -7,9 +7,11 @@
 use super::control::{NONE, Uthread, phase};
 use super::stack::{self, Shape};
 use crate::park::SpinLock;
+use crate::sync::Mutex;
 use crate::tls;
 use core::sync::atomic::{AtomicIsize, AtomicU32, Ordering::*};
 use std::io;
+use std::sync::PoisonError;
 
 /// The table.
 pub(crate) struct Table {
@@ -17,7 +19,10 @@ pub(crate) struct Table {
     max: u32,
     shape: Shape,
     tls: &'static tls::Layout,
-    global: SpinLock<Global>,
+    /// The first free handle that is in no slot's pool. Nothing is allocated under this lock.
+    free: SpinLock<u32>,
+    /// The newest chunk. Its lock makes [`Table::grow`] one thread's at a time; its holder may be preempted.
+    chunk: Mutex<Option<Chunk>>,
     /// Handles given out minus handles returned without a slot's pool; see [`LocalPool::balance`].
     balance: AtomicIsize,
     /// Handles that have ever been used: `0..high`.
@@ -29,11 +34,12 @@ unsafe impl Send for Table {}
 // SAFETY: as above.
 unsafe impl Sync for Table {}
 
-struct Global {
-    free: u32,
-    /// Base address of the chunk for the handles beyond `high`.
-    chunk: usize,
-    chunks: Vec<usize>,
+/// Regions that were mapped together.
+#[derive(Clone, Copy)]
+struct Chunk {
+    /// The handle of its first region.
+    first: u32,
+    base: usize,
 }
 
 /// Why no thread could be made.
@@ -100,7 +106,8 @@ impl Table {
             max,
             shape: Shape::new(stack, tls.size()),
             tls,
-            global: SpinLock::new(Global { free: NONE, chunk: 0, chunks: Vec::new() }),
+            free: SpinLock::new(NONE),
+            chunk: Mutex::new(None),
             balance: AtomicIsize::new(0),
             high: AtomicU32::new(0),
         })
@@ -152,12 +159,9 @@ impl Table {
         t.stack_top.get() - t.region.get() - stack::GUARD
     }
 
-    /// Takes a free thread. With a slot's pool this is a few loads and stores.
-    ///
-    /// # Errors
-    ///
-    /// The limit is reached or memory is exhausted.
-    pub(crate) fn take(&self, pool: Option<&mut LocalPool>) -> Result<&Uthread, Exhausted> {
+    /// Takes a free thread. With a slot's pool this is a few loads and stores. `None`: there is none; [`grow`](Table::grow)
+    /// makes one. Neither allocates nor frees.
+    pub(crate) fn take(&self, pool: Option<&mut LocalPool>) -> Option<&Uthread> {
         let Some(pool) = pool else { return self.take_global() };
         let t = if pool.first == NONE {
             self.take_global()?
@@ -168,7 +172,7 @@ impl Table {
             t
         };
         pool.balance += 1;
-        Ok(t)
+        Some(t)
     }
 
     /// Announces a [`take`](Table::take) without a pool: from now on the table is not released. To be undone by
@@ -183,28 +187,41 @@ impl Table {
     }
 
     #[cold]
-    fn take_global(&self) -> Result<&Uthread, Exhausted> {
-        let mut g = self.global.lock();
-        if g.free != NONE {
-            let t = self.get(g.free);
-            g.free = t.next_free.get();
-            return Ok(t);
+    fn take_global(&self) -> Option<&Uthread> {
+        let mut free = self.free.lock();
+        if *free == NONE {
+            return None;
         }
-        self.grow(&mut g)
+        let t = self.get(*free);
+        *free = t.next_free.get();
+        Some(t)
     }
 
-    /// Uses a handle for the first time: maps its region and builds its TLS block.
-    fn grow(&self, g: &mut Global) -> Result<&Uthread, Exhausted> {
+    /// Uses a handle for the first time: maps its region, builds its TLS block and makes it a free thread.
+    ///
+    /// It allocates and may wait for others who do the same. So on a user thread preemption must be enabled: who holds the
+    /// allocator's lock may be a preempted thread. Where no thread has a slot, the table must have been
+    /// [announced](Table::announce) as in use.
+    ///
+    /// # Errors
+    ///
+    /// The limit is reached or memory is exhausted.
+    #[cold]
+    pub(crate) fn grow(&self) -> Result<(), Exhausted> {
+        let mut chunk = self.chunk.lock().unwrap_or_else(PoisonError::into_inner);
+        if *self.free.lock() != NONE {
+            return Ok(());
+        }
         let handle = self.high.load(Relaxed);
         if handle >= self.max {
             return Err(Exhausted::Limit(self.max));
         }
         let index = (handle % stack::CHUNK) as usize;
-        if index == 0 && g.chunks.len() == (handle / stack::CHUNK) as usize {
-            g.chunk = self.shape.map_chunk()?;
-            g.chunks.push(g.chunk);
+        if index == 0 && chunk.is_none_or(|c| c.first != handle) {
+            *chunk = Some(Chunk { first: handle, base: self.shape.map_chunk()? });
         }
-        let region = g.chunk + index * self.shape.size;
+        let Some(Chunk { base, .. }) = *chunk else { unreachable!("handles are used in turn") };
+        let region = base + index * self.shape.size;
         self.shape.guard(region)?;
         let (tp, base) = self.tls.place(region + self.shape.size);
         // SAFETY: the top of a fresh, zeroed region.
@@ -218,7 +235,15 @@ impl Table {
         // SAFETY: the entry is within the mapping and nobody else uses it before `high` covers it.
         unsafe { self.blocks.add(handle as usize).write(block) };
         self.high.store(handle + 1, Release);
-        Ok(self.get(handle))
+        self.put_free(handle, handle);
+        Ok(())
+    }
+
+    /// Puts a chain of free handles before the others.
+    fn put_free(&self, first: u32, last: u32) {
+        let mut free = self.free.lock();
+        self.get(last).next_free.set(*free);
+        *free = first;
     }
 
     /// Gives a thread back. Its stack and TLS block must not be in use.
@@ -228,9 +253,7 @@ impl Table {
         unsafe { self.tls.reset(t.fs.get()) };
         let Some(pool) = pool else {
             self.retract();
-            let mut g = self.global.lock();
-            t.next_free.set(g.free);
-            g.free = t.handle;
+            self.put_free(t.handle, t.handle);
             return;
         };
         pool.balance -= 1;
@@ -251,9 +274,7 @@ impl Table {
         }
         pool.first = self.get(last).next_free.get();
         pool.len -= LOCAL_MAX / 2;
-        let mut g = self.global.lock();
-        self.get(last).next_free.set(g.free);
-        g.free = first;
+        self.put_free(first, last);
     }
 
     /// Frees all stacks and TLS blocks. The table itself stays, empty: late calls with stale handles find nothing.
@@ -262,18 +283,24 @@ impl Table {
     ///
     /// No thread is in use, no carrier runs and no reference to a block is kept.
     pub(crate) unsafe fn release(&self) {
-        let g = self.global.lock();
+        let mut chunk = self.chunk.lock().unwrap_or_else(PoisonError::into_inner);
         let high = self.high.swap(0, AcqRel);
+        let block = |h: u32| {
+            // SAFETY: `grow` has built the block.
+            unsafe { &*self.blocks.add(h as usize) }
+        };
         for h in 0..high {
-            // SAFETY: the block was built in `grow`, and is not in use.
-            unsafe {
-                let t = &*self.blocks.add(h as usize);
-                self.tls.release(t.fs.get());
-            }
+            // SAFETY: the block is not in use.
+            unsafe { self.tls.release(block(h).fs.get()) };
         }
-        for &chunk in &g.chunks {
-            // SAFETY: the caller's contract.
-            unsafe { self.shape.unmap_chunk(chunk) };
+        for h in (0..high).step_by(stack::CHUNK as usize) {
+            // SAFETY: the caller's contract; the region of a chunk's first handle is at its beginning.
+            unsafe { self.shape.unmap_chunk(block(h).region.get()) };
+        }
+        // One that was mapped for a handle that then could not be built.
+        if let Some(c) = chunk.take().filter(|c| c.first >= high) {
+            // SAFETY: as above.
+            unsafe { self.shape.unmap_chunk(c.base) };
         }
         // SAFETY: our own mapping, which reads as zeroes afterwards.
         unsafe {
@@ -294,13 +321,22 @@ mod tests {
         Table::new(max, 64 * 1024, tls::layout().unwrap()).unwrap()
     }
 
+    fn take<'a>(t: &'a Table, mut pool: Option<&mut LocalPool>) -> &'a Uthread {
+        loop {
+            if let Some(u) = t.take(pool.as_deref_mut()) {
+                return u;
+            }
+            t.grow().unwrap();
+        }
+    }
+
     #[test]
     fn handles_are_reused_last_in_first_out() {
         let t = table(1000);
         let mut pool = LocalPool::new();
         t.announce();
         t.announce();
-        let (a, b) = (t.take(None).unwrap().handle, t.take(None).unwrap().handle);
+        let (a, b) = (take(&t, None).handle, take(&t, None).handle);
         assert_ne!(a, b);
         t.give(t.get(a), Some(&mut pool));
         t.give(t.get(b), Some(&mut pool));
@@ -313,9 +349,10 @@ mod tests {
     fn the_limit_is_an_error() {
         let t = table(70);
         for _ in 0..70 {
-            t.take(None).unwrap();
+            take(&t, None);
         }
-        assert!(matches!(t.take(None), Err(Exhausted::Limit(70))));
+        assert!(t.take(None).is_none());
+        assert!(matches!(t.grow(), Err(Exhausted::Limit(70))));
         t.give(t.get(69), None);
         assert_eq!(t.take(None).unwrap().handle, 69);
     }
@@ -324,13 +361,13 @@ mod tests {
     fn a_full_pool_gives_half_back() {
         let t = table(2000);
         let mut pool = LocalPool::new();
-        let all: Vec<u32> = (0..600).map(|_| t.take(None).unwrap().handle).collect();
+        let all: Vec<u32> = (0..600).map(|_| take(&t, None).handle).collect();
         for &h in &all {
             t.give(t.get(h), Some(&mut pool));
         }
         assert!(pool.len <= LOCAL_MAX);
         let mut seen: Vec<u32> =
-            (0..600).map(|i| t.take((i % 2 == 0).then_some(&mut pool)).unwrap().handle).collect();
+            (0..600).map(|i| take(&t, (i % 2 == 0).then_some(&mut pool)).handle).collect();
         seen.sort_unstable();
         assert_eq!(seen, all);
         assert_eq!(t.high(), 600);
@@ -339,7 +376,7 @@ mod tests {
     #[test]
     fn guards_are_found() {
         let t = table(100);
-        let u = t.take(None).unwrap();
+        let u = take(&t, None);
         assert_eq!(t.guard_owner(u.region.get() + 5).unwrap().handle, u.handle);
         assert!(t.guard_owner(u.stack_top.get() - 64).is_none());
         assert!(t.stack_size(u) >= 64 * 1024);
