@@ -26,15 +26,19 @@ func edits(minor int) []patch.Edit {
 		runtime2 = "runtime/runtime2.go"
 	)
 	mutex := mutexPackage(minor) + "/mutex.go"
-	exit := "func gdestroy"
+	exit, acquire := "func gdestroy", "func acquirep"
 	if minor == 21 {
 		exit = "func goexit0"
+	}
+	if minor >= 26 {
+		acquire = "func acquirepNoTrace"
 	}
 	list := []patch.Edit{
 		patch.Replace(proc, "func schedinit", "\tgoenvs()\n", "\tgoenvs()\n\tquaverInit()\n"),
 		patch.Replace(proc, "func sysmon", "\t\tusleep(delay)\n", "\t\tquaverNap(delay)\n"),
-		patch.Replace(proc, "func execute", "mp.p.ptr().schedtick++\n",
-			"mp.p.ptr().schedtick++\n\t\tquaverDispatched(mp.p.ptr())\n"),
+		patch.Replace(proc, "func execute", "\tif !inheritTime {\n",
+			"\tquaverDispatched(mp.p.ptr(), inheritTime)\n\tif !inheritTime {\n"),
+		patch.Begin(proc, acquire, "quaverAcquired(pp)"),
 		patch.Replace(proc, "func goschedImpl", "globrunqput(gp)\n", "quaverPutYielded(gp)\n"),
 		patch.Replace(proc, "func findRunnable", "if pp.schedtick%61 == 0 && ",
 			"if (pp.schedtick%61 == 0 || quaverGlobalFirst(pp)) && "),

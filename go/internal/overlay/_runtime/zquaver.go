@@ -26,10 +26,18 @@ type quaverG struct {
 type quaverP struct {
 	start  atomic.Int64 // when the slice began (nanotime); its name as well, for no two slices begin at once on a P
 	forced atomic.Int64 // the slice whose locks have delayed preemption for too long
-	asked  int64        // of sysmon: the slice that was asked to end,
-	askAt  int64        // and when
-	turn   int64        // of its M, under sched.lock: until when a preempted goroutine was given time
-	netRun int32        // of its M: network-ready goroutines taken in a row
+
+	// Of sysmon.
+	asked   int64 // the slice that was asked to end
+	askNext int64 // when to ask again
+	asks    uint8 // how often it was asked
+
+	// Of its M.
+	dispatched int64 // when the running goroutine began to; later than start if it runs in the slice of another
+	turn       int64 // until when a preempted goroutine was given time
+	tookOld    bool  // the goroutine taken last was one of those
+	runsOld    bool  // and now it runs
+	netRun     int32 // network-ready goroutines taken in a row
 }
 
 // quaver holds the configuration. All but the quantum is constant once schedinit is over.

@@ -110,98 +110,119 @@ func quaverPollNetwork(now, quantum int64) int64 {
 func quaverScan(now, quantum int64) int64 {
 	c := &quaverClock
 	quaverCounters.scans.Add(1)
-	long := max(quaver.long, quantum)
-	next := int64(quaverForever)
-	over := false // a slice is over and nothing waits
-	// Each goroutine in a global queue can use one P.
-	fresh := quaverReadyLen() + quaverQueues.netLen.Load()
-	old := quaverQueues.preLen.Load()
+	global := quaverGlobal{
+		fresh: quaverReadyLen() + quaverQueues.netLen.Load(),
+		old:   quaverQueues.preLen.Load(),
+	}
+	next := now + quaverBackoff
+	quiet := true
 
 	lock(&allpLock)
 	n := len(allp)
 	c.first++
 	for i := 0; i < n; i++ {
 		pp := allp[(c.first+i)%n]
-		if pp == nil || atomic.Load(&pp.status) != _Prunning {
+		if pp == nil {
 			continue
 		}
-		q := &pp.quaver
-		start := q.start.Load()
-		mp := pp.m.ptr()
-		if start == 0 || mp == nil {
-			continue
-		}
-		gp := mp.curg
-		if gp == nil || readgstatus(gp)&^_Gscan == _Gsyscall {
-			continue
-		}
-		// How long may it run? That depends on what waits.
-		slice := int64(quaverForever)
-		waits, timer := quaverLocalWork(pp, now)
-		switch {
-		case waits || fresh > 0 || !quaver.skip:
-			slice = quantum
-			if gp.quaver.bestEffort != 0 {
-				slice = quaverMinQuantum
-			}
-		case old > 0:
-			slice = long
-		}
-		ran := now - start
-		if ran < slice {
-			if ran < quantum {
-				next = min(next, start+quantum)
-			} else {
-				over = true
-				if slice == quaverForever {
-					quaverCounters.unneeded.Add(1)
-				} else {
-					next = min(next, start+slice)
-				}
-			}
-			next = min(next, max(timer, start+quantum))
-			continue
-		}
-		if !waits {
-			if fresh > 0 {
-				fresh--
-			} else {
-				old--
-			}
-		}
-		retry := max(quaverRetry, quantum/4)
-		if q.asked == start && now < q.askAt+retry {
-			next = min(next, q.askAt+retry)
-			continue
-		}
-		if gp.quaver.locks > 0 && quaver.hold > 0 {
-			if ran-slice < quaver.hold {
-				// The Unlock looks at this. As in preemptone, a switch meanwhile is harmless.
-				gp.preempt = true
-				quaverCounters.deferred.Add(1)
-				next = min(next, now+quaverRetry)
-				continue
-			}
-			if q.forced.Load() != start {
-				q.forced.Store(start)
-				quaverCounters.forced.Add(1)
-			}
-		}
-		if preemptone(pp) {
-			q.asked, q.askAt = start, now
-			quaverCounters.asked.Add(1)
-		}
-		next = min(next, now+retry)
+		when, over := quaverScanP(pp, now, quantum, &global)
+		next = min(next, when)
+		quiet = quiet && over
 	}
 	unlock(&allpLock)
 
-	if over {
+	if quiet {
 		c.pause = min(max(quantum, c.pause*2), quaverBackoff)
-		next = min(next, now+c.pause)
 	} else {
-		c.pause = 0
+		c.pause = quantum // a slice that begins right now ends then
 	}
-	return min(next, now+quaverBackoff)
+	return min(next, now+c.pause)
+}
+
+// quaverGlobal counts the goroutines in global queues that no P has been asked to take yet: each can use one.
+type quaverGlobal struct {
+	fresh int32 // ready
+	old   int32 // preempted
+}
+
+// quaverScanP asks pp to preempt if it has to, and returns when to look again. over says that its slice is over and nothing
+// waits, so that looking again is not urgent.
+//
+//go:nowritebarrierrec
+func quaverScanP(pp *p, now, quantum int64, global *quaverGlobal) (when int64, over bool) {
+	when = quaverForever
+	if atomic.Load(&pp.status) != _Prunning {
+		return
+	}
+	q := &pp.quaver
+	start := q.start.Load()
+	mp := pp.m.ptr()
+	if start == 0 || mp == nil {
+		return
+	}
+	gp := mp.curg
+	if gp == nil || readgstatus(gp)&^_Gscan == _Gsyscall {
+		return
+	}
+
+	// How long may it run? That depends on what waits.
+	slice := int64(quaverForever)
+	waits, timer := quaverLocalWork(pp, now)
+	switch {
+	case waits || global.fresh > 0 || !quaver.skip:
+		slice = quantum
+		if gp.quaver.bestEffort != 0 {
+			slice = quaverMinQuantum
+		}
+	case global.old > 0:
+		slice = max(quaver.long, quantum)
+	}
+	ran := now - start
+	if ran < slice {
+		when = max(timer, start+quantum)
+		if ran < quantum {
+			return start + min(slice, quantum), false
+		}
+		if slice == quaverForever {
+			quaverCounters.unneeded.Add(1)
+			return when, true
+		}
+		return min(when, start+slice), true
+	}
+	if !waits {
+		if global.fresh > 0 {
+			global.fresh--
+		} else {
+			global.old--
+		}
+	}
+
+	if q.asked != start {
+		q.asked, q.asks = start, 0
+	} else if now < q.askNext {
+		return q.askNext, false
+	}
+	if gp.quaver.locks > 0 && quaver.hold > 0 {
+		if ran-slice < quaver.hold {
+			// The Unlock looks at this. As in preemptone, a switch meanwhile is harmless.
+			gp.preempt = true
+			quaverCounters.deferred.Add(1)
+			return now + quaverRetry, false
+		}
+		if q.forced.Load() != start {
+			q.forced.Store(start)
+			quaverCounters.forced.Add(1)
+		}
+	}
+	// The thread may be without a core, so ask less and less often.
+	q.askNext = now + max(quaverRetry, quantum/4)<<q.asks
+	if q.asks < 6 {
+		q.asks++
+	}
+	if preemptone(pp) {
+		quaverCounters.asked.Add(1)
+	}
+	return q.askNext, false
 }
 
 // quaverLocalWork reports whether something waits that only pp runs, and when its next timer expires. All of it is
@@ -223,12 +244,30 @@ func quaverLocalWork(pp *p, now int64) (waits bool, timer int64) {
 	return false, timer
 }
 
-// quaverDispatched is called by execute when a slice begins.
-func quaverDispatched(pp *p) {
+// quaverAcquired is called by acquirep. What runs next may not come from execute: a goroutine that returns from a system call, or
+// goes on after the world was stopped.
+func quaverAcquired(pp *p) {
 	if !quaverOn() {
 		return
 	}
-	pp.quaver.start.Store(nanotime())
+	now := nanotime()
+	pp.quaver.dispatched = now
+	pp.quaver.runsOld = false
+	pp.quaver.start.Store(now)
+}
+
+// quaverDispatched is called by execute when a goroutine begins to run on pp, within the slice of the one before if inherit.
+func quaverDispatched(pp *p, inherit bool) {
+	if !quaverOn() {
+		return
+	}
+	now := nanotime()
+	pp.quaver.dispatched = now
+	pp.quaver.runsOld = pp.quaver.tookOld
+	pp.quaver.tookOld = false
+	if !inherit {
+		pp.quaver.start.Store(now)
+	}
 	// sysmon sets sysmonwait under sched.lock when all Ps are idle, and a P stops being idle under sched.lock: either
 	// sysmon saw this P at work or it is seen here.
 	if sched.sysmonwait.Load() {

@@ -18,11 +18,16 @@ func quaverPutYielded(gp *g) {
 	}
 	bestEffort := gp.quaver.bestEffort != 0
 	if gp.preempt {
-		start := pp.quaver.start.Load()
-		if pp.quaver.forced.Load() == start {
+		now := nanotime()
+		if pp.quaver.forced.Load() == pp.quaver.start.Load() {
 			gp.quaver.locks = 0
 		}
-		if !bestEffort && nanotime()-start < quantum-quantum/4 {
+		// This slice is over, also for one that would inherit it.
+		pp.quaver.start.Store(now)
+		if pp.quaver.runsOld {
+			pp.quaver.turn = now
+		}
+		if !bestEffort && now-pp.quaver.dispatched < quantum-quantum/4 {
 			quaverCounters.stale.Add(1)
 			globrunqput(gp)
 			return
@@ -67,6 +72,7 @@ func quaverTake(pp *p) *g {
 	}
 	if pp != nil {
 		pp.quaver.turn = now + quaver.quantum.Load()
+		pp.quaver.tookOld = true
 		if turn {
 			quaverCounters.turns.Add(1)
 		}

@@ -1,0 +1,117 @@
+// Command compute runs ten goroutines of one program on one P and prints the CPU time they take together, in µs (Appendix B of the paper: what
+// preemption costs where it gains nothing). "mutex" prints instead the ns of a pair of Lock and Unlock.
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"sort"
+	"sync"
+	"syscall"
+	"time"
+
+	"quaver.dev/go/bench/serve"
+)
+
+const goroutines = 10
+
+// The programs: loops without calls, assembly, memory and pointers, calls.
+var programs = map[string]func() uint64{
+	"loop":   func() uint64 { return serve.Work(12_000_000) },
+	"nbody":  nbody,
+	"sha256": hash,
+	"sort":   sorting,
+	"fib":    func() uint64 { return fib(31) },
+}
+
+func main() {
+	runtime.GOMAXPROCS(1)
+	name := os.Args[1]
+	if name == "mutex" {
+		mutex()
+		return
+	}
+	program := programs[name]
+	var all sync.WaitGroup
+	begin := cpu()
+	for i := 0; i < goroutines; i++ {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			runtime.KeepAlive(program())
+		}()
+	}
+	all.Wait()
+	fmt.Println((cpu() - begin).Microseconds())
+}
+
+// cpu returns the CPU time of all threads of the process, the clock's included.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func nbody() uint64 {
+	x, v := [3]float64{1, 0, 0}, [3]float64{0, 0.9, 0.1}
+	for i := 0; i < 1_500_000; i++ {
+		r2 := x[0]*x[0] + x[1]*x[1] + x[2]*x[2]
+		f := -1 / (r2 * math.Sqrt(r2)) * 1e-3
+		for k := range x {
+			v[k] += f * x[k]
+			x[k] += v[k] * 1e-3
+		}
+	}
+	return math.Float64bits(x[0])
+}
+
+func hash() uint64 {
+	block := make([]byte, 1<<16)
+	var sum [32]byte
+	for i := 0; i < 150; i++ {
+		copy(block, sum[:])
+		sum = sha256.Sum256(block)
+	}
+	return uint64(sum[0])
+}
+
+func sorting() uint64 {
+	list := make([]int, 200_000)
+	x := uint64(88172645463325252)
+	for i := range list {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		list[i] = int(x)
+	}
+	sort.Ints(list)
+	return uint64(list[1000])
+}
+
+//go:noinline
+func fib(n int) uint64 {
+	if n < 2 {
+		return uint64(n)
+	}
+	return fib(n-1) + fib(n-2)
+}
+
+func mutex() {
+	var m sync.Mutex
+	best := math.Inf(1)
+	for i := 0; i < 200; i++ {
+		const pairs = 20_000
+		begin := time.Now()
+		for k := 0; k < pairs; k++ {
+			m.Lock()
+			m.Unlock()
+		}
+		best = math.Min(best, float64(time.Since(begin).Nanoseconds())/pairs)
+	}
+	fmt.Printf("%.2f\n", best)
+}

@@ -1,0 +1,533 @@
+// Command drive runs the benchmarks of quaver-go: servers and programs of the stock toolchain, of the paper's policy and of ours, in turns, on
+// one core, while it sends from another. bench/README.md says what comes out.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"quaver.dev/go/bench/client"
+)
+
+// A variant is a toolchain and a setting of QUAVER_GO.
+type variant struct {
+	name, toolchain, setting string
+}
+
+// slo is what the p99 of short requests must not exceed, in µs.
+const slo = 1000
+
+// A row is one class of requests at one rate: medians over the repetitions, and the spread of the p99.
+type row struct {
+	Workload   string   `json:"workload"`
+	Variant    string   `json:"variant"`
+	Rate       float64  `json:"rate"`
+	Class      string   `json:"class"`
+	P50        *float64 `json:"p50_us"`
+	P99        *float64 `json:"p99_us"`
+	P999       *float64 `json:"p999_us"`
+	P99Min     *float64 `json:"p99_min_us"`
+	P99Max     *float64 `json:"p99_max_us"`
+	Requests   int      `json:"requests"`
+	Unfinished int      `json:"unfinished"`
+	Late       int      `json:"late"`
+}
+
+// A cost is the CPU time of a program relative to the stock toolchain's.
+type cost struct {
+	Program  string  `json:"program"`
+	Variant  string  `json:"variant"`
+	Quantum  float64 `json:"quantum_us"`
+	Slowdown float64 `json:"slowdown_percent"`
+	Min      float64 `json:"min_percent"`
+	Max      float64 `json:"max_percent"`
+}
+
+type report struct {
+	Machine map[string]any     `json:"machine"`
+	Rows    []row              `json:"rows"`
+	Compute []cost             `json:"compute"`
+	Mutex   map[string]float64 `json:"mutex_pair_ns"`
+	Summary summary            `json:"summary"`
+}
+
+type summary struct {
+	RateAtSLO map[string]float64            `json:"rate_at_slo"`
+	Ratios    map[string]float64            `json:"ratios"`
+	Aims      map[string]map[string]float64 `json:"aims"`
+}
+
+type options struct {
+	bin     string
+	quick   bool
+	only    string
+	quantum string
+	server  string
+	client  string
+	reps    int
+	length  time.Duration
+	keys    uint64
+	rates   []float64
+	perUs   float64
+	out     report
+}
+
+func main() {
+	o := options{out: report{Mutex: map[string]float64{}, Summary: summary{
+		RateAtSLO: map[string]float64{}, Ratios: map[string]float64{}, Aims: map[string]map[string]float64{}}}}
+	file := flag.String("json", "", "the file for the results; none if empty")
+	flag.StringVar(&o.bin, "bin", "", "the folder with the programs, in stock/ and quaver/")
+	flag.BoolVar(&o.quick, "quick", false, "a minute or two, to see that everything works")
+	flag.StringVar(&o.only, "only", "", "workloads separated by commas: bimodal, badger1, badger4, sleeper, compute, mutex; all if empty")
+	flag.StringVar(&o.quantum, "quantum", "50us", "the quantum")
+	flag.IntVar(&o.reps, "reps", 0, "how often everything is measured; 0: 5, or 1 if quick")
+	flag.DurationVar(&o.length, "length", 0, "of one measurement; 0: 2s, or 700ms if quick")
+	rates := flag.String("rates", "", "requests a second, separated by commas")
+	flag.Parse()
+	check(o.prepare(*rates))
+	steps := []struct {
+		name string
+		run  func() error
+	}{
+		{"bimodal", o.bimodal},
+		{"badger1", func() error { return o.badger("badger1") }},
+		{"badger4", func() error { return o.badger("badger4") }},
+		{"sleeper", o.sleeper},
+		{"compute", o.compute},
+		{"mutex", o.mutex},
+	}
+	for _, s := range steps {
+		if o.only == "" || strings.Contains(","+o.only+",", ","+s.name+",") {
+			fmt.Fprintf(os.Stderr, "== %s\n", s.name)
+			check(s.run())
+		}
+	}
+	o.summarise()
+	text, err := json.MarshalIndent(o.out, "", "  ")
+	check(err)
+	if *file != "" {
+		check(os.WriteFile(*file, append(text, '\n'), 0o666))
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func (o *options) prepare(rates string) error {
+	if o.bin == "" {
+		return fmt.Errorf("no folder of programs; use bench/run, which builds them")
+	}
+	o.server, o.client = "0", strconv.Itoa(min(1, runtime.NumCPU()-1))
+	if o.reps == 0 {
+		o.reps = 5
+		if o.quick {
+			o.reps = 1
+		}
+	}
+	if o.length == 0 {
+		o.length = 2 * time.Second
+		if o.quick {
+			o.length = 700 * time.Millisecond
+		}
+	}
+	o.keys = 1_000_000
+	o.rates = []float64{2000, 4000, 6000, 8000, 10000, 12000, 15000, 18000, 21000, 24000, 27000, 30000, 33000, 36000, 39000, 42000}
+	if o.quick {
+		o.keys = 50_000
+		o.rates = []float64{4000, 16000, 28000}
+	}
+	if rates != "" {
+		o.rates = nil
+		for _, r := range strings.Split(rates, ",") {
+			n, err := strconv.ParseFloat(r, 64)
+			if err != nil || n <= 0 {
+				return fmt.Errorf("%q is not a rate", r)
+			}
+			o.rates = append(o.rates, n)
+		}
+	}
+	version, _ := exec.Command("go", "env", "GOVERSION").Output()
+	o.out.Machine = map[string]any{
+		"cores": runtime.NumCPU(), "go": strings.TrimSpace(string(version)), "server_core": o.server, "client_core": o.client,
+		"quantum": o.quantum, "repetitions": o.reps, "seconds": o.length.Seconds(), "quick": o.quick,
+	}
+	return nil
+}
+
+func (o *options) variants() []variant {
+	return []variant{
+		{"stock", "stock", ""},
+		{"paper", "quaver", "quantum=" + o.quantum + ",policy=paper"},
+		{"quaver", "quaver", "quantum=" + o.quantum},
+	}
+}
+
+// command returns a program of a variant that runs on the server's core.
+func (o *options) command(v variant, program string, args ...string) *exec.Cmd {
+	args = append([]string{"-c", o.server, filepath.Join(o.bin, v.toolchain, program)}, args...)
+	cmd := exec.Command("taskset", args...)
+	cmd.Env = append(os.Environ(), "QUAVER_GO="+v.setting, "GOMAXPROCS=1")
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// A server is a running one, and the words that it has printed.
+type server struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	words []string
+}
+
+func (o *options) start(v variant, program string, args ...string) (*server, error) {
+	cmd := o.command(v, program, args...)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		return nil, fmt.Errorf("%s (%s) did not start: %w", program, v.name, err)
+	}
+	return &server{cmd, stdin, strings.Fields(line)}, nil
+}
+
+func (s *server) stop() {
+	s.stdin.Close()
+	s.cmd.Wait()
+}
+
+// point collects the repetitions of one variant at one rate.
+type point struct {
+	quantiles  [2][3][]float64 // class, quantile, repetition
+	requests   [2]int
+	unfinished int
+	late       int
+}
+
+func (p *point) add(r *client.Result) {
+	for class, list := range [][]float64{r.Short, r.Long} {
+		for i, q := range []float64{.5, .99, .999} {
+			if v := client.Quantile(list, q); !math.IsNaN(v) {
+				p.quantiles[class][i] = append(p.quantiles[class][i], v)
+			}
+		}
+		p.requests[class] += len(list)
+	}
+	p.unfinished += r.Unfinished
+	p.late += r.Late
+}
+
+func (p *point) rows(workload, variant string, rate float64, classes [2]string) (rows []row) {
+	for class, name := range classes {
+		if name == "" {
+			continue
+		}
+		q := p.quantiles[class]
+		rows = append(rows, row{workload, variant, rate, name, median(q[0]), median(q[1]), median(q[2]), least(q[1]), most(q[1]),
+			p.requests[class], p.unfinished, p.late})
+	}
+	return rows
+}
+
+// sweep sends to a server of each variant, at each rate, in turns.
+func (o *options) sweep(workload, program string, rates []float64, args []string, proto func(*server) client.Protocol) error {
+	all := o.variants()
+	servers := make([]*server, len(all))
+	for i, v := range all {
+		s, err := o.start(v, program, args...)
+		if err != nil {
+			return err
+		}
+		defer s.stop()
+		servers[i] = s
+	}
+	protocol := proto(servers[0]) // the same work for all
+	for _, rate := range rates {
+		points := make([]point, len(all))
+		for rep := 0; rep < o.reps; rep++ {
+			for k := range all {
+				i := (k + rep) % len(all)
+				r, err := client.Run(servers[i].words[0], protocol, client.Load{
+					Rate: rate, Duration: o.length, Warmup: o.length / 5, Long: .01, Seed: int64(rep + 1), Conns: 256,
+				})
+				if err != nil {
+					return fmt.Errorf("%s, %s: %w", workload, all[i].name, err)
+				}
+				points[i].add(r)
+			}
+		}
+		for i, v := range all {
+			o.print(points[i].rows(workload, v.name, rate, [2]string{"short", "long"}))
+		}
+	}
+	return nil
+}
+
+func (o *options) print(rows []row) {
+	for _, r := range rows {
+		o.out.Rows = append(o.out.Rows, r)
+		fmt.Fprintf(os.Stderr, "%-8s %-7s %6.0f/s %-6s p50 %7.0f  p99 %7.0f (%.0f-%.0f)  p99.9 %7.0f µs, %d unfinished, %d late\n",
+			r.Workload, r.Variant, r.Rate, r.Class, value(r.P50), value(r.P99), value(r.P99Min), value(r.P99Max), value(r.P999),
+			r.Unfinished, r.Late)
+	}
+}
+
+func (o *options) bimodal() error {
+	out, err := o.command(o.variants()[0], "bimodal", "-calibrate").Output()
+	if err != nil {
+		return fmt.Errorf("cannot calibrate: %w", err)
+	}
+	if o.perUs, err = strconv.ParseFloat(strings.TrimSpace(string(out)), 64); err != nil {
+		return err
+	}
+	o.out.Machine["rounds_per_us"] = o.perUs
+	return o.sweep("bimodal", "bimodal", o.rates, nil, func(*server) client.Protocol {
+		return client.Raw{ShortRounds: int(5 * o.perUs), LongRounds: int(800 * o.perUs)}
+	})
+}
+
+func (o *options) badger(program string) error {
+	rates := []float64{4000, 8000, 12000, 16000}
+	if o.quick {
+		rates = []float64{4000, 12000}
+	}
+	args := []string{"-keys", strconv.FormatUint(o.keys, 10)}
+	return o.sweep(program, program, rates, args, func(s *server) client.Protocol {
+		scan, _ := strconv.Atoi(s.words[1])
+		o.out.Machine[program+"_scan_keys"] = scan
+		return client.HTTP{Keys: o.keys, Scan: scan}
+	})
+}
+
+func (o *options) sleeper() error {
+	all := o.variants()
+	points := make([]point, len(all))
+	for rep := 0; rep < o.reps; rep++ {
+		for k := range all {
+			i := (k + rep) % len(all)
+			out, err := o.command(all[i], "sleeper", "-for", (2 * o.length).String()).Output()
+			if err != nil {
+				return err
+			}
+			r := new(client.Result)
+			for _, word := range strings.Fields(string(out)) {
+				us, err := strconv.ParseFloat(word, 64)
+				if err != nil {
+					return err
+				}
+				r.Short = append(r.Short, us)
+			}
+			sort.Float64s(r.Short)
+			points[i].add(r)
+		}
+	}
+	for i, v := range all {
+		o.print(points[i].rows("sleeper", v.name, 1000, [2]string{"sleep", ""}))
+	}
+	return nil
+}
+
+// compute measures the CPU time of programs with each quantum, relative to the stock toolchain's in the same turn.
+func (o *options) compute() error {
+	programs := []string{"loop", "nbody", "sha256", "sort", "fib"}
+	quanta := []float64{200, 100, 50, 20}
+	if o.quick {
+		programs, quanta = programs[:2], []float64{100}
+	}
+	policies := map[string]string{"paper": ",policy=paper", "quaver": "", "off": ""}
+	reps := 2*o.reps + 1
+	for _, program := range programs {
+		type key struct {
+			policy  string
+			quantum float64
+		}
+		keys := []key{{"off", 0}}
+		for _, q := range quanta {
+			keys = append(keys, key{"paper", q}, key{"quaver", q})
+		}
+		slow := map[key][]float64{}
+		once := func(v variant) (float64, error) {
+			out, err := o.command(v, "compute", program).Output()
+			if err != nil {
+				return 0, err
+			}
+			return strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+		}
+		for rep := 0; rep < reps; rep++ {
+			base, err := once(variant{"stock", "stock", ""})
+			if err != nil {
+				return err
+			}
+			for _, k := range keys {
+				us, err := once(variant{k.policy, "quaver", fmt.Sprintf("quantum=%.0fus%s", k.quantum, policies[k.policy])})
+				if err != nil {
+					return err
+				}
+				slow[k] = append(slow[k], (us/base-1)*100)
+			}
+		}
+		for _, k := range keys {
+			c := cost{program, k.policy, k.quantum, *median(slow[k]), *least(slow[k]), *most(slow[k])}
+			o.out.Compute = append(o.out.Compute, c)
+			fmt.Fprintf(os.Stderr, "%-7s %-7s %4.0f µs: %6.1f %% (%.1f to %.1f)\n", c.Program, c.Variant, c.Quantum, c.Slowdown, c.Min, c.Max)
+		}
+	}
+	return nil
+}
+
+func (o *options) mutex() error {
+	all := append(o.variants(), variant{"off", "quaver", ""})
+	lists := map[string][]float64{}
+	for rep := 0; rep < 2*o.reps+1; rep++ {
+		for _, v := range all {
+			out, err := o.command(v, "compute", "mutex").Output()
+			if err != nil {
+				return err
+			}
+			ns, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+			if err != nil {
+				return err
+			}
+			lists[v.name] = append(lists[v.name], ns)
+		}
+	}
+	for _, v := range all {
+		o.out.Mutex[v.name] = *median(lists[v.name])
+		fmt.Fprintf(os.Stderr, "mutex   %-7s %.1f ns\n", v.name, o.out.Mutex[v.name])
+	}
+	return nil
+}
+
+// summarise compares the results with the aims.
+func (o *options) summarise() {
+	s := &o.out.Summary
+	for _, r := range o.out.Rows {
+		if r.Workload == "bimodal" && r.Class == "short" {
+			s.RateAtSLO[r.Variant] = math.Max(s.RateAtSLO[r.Variant], 0)
+		}
+	}
+	for name := range s.RateAtSLO {
+		for _, r := range o.out.Rows { // rates ascend; the first that fails ends it
+			if r.Workload != "bimodal" || r.Class != "short" || r.Variant != name {
+				continue
+			}
+			if value(r.P99) > slo {
+				break
+			}
+			s.RateAtSLO[name] = r.Rate
+		}
+	}
+	aim := func(name string, have, want float64, atLeast bool) {
+		if math.IsNaN(have) || math.IsInf(have, 0) {
+			return
+		}
+		met := 0.0
+		if (have >= want) == atLeast || have == want {
+			met = 1
+		}
+		s.Aims[name] = map[string]float64{"have": have, "want": want, "met": met}
+	}
+	ratio := func(name string, a, b, want float64, atLeast bool) {
+		if v := a / b; !math.IsNaN(v) && !math.IsInf(v, 0) {
+			s.Ratios[name] = v
+			aim(name, v, want, atLeast)
+		}
+	}
+	at := s.RateAtSLO
+	ratio("rate_at_slo_quaver_to_stock", at["quaver"], at["stock"], 3.5, true)
+	ratio("rate_at_slo_quaver_to_paper", at["quaver"], at["paper"], 1.2, true)
+	p99 := map[string]float64{}
+	for _, r := range o.out.Rows {
+		if strings.HasPrefix(r.Workload, "badger") && r.Class == "short" { // the highest rate wins
+			p99[r.Workload+r.Variant] = value(r.P99)
+		}
+		if r.Workload == "sleeper" && r.Variant == "quaver" {
+			aim("sleeper_p99_us", value(r.P99), 500, false)
+		}
+	}
+	for _, b := range []string{"badger1", "badger4"} {
+		ratio(b+"_get_p99_quaver_to_stock", p99[b+"quaver"], p99[b+"stock"], 0.4, false)
+	}
+	worst := math.Inf(-1)
+	for _, c := range o.out.Compute {
+		if c.Variant == "quaver" && c.Quantum == 100 {
+			worst = math.Max(worst, c.Slowdown)
+		}
+	}
+	aim("compute_slowdown_percent_at_100us", worst, 5, false)
+	for _, v := range []string{"stock", "paper", "quaver"} {
+		if rate, ok := at[v]; ok {
+			fmt.Fprintf(os.Stderr, "rate at p99 <= 1 ms: %-7s %6.0f/s\n", v, rate)
+		}
+	}
+	names := []string{}
+	for name := range s.Aims {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		a := s.Aims[name]
+		fmt.Fprintf(os.Stderr, "aim %-36s have %8.2f, want %8.2f: %s\n", name, a["have"], a["want"], map[float64]string{0: "missed", 1: "met"}[a["met"]])
+	}
+}
+
+func median(list []float64) *float64 {
+	if len(list) == 0 {
+		return nil
+	}
+	sorted := append([]float64{}, list...)
+	sort.Float64s(sorted)
+	return &sorted[len(sorted)/2]
+}
+
+func least(list []float64) *float64 {
+	if len(list) == 0 {
+		return nil
+	}
+	v := list[0]
+	for _, x := range list {
+		v = math.Min(v, x)
+	}
+	return &v
+}
+
+func most(list []float64) *float64 {
+	if len(list) == 0 {
+		return nil
+	}
+	v := list[0]
+	for _, x := range list {
+		v = math.Max(v, x)
+	}
+	return &v
+}
+
+func value(p *float64) float64 {
+	if p == nil {
+		return math.NaN()
+	}
+	return *p
+}

@@ -1,0 +1,144 @@
+package test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The output of every program of the corpus is the stock toolchain's, byte for byte.
+func TestOutput(t *testing.T) {
+	corpus := build(t, nil, "corpus")
+	stock := filepath.Join(t.TempDir(), "stock")
+	must(t, "", nil, "go", "build", "-o", stock, "./testdata/corpus")
+	want := must(t, "", nil, stock)
+	times := 2
+	if full {
+		times = 50
+	}
+	for _, setting := range []string{
+		"", "off", "quantum=0", "quantum=10us", "quantum=20us", "quantum=50us", "quantum=50us,policy=paper", "quantum=20us,queues=one",
+		"quantum=20us,netfirst=off,skip=off,long=0", "quantum=20us,locks=off,share=0", "quantum=50us,clock=spin",
+		"quantum=20us,share=100", "quantum=1ms,poll=10us",
+	} {
+		for i := 0; i < times; i++ {
+			if got := must(t, "", []string{"QUAVER_GO=" + setting}, corpus); got != want {
+				t.Errorf("QUAVER_GO=%s changes the output", setting)
+			}
+		}
+	}
+	// Settings of Go's own still do what they do.
+	for _, debug := range []string{"asyncpreemptoff=1", "gctrace=0,gccheckmark=1", "schedtrace=100"} {
+		if got := must(t, "", []string{"QUAVER_GO=quantum=20us", "GODEBUG=" + debug}, corpus); got != want {
+			t.Errorf("GODEBUG=%s changes the output", debug)
+		}
+	}
+	if got := must(t, "", []string{"QUAVER_GO=quantum=20us", "GOMAXPROCS=1", "GOGC=1"}, corpus); got != want {
+		t.Error("one P and many collections change the output")
+	}
+}
+
+// Stress, in all settings that take other paths.
+func TestStress(t *testing.T) {
+	stress := build(t, nil, "stress")
+	settings := []string{"quantum=50us", "quantum=10us"}
+	duration := "-for=2s"
+	if full {
+		settings = append(settings, "quantum=20us", "quantum=0", "quantum=50us,policy=paper", "quantum=50us,clock=spin",
+			"quantum=20us,share=100", "quantum=20us,share=0,long=0", "quantum=50us,hold=inf,netfirst=off", "quantum=100us,queues=one")
+		duration = "-for=2m"
+	}
+	for _, setting := range settings {
+		must(t, "", []string{"QUAVER_GO=" + setting}, stress, duration)
+	}
+}
+
+func TestRace(t *testing.T) {
+	env := []string{"CGO_ENABLED=1"}
+	path := build(t, env, "stress", "-race")
+	must(t, "", []string{"QUAVER_GO=quantum=50us"}, path, "-for=2s")
+
+	// The detector still finds what it is for.
+	dir := module(t, map[string]string{
+		"go.mod": "module racy\n\ngo 1.21\n",
+		"main.go": `package main
+
+func main() {
+	n := 0
+	done := make(chan bool)
+	go func() { n++; done <- true }()
+	n++
+	<-done
+	println(n)
+}
+`})
+	r := run(t, dir, append(env, "QUAVER_GO=quantum=50us"), tool, "run", "-race", ".")
+	if r.status == 0 || !strings.Contains(r.stderr, "DATA RACE") {
+		t.Errorf("the race is not found: status %d\n%s", r.status, r.stderr)
+	}
+}
+
+func TestCgo(t *testing.T) {
+	path := build(t, []string{"CGO_ENABLED=1"}, "cgo")
+	for _, setting := range []string{"", "quantum=50us", "quantum=10us"} {
+		if out := must(t, "", []string{"QUAVER_GO=" + setting}, path); out != "ok\n" {
+			t.Errorf("%s: %s", setting, out)
+		}
+	}
+}
+
+// The library tells the truth under both toolchains.
+func TestLibrary(t *testing.T) {
+	want := `enabled true
+quantum 50µs
+set 50µs 70µs
+smallest 10µs
+largest 10ms
+negative 0s
+label best-effort marked true
+after false
+published true
+`
+	if got := must(t, "", []string{"QUAVER_GO=quantum=50us"}, build(t, nil, "library")); got != want {
+		t.Errorf("with quaver-go:\n%s", got)
+	}
+	want = `enabled false
+quantum 0s
+set 0s 0s
+smallest 0s
+largest 0s
+negative 0s
+label best-effort marked false
+after false
+published true
+`
+	if got := must(t, "", []string{"QUAVER_GO=quantum=50us"}, "go", "run", "./testdata/library"); got != want {
+		t.Errorf("with the stock toolchain:\n%s", got)
+	}
+}
+
+// Programs made with one toolchain are the same whatever the other did before: the build cache does not mix them.
+func TestCache(t *testing.T) {
+	dir := t.TempDir()
+	made := func(name, command string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		must(t, "", nil, command, "build", "-trimpath", "-o", path, "./testdata/exit")
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	stock, ours := made("stock", "go"), made("ours", tool)
+	if stock == ours {
+		t.Fatal("the programs are the same")
+	}
+	if made("stock2", "go") != stock || made("ours2", tool) != ours {
+		t.Error("a build depends on the one before")
+	}
+	if strings.Contains(stock, "QUAVER_GO") || !strings.Contains(ours, "QUAVER_GO") {
+		t.Error("the wrong runtime")
+	}
+}

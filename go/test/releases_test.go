@@ -1,0 +1,80 @@
+package test
+
+import (
+	"strings"
+	"testing"
+)
+
+// The edits fit, the program builds and runs, with and without a quantum; so do the corpus and a short stress.
+func TestReleases(t *testing.T) {
+	for _, release := range some() {
+		t.Run(release, func(t *testing.T) {
+			env := selected(t, release)
+			corpus := build(t, env, "corpus")
+			want := must(t, "", nil, corpus)
+			for _, quantum := range []string{"0", "50us", "20us"} {
+				if got := must(t, "", []string{"QUAVER_GO=quantum=" + quantum}, corpus); got != want {
+					t.Errorf("quantum=%s changes the output", quantum)
+				}
+			}
+			scenes(t, build(t, env, "hog"))
+			stress := build(t, env, "stress")
+			for _, setting := range []string{"quantum=50us", "quantum=20us", "quantum=50us,policy=paper"} {
+				must(t, "", []string{"QUAVER_GO=" + setting}, stress, "-for=1s")
+			}
+		})
+	}
+}
+
+// All releases, not only some: every edit fits.
+func TestEditsFit(t *testing.T) {
+	for _, release := range releases {
+		t.Run(release, func(t *testing.T) {
+			if !full && !has(some(), release) && !strings.HasPrefix(installed(t), release[:len("go1.2x")]) {
+				t.Skip("not fetched in the quick form")
+			}
+			must(t, "", selected(t, release), tool, "overlay")
+		})
+	}
+}
+
+func has(list []string, item string) bool {
+	for _, i := range list {
+		if i == item {
+			return true
+		}
+	}
+	return false
+}
+
+// scenes runs those of the program hog, which check by counting.
+func scenes(t *testing.T, hog string) {
+	t.Helper()
+	for scene, setting := range map[string]string{
+		"alone":   "quantum=50us",
+		"share":   "quantum=50us",
+		"starve":  "quantum=300us,share=50",
+		"locks":   "quantum=50us,hold=1000s",
+		"forced":  "quantum=50us,hold=100us",
+		"leak":    "quantum=50us,hold=100us",
+		"collect": "quantum=50us,hold=inf",
+		"effort":  "quantum=50us",
+	} {
+		if out := must(t, "", []string{"QUAVER_GO=" + setting}, hog, scene); out != "ok\n" {
+			t.Errorf("%s: %s", scene, out)
+		}
+	}
+}
+
+func TestScenes(t *testing.T) {
+	hog := build(t, nil, "hog")
+	n := 3
+	if full {
+		n = 200
+	}
+	for i := 0; i < n; i++ {
+		scenes(t, hog)
+	}
+	// The clock that does not sleep comes to the same decisions.
+	must(t, "", []string{"QUAVER_GO=quantum=50us,clock=spin"}, hog, "share")
+}

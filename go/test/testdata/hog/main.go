@@ -1,0 +1,148 @@
+// Command hog shows with counts, not times, what preemption does on one P. Its argument is the scene.
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	quaver "quaver.dev/go"
+)
+
+var sink uint64
+
+// spin runs without a call until enough is true, which it looks at seldom.
+func spin(enough func() bool) {
+	x := uint64(1)
+	for !enough() {
+		for i := 0; i < 100_000; i++ {
+			x = x*6364136223846793005 + 1442695040888963407
+		}
+		atomic.StoreUint64(&sink, x)
+	}
+}
+
+func require(ok bool, what string) {
+	if !ok {
+		fmt.Printf("%s: %+v\n", what, quaver.ReadStats())
+		os.Exit(1)
+	}
+}
+
+func main() {
+	runtime.GOMAXPROCS(1)
+	scenes := map[string]func(){
+		"alone": alone, "share": share, "starve": starve, "locks": locks, "forced": forced, "collect": collect, "effort": effort,
+		"leak": leak,
+	}
+	scenes[os.Args[1]]()
+	fmt.Println("ok")
+}
+
+// alone: nothing waits, so nobody is asked by the clock. The garbage collector's and the stock runtime's requests do not count.
+func alone() {
+	spin(func() bool { return quaver.ReadStats().Unneeded > 50 })
+	require(quaver.ReadStats().Asked < 50, "asked for nothing")
+}
+
+// share: two goroutines without a call both get on.
+func share() {
+	var a, b atomic.Int64
+	go spin(func() bool { return b.Add(1) > 1000 && a.Load() > 1000 })
+	spin(func() bool { return a.Add(1) > 1000 && b.Load() > 1000 })
+	require(quaver.ReadStats().Preempted > 0, "nobody was preempted")
+}
+
+// starve: goroutines that are always ready cannot keep a preempted one from running, though each stays within the quantum.
+func starve() {
+	var hog atomic.Int64
+	go spin(func() bool { return hog.Add(1) > 1<<40 })
+	for i := 0; i < 4; i++ {
+		go func() {
+			for x := uint64(1); ; runtime.Gosched() {
+				for k := 0; k < 10_000; k++ {
+					x = x*6364136223846793005 + 1442695040888963407
+				}
+				atomic.StoreUint64(&sink, x)
+			}
+		}()
+	}
+	for quaver.ReadStats().Turns < 3 || hog.Load() < 20 {
+		runtime.Gosched()
+	}
+}
+
+// locks: the holder of a lock is not preempted within hold (which the caller sets long), but when it unlocks.
+func locks() {
+	var m sync.Mutex
+	var other atomic.Bool
+	m.Lock()
+	go other.Store(true)
+	spin(func() bool { return quaver.ReadStats().Deferred > 3 })
+	require(!other.Load(), "preempted while a lock was held")
+	m.Unlock()
+	spin(other.Load)
+}
+
+// forced: a lock is no reason for ever.
+func forced() {
+	var m sync.Mutex
+	var other atomic.Bool
+	m.Lock()
+	go other.Store(true)
+	spin(other.Load)
+	require(quaver.ReadStats().Forced > 0, "nobody was forced")
+	m.Unlock()
+}
+
+// leak: a goroutine whose lock another unlocks is delayed once, not in each of its slices.
+func leak() {
+	var m sync.Mutex
+	var others atomic.Int64
+	m.Lock()
+	done := make(chan bool)
+	go func() { m.Unlock(); done <- true }()
+	<-done
+	for i := int64(1); i <= 5; i++ {
+		go others.Add(1)
+		spin(func() bool { return others.Load() >= i })
+	}
+	require(quaver.ReadStats().Forced <= 2, "forced again and again")
+}
+
+// collect: stopping the world does not wait for locks, however long they may be held.
+func collect() {
+	runtime.GOMAXPROCS(2)
+	var m sync.Mutex
+	var collected atomic.Bool
+	m.Lock()
+	go func() {
+		for i := 0; i < 5; i++ {
+			runtime.GC()
+		}
+		collected.Store(true)
+	}()
+	spin(collected.Load)
+	m.Unlock()
+}
+
+// effort: the mark is the goroutine's own, and a marked one still runs.
+func effort() {
+	require(!quaver.SetBestEffort(true), "marked from the start")
+	require(quaver.SetBestEffort(true), "the mark is lost")
+	inherited := make(chan bool)
+	go func() { inherited <- quaver.SetBestEffort(false) }()
+	require(!<-inherited, "the mark is inherited")
+	end := time.Now().Add(50 * time.Millisecond)
+	var ready atomic.Int64
+	go func() {
+		for ready.Load() < 20 {
+			time.Sleep(100 * time.Microsecond)
+			ready.Add(1)
+		}
+	}()
+	spin(func() bool { return time.Now().After(end) && ready.Load() == 20 })
+}
