@@ -32,7 +32,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 pub use args::Args;
 
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Signal};
 use crate::output::{self, Directory, Target};
 use crate::parse::duration;
 use calibrate::ScanSize;
@@ -71,7 +71,16 @@ fn measure_and_write(
 
     bar.set_message("loading the store");
     bar.tick();
-    let store = Arc::new(Store::load(args.keys, args.seed)?);
+    let stopped = |signal: Signal, when: &str| {
+        eprintln!("quaver demo: stopped by {} {when}; no report was written", signal.name());
+        Ok(ExitCode::from(signal.exit_code()))
+    };
+    let go_on = || interrupt.raised().is_none();
+    let store = Store::load_while(args.keys, args.seed, go_on)?.map(Arc::new);
+    if let (None, Some(signal)) = (&store, interrupt.raised()) {
+        return stopped(signal, "while loading the store");
+    }
+    let store = store.context("the loading was stopped")?;
     bar.set_message("calibrating");
     bar.tick();
     let cpu = plan.placement.workers[0];
@@ -100,11 +109,7 @@ fn measure_and_write(
         if done > 0 && args.json != Some(Target::Stdout) {
             output::print(&human)?;
         }
-        eprintln!(
-            "quaver demo: stopped by {} after {done} of {all} runs; no report was written",
-            signal.name()
-        );
-        return Ok(ExitCode::from(signal.exit_code()));
+        return stopped(signal, &format!("after {done} of {all} runs"));
     }
 
     let page = directory.join("report.html");

@@ -82,24 +82,38 @@ impl Store {
     ///
     /// The store refuses the data, for example because memory is short.
     pub fn load(keys: u64, seed: u64) -> Result<Store> {
+        Store::load_while(keys, seed, || true)?.context("the loading was stopped")
+    }
+
+    /// As [`load`](Store::load), as long as `go_on` is true, which is asked often. `None`: it was not.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Store::load).
+    pub fn load_while(keys: u64, seed: u64, go_on: impl Fn() -> bool) -> Result<Option<Store>> {
         // The function is a bijection, so keys are distinct.
         let mut keys: Vec<u64> = (0..keys).map(|i| scramble(i ^ scramble(seed))).collect();
         let database = Database::builder()
             .set_cache_size(CACHE_BYTES)
             .create_with_backend(InMemoryBackend::new())
             .context("cannot make the key-value store")?;
-        let fill = |database: &Database| -> Result<ReadOnlyTable<_, _>, redb::Error> {
+        let fill = |database: &Database| -> Result<Option<ReadOnlyTable<_, _>>, redb::Error> {
             let write = database.begin_write()?;
             {
                 let mut table = write.open_table(TABLE)?;
                 for &key in &keys {
+                    if !go_on() {
+                        return Ok(None);
+                    }
                     table.insert(key, value(key).as_slice())?;
                 }
             }
             write.commit()?;
-            Ok(database.begin_read()?.open_table(TABLE)?)
+            Ok(Some(database.begin_read()?.open_table(TABLE)?))
         };
-        let table = fill(&database).context("cannot load the key-value store")?;
+        let Some(table) = fill(&database).context("cannot load the key-value store")? else {
+            return Ok(None);
+        };
 
         keys.sort_unstable();
         let mut sums = vec![0];
@@ -107,7 +121,7 @@ impl Store {
             *sum = sum.wrapping_add(digest(key, &value(key)));
             Some(*sum)
         }));
-        Ok(Store { table, _database: database, keys, sums })
+        Ok(Some(Store { table, _database: database, keys, sums }))
     }
 
     /// The number of rows.
