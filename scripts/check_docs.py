@@ -66,6 +66,9 @@ def variables_in_code():
     found = set()
     for path in rust_sources("crates", "bench"):
         found.update(re.findall(r'"(QUAVER_[A-Z_]*[A-Z])"', path.read_text(encoding="utf-8")))
+    for path in sorted((ROOT / "go").rglob("*.go")):
+        if not path.name.endswith("_test.go"):
+            found.update(re.findall(r'etenv\("(QUAVER_[A-Z_]*[A-Z])"\)', path.read_text(encoding="utf-8")))
     return found
 
 

@@ -67,8 +67,12 @@ else
 fi
 if have go; then
     step go scripts/check_go.sh
+    go_timeout=1800
+    [ "$size" = quick ] || go_timeout=21600
+    STEP_TIMEOUT=$go_timeout step quaver-go scripts/check_quaver_go.sh
 else
     skip go "Go is not installed"
+    skip quaver-go "Go is not installed"
 fi
 if cargo deny --version >/dev/null 2>&1; then
     step deny scripts/check_dependencies.sh
