@@ -48,10 +48,14 @@ func quaverNap(delay uint32) {
 		} else if sched.npidle.Load() == gomaxprocs {
 			// Back in sysmon the thread would sleep deeply at once, so stay here for a while.
 			if now-c.lastBusy > quaver.idle {
-				usleep(20)
+				if debug.schedtrace <= 0 { // else there is no deep sleep
+					delay = min(delay, 20)
+				}
+				usleep(delay)
 				return
 			}
-			quaverWait(now + max(quantum/2, 2*quaverRetry))
+			c.pause = min(max(quantum, c.pause*2), 4*quantum)
+			quaverWait(now + c.pause)
 			now = nanotime()
 			continue
 		} else {
