@@ -1,0 +1,108 @@
+//! What things cost: the entries of `costs.toml`, each with the place its numbers come from.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+
+/// Who interrupts a worker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Timer {
+    /// Nobody.
+    None,
+    /// A core that keeps time for all workers and sends notifications one after the other.
+    Core,
+    /// Each worker's own timer.
+    Worker,
+}
+
+/// A way to tell a worker that it must preempt. Times in nanoseconds.
+#[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Mechanism {
+    /// Who interrupts.
+    pub timer: Timer,
+    /// On the core that keeps time, for each notification.
+    #[serde(default)]
+    pub send: u64,
+    /// On that core, for looking at a worker.
+    #[serde(default)]
+    pub scan: u64,
+    /// From the end of sending until the worker notices.
+    #[serde(default)]
+    pub deliver: u64,
+    /// On the worker, also if the interruption was in vain.
+    #[serde(default)]
+    pub receive: u64,
+    /// The share of running time that the mechanism costs even when it does nothing.
+    #[serde(default)]
+    pub tax: f64,
+    /// Where the numbers come from.
+    pub provenance: String,
+}
+
+/// What a runtime itself costs, in nanoseconds.
+#[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct System {
+    /// Choosing and entering a thread.
+    #[serde(default)]
+    pub dispatch: u64,
+    /// Leaving a thread that was preempted, on top of `dispatch`.
+    #[serde(default)]
+    pub preempt_switch: u64,
+    /// Finding work on another worker.
+    #[serde(default)]
+    pub steal: u64,
+    /// Taking a request from the network and sending its response.
+    #[serde(default)]
+    pub request: u64,
+    /// Entering a thread of another application.
+    #[serde(default)]
+    pub app_switch: u64,
+    /// A dispatcher taking a request in.
+    #[serde(default)]
+    pub ingest: u64,
+    /// A dispatcher giving a task to a worker.
+    #[serde(default)]
+    pub assign: u64,
+    /// Until the worker has it.
+    #[serde(default)]
+    pub handoff: u64,
+    /// Where the numbers come from.
+    pub provenance: String,
+}
+
+/// All entries.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Costs {
+    /// Mechanisms by name.
+    pub mechanism: BTreeMap<String, Mechanism>,
+    /// Systems by name.
+    pub system: BTreeMap<String, System>,
+}
+
+impl Costs {
+    /// The entries that come with the simulator.
+    pub fn built_in() -> &'static Costs {
+        static COSTS: OnceLock<Costs> = OnceLock::new();
+        COSTS.get_or_init(|| {
+            toml::from_str(include_str!("../costs.toml")).expect("costs.toml is well-formed")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_says_where_it_comes_from() {
+        let costs = Costs::built_in();
+        let texts = costs.mechanism.values().map(|m| &m.provenance);
+        assert!(texts.chain(costs.system.values().map(|s| &s.provenance)).all(|t| t.len() > 10));
+        assert_eq!(costs.mechanism["uintr"].receive, 400);
+    }
+}

@@ -1,0 +1,942 @@
+//! The simulation of one run.
+//!
+//! A *source* has at most one next event: each worker, the arrivals, the dispatcher, sleeping threads, the noise. A worker's
+//! next event is the earliest of: its thread ends; the clock must ask the policy again whether to preempt; a notification
+//! reaches it; the dispatcher's assignment reaches it.
+//!
+//! What is done at a switch, and in which order, is what the runtime does: the next thread is taken from the queues, then the
+//! account of the last is settled, then it is queued again. The clock asks the policy at a dispatch and when work
+//! arrives, as `Policy::preempt_at` promises to be enough.
+//!
+//! Costs: entering a thread takes time before it runs (`System`), an interruption takes time from the running thread
+//! (`Mechanism`), notifications and a dispatcher's acts follow one another on the one core that does them.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
+
+use quaver_load::{ArrivalProcess, Limit, Requests, Schedule};
+use quaver_sched::{Attributes, Pick, Place, Policy, Running, Service, Task, Why};
+
+use crate::calendar::{Calendar, NEVER};
+use crate::costs::{Mechanism, System, Timer};
+use crate::job::{Job, Kind};
+use crate::outcome::{ClassOutcome, Counts, Outcome, Recorder, WorkerUse};
+use crate::random::Random;
+use crate::scenario::{Noise, Queues, Scenario, ScenarioError, Schbench};
+use crate::timeline::{Span, Timeline, Window};
+
+/// Most tasks at a time: beyond it the server is hopelessly behind.
+const MOST_TASKS: u32 = 1 << 20;
+/// What a thread that never ends has left.
+const ENDLESS: u64 = 1 << 60;
+
+/// How to run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Check at every event that nothing is lost, nothing ends too early, and no worker idles beside work.
+    pub check: bool,
+    /// Record what runs where.
+    pub window: Option<Window>,
+}
+
+/// Simulate a scenario at one rate, in requests a second (ignored for a trace at its own rate and for a message
+/// benchmark).
+///
+/// # Errors
+///
+/// The trace cannot be used, or the arrival process cannot be run at this rate.
+///
+/// # Panics
+///
+/// With [`Options::check`]: an invariant does not hold, which is a mistake of a policy or of the simulator.
+pub fn simulate(
+    scenario: &Scenario,
+    rate: f64,
+    options: &Options,
+) -> Result<(Outcome, Timeline), ScenarioError> {
+    let mut engine = Engine::new(scenario, rate, options)?;
+    engine.run();
+    Ok(engine.finish())
+}
+
+#[derive(Clone, Debug)]
+struct Worker {
+    running: Option<Running>,
+    /// Which dispatch this is; a notification is meant for one.
+    run: u64,
+    /// From when the worker was busy with it.
+    entered: u64,
+    /// What interruptions have taken since the dispatch.
+    lost: u64,
+    end: u64,
+    due: u64,
+    notified: u64,
+    notified_run: u64,
+    assigned: u64,
+    stalled: u64,
+    best_effort_last: bool,
+    busy: u64,
+    best_effort: u64,
+    overhead: u64,
+    /// Its place in the list of idle workers, if it is in it.
+    idle: Option<usize>,
+}
+
+impl Worker {
+    fn next(&self) -> u64 {
+        self.end.min(self.due).min(self.notified).min(self.assigned)
+    }
+
+    /// How long the running thread has run.
+    fn ran(&self, now: u64) -> u64 {
+        let since = self.running.map_or(now, |running| running.since);
+        now.saturating_sub(since).saturating_sub(self.lost)
+    }
+}
+
+/// Whether the answer to "when to preempt" can change with any arrival, or only when the first task waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    /// Queues of workers: who has a new task is asked; for a shared one all are.
+    Place,
+    /// A central queue in the order of arrival: all are asked when it is no longer empty.
+    First,
+    /// A central queue in another order: all are asked at every arrival.
+    Every,
+}
+
+struct Engine<'a> {
+    policy: Box<dyn Policy>,
+    accounts: bool,
+    asks: Asks,
+    mechanism: Mechanism,
+    system: System,
+    dispatcher: bool,
+    skip: bool,
+    quantum: Option<u64>,
+    tick: Option<u64>,
+    queues: Queues,
+    noise: Option<Noise>,
+    bench: Option<Schbench>,
+    options: &'a Options,
+
+    now: u64,
+    calendar: Calendar,
+    workers: Vec<Worker>,
+    idle: Vec<u32>,
+    jobs: Vec<Job>,
+    free: Vec<u32>,
+    queued: usize,
+    /// Workers to which the dispatcher is handing a task, which is still queued.
+    pending: usize,
+    /// The core that keeps time or dispatches is busy until then.
+    core_free: u64,
+    core_busy: u64,
+    ingested: VecDeque<(u64, u32)>,
+    requests: Option<Requests>,
+    next_request: Option<quaver_load::Request>,
+    rate: f64,
+    capacity: f64,
+    scale: f64,
+    warm_up: u64,
+    limit: u64,
+    sleeping: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Message threads' waiting worker threads.
+    mail: Vec<Vec<u32>>,
+    random: Random,
+    network: u64,
+
+    classes: Vec<String>,
+    latency: Vec<Recorder>,
+    slowdown: Vec<Recorder>,
+    total: Recorder,
+    total_slowdown: Recorder,
+    counts: Counts,
+    last_arrival: u64,
+    completed_by_last: u64,
+    backlog: u64,
+    overrun: bool,
+    best_effort_time: u64,
+    timeline: Timeline,
+}
+
+const ARRIVALS: usize = 0;
+const DISPATCHER: usize = 1;
+const SLEEPERS: usize = 2;
+const NOISE: usize = 3;
+const SOURCES: usize = 4;
+
+impl<'a> Engine<'a> {
+    fn new(scenario: &Scenario, rate: f64, options: &'a Options) -> Result<Self, ScenarioError> {
+        let server = &scenario.server;
+        let count = server.workers;
+        let policy = server.policy.build(count, MOST_TASKS, |d: Duration| d.as_nanos() as u64);
+        let limit = scenario.load.requests.unwrap_or(100_000);
+        let mut scale = 1.0;
+        let (requests, classes) = if scenario.schbench.is_some() {
+            (None, vec!["wakeup".to_owned(), "request".to_owned()])
+        } else {
+            let schedule = match (&scenario.load.mix, scenario.trace()?) {
+                (Some(mix), _) => {
+                    let process = scenario.load.arrivals.unwrap_or(ArrivalProcess::Poisson);
+                    let limit = Limit::Requests(limit);
+                    Schedule::new(process, rate, mix, limit, scenario.seed)
+                        .map_err(|e| ScenarioError::new(format!("load.rate: {e}")))?
+                }
+                (None, Some(trace)) => {
+                    // At another rate the trace is stretched, not thinned.
+                    scale = trace.rate().map_or(1.0, |own| own / rate);
+                    Schedule::from_trace(trace.from_zero(), Limit::Requests(limit), scenario.seed)
+                }
+                (None, None) => return Err(ScenarioError::new("load: no mix and no trace")),
+            };
+            (Some(schedule.iter()), schedule.classes().to_vec())
+        };
+        let asks = match (policy.central(), policy.name()) {
+            (false, _) => Asks::Place,
+            (true, "rr" | "fifo" | "shinjuku") => Asks::First,
+            (true, _) => Asks::Every,
+        };
+        let worker = |_| Worker {
+            running: None,
+            run: 0,
+            entered: 0,
+            lost: 0,
+            end: NEVER,
+            due: NEVER,
+            notified: NEVER,
+            notified_run: 0,
+            assigned: NEVER,
+            stalled: 0,
+            best_effort_last: false,
+            busy: 0,
+            best_effort: 0,
+            overhead: 0,
+            idle: None,
+        };
+        let capacity = if scenario.schbench.is_some() { 1.0 } else { scenario.capacity()? };
+        let recorders = |scale: f64| classes.iter().map(|_| Recorder::new(scale)).collect();
+        let mut engine = Engine {
+            accounts: policy.accounts(),
+            asks,
+            mechanism: scenario.mechanism(),
+            system: scenario.system(),
+            dispatcher: server.dispatcher,
+            skip: server.skip_unnecessary,
+            quantum: server.policy.quantum().map(|q| q.as_nanos() as u64),
+            tick: server.tick,
+            queues: server.queues,
+            noise: scenario.noise,
+            bench: scenario.schbench,
+            options,
+            now: 0,
+            calendar: Calendar::new(SOURCES + count),
+            workers: (0..count).map(worker).collect(),
+            idle: Vec::with_capacity(count),
+            jobs: Vec::new(),
+            free: Vec::new(),
+            queued: 0,
+            pending: 0,
+            core_free: 0,
+            core_busy: 0,
+            ingested: VecDeque::new(),
+            requests,
+            next_request: None,
+            rate,
+            capacity,
+            scale,
+            warm_up: (limit as f64 * scenario.load.warm_up.unwrap_or(0.1)) as u64,
+            limit,
+            sleeping: BinaryHeap::new(),
+            mail: Vec::new(),
+            random: Random::new(scenario.seed),
+            network: scenario.load.network.unwrap_or(0),
+            latency: recorders(1e3),
+            slowdown: recorders(1e3),
+            total: Recorder::new(1e3),
+            total_slowdown: Recorder::new(1e3),
+            timeline: Timeline { classes: classes.clone(), spans: Vec::new() },
+            classes,
+            counts: Counts::default(),
+            last_arrival: 0,
+            completed_by_last: 0,
+            backlog: 0,
+            overrun: false,
+            best_effort_time: 0,
+            policy,
+        };
+        engine.timeline.classes.push("best-effort".into());
+        (0..count).for_each(|worker| engine.add_idle(worker));
+        engine.start_threads(scenario.best_effort.threads);
+        engine.fetch_request();
+        if let Some(noise) = engine.noise {
+            let first = engine.random.exponential(noise.every as f64 / count as f64);
+            engine.calendar.set(NOISE, first);
+        }
+        Ok(engine)
+    }
+
+    /// The threads that are there from the beginning.
+    fn start_threads(&mut self, best_effort: u16) {
+        let class = self.classes.len() as u32;
+        let attributes = Attributes { service: Service::BestEffort, ..Attributes::default() };
+        for number in 0..usize::from(best_effort) {
+            let task = self.new_job(Kind::BestEffort, class, ENDLESS);
+            self.policy.task_init(Task(task), &attributes, 0);
+            let place = Place::Local(number % self.workers.len());
+            self.make_runnable(place, task, Why::New);
+        }
+        if let Some(bench) = self.bench {
+            for message in 0..bench.messages {
+                let task = self.new_job(Kind::Message(message), 0, 0);
+                self.policy.task_init(Task(task), &Attributes::default(), 0);
+                self.mail.push(Vec::new());
+            }
+            for message in 0..bench.messages {
+                for _ in 0..bench.workers {
+                    let task = self.new_job(Kind::Bench(message), 0, bench.request);
+                    self.jobs[task as usize].worker = (task as usize % self.workers.len()) as u32;
+                    self.policy.task_init(Task(task), &Attributes::default(), 0);
+                    self.post(message, task);
+                }
+            }
+        }
+    }
+
+    fn new_job(&mut self, kind: Kind, class: u32, service: u64) -> u32 {
+        let left = self.taxed(service);
+        let job = Job {
+            kind,
+            class,
+            arrived: self.now,
+            service,
+            left,
+            started: false,
+            counted: true,
+            worker: 0,
+        };
+        match self.free.pop() {
+            Some(task) => {
+                self.jobs[task as usize] = job;
+                task
+            }
+            None => {
+                self.jobs.push(job);
+                self.jobs.len() as u32 - 1
+            }
+        }
+    }
+
+    /// What the mechanism makes of a running time.
+    fn taxed(&self, service: u64) -> u64 {
+        let mut time = service as f64 * (1.0 + self.mechanism.tax);
+        if let Some(tick) = self.tick {
+            // Each tick is received, whatever comes of it.
+            time /= 1.0 - (self.mechanism.receive as f64 / tick as f64).min(0.9);
+        }
+        if time == service as f64 { service } else { (time + 0.5) as u64 }
+    }
+
+    fn run(&mut self) {
+        loop {
+            let (source, time) = self.calendar.first();
+            let idle_for_good = time == NEVER;
+            if idle_for_good || self.is_over() || self.overrun {
+                return;
+            }
+            debug_assert!(time >= self.now, "time goes on");
+            self.now = time;
+            self.counts.events += 1;
+            match source {
+                ARRIVALS => self.arrive(),
+                DISPATCHER => self.take_in(),
+                SLEEPERS => self.wake_sleepers(),
+                NOISE => self.disturb(),
+                worker => self.act(worker - SOURCES),
+            }
+            if self.options.check {
+                self.check();
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        match self.bench {
+            Some(_) => self.counts.completed >= self.limit,
+            None => self.next_request.is_none() && self.counts.completed == self.counts.arrived,
+        }
+    }
+
+    // Requests.
+
+    fn fetch_request(&mut self) {
+        self.next_request = self.requests.as_mut().and_then(Iterator::next);
+        let time = match &mut self.next_request {
+            Some(request) => {
+                if self.scale != 1.0 {
+                    request.intended_ns = (request.intended_ns as f64 * self.scale) as u64;
+                }
+                request.intended_ns
+            }
+            None => {
+                self.last_arrival = self.now;
+                self.completed_by_last = self.counts.completed;
+                self.backlog = self.counts.arrived - self.counts.completed;
+                self.best_effort_time = self.workers.iter().map(|w| w.best_effort).sum();
+                let running = self.workers.iter().filter(|w| {
+                    w.running.is_some_and(|r| self.jobs[r.task.0 as usize].is_best_effort())
+                });
+                self.best_effort_time += running.map(|w| w.ran(self.now)).sum::<u64>();
+                NEVER
+            }
+        };
+        self.calendar.set(ARRIVALS, time);
+    }
+
+    fn arrive(&mut self) {
+        let request = self.next_request.take().expect("a request is due");
+        let task = self.new_job(Kind::Request, request.class, request.service_ns);
+        self.jobs[task as usize].counted = self.counts.arrived >= self.warm_up;
+        self.counts.arrived += 1;
+        self.overrun = self.jobs.len() as u32 >= MOST_TASKS - 1;
+        let at = self.now;
+        if self.dispatcher {
+            let done = self.occupy_core(self.system.ingest);
+            self.ingested.push_back((done, task));
+            self.calendar.set(DISPATCHER, self.ingested[0].0);
+        } else {
+            self.policy.task_init(Task(task), &Attributes::default(), at);
+            let place = match self.queues {
+                Queues::Single => Place::Shared,
+                Queues::Rss => {
+                    let count = self.workers.len() as u128;
+                    Place::Local(((u128::from(request.key_random) * count) >> 64) as usize)
+                }
+            };
+            self.make_runnable(place, task, Why::New);
+        }
+        self.fetch_request();
+    }
+
+    /// The one core that keeps time or dispatches does something; returns when it is done.
+    fn occupy_core(&mut self, cost: u64) -> u64 {
+        self.core_free = self.core_free.max(self.now) + cost;
+        self.core_busy += cost;
+        self.core_free
+    }
+
+    /// The dispatcher has taken a request in.
+    fn take_in(&mut self) {
+        let (_, task) = self.ingested.pop_front().expect("a request was ingested");
+        let next = self.ingested.front().map_or(NEVER, |next| next.0);
+        self.calendar.set(DISPATCHER, next);
+        self.policy.task_init(Task(task), &Attributes::default(), self.now);
+        self.make_runnable(Place::Shared, task, Why::New);
+    }
+
+    // Queues.
+
+    fn make_runnable(&mut self, place: Place, task: u32, why: Why) {
+        self.policy.task_enqueue(place, Task(task), why, self.now);
+        self.queued += 1;
+        if let Some(worker) = self.choose_idle(place) {
+            if self.dispatcher {
+                self.assign(worker);
+            } else {
+                self.start_idle(worker);
+            }
+            return;
+        }
+        let first = self.queued == 1;
+        match (self.asks, place) {
+            (Asks::Place, Place::Local(worker)) => self.ask(worker),
+            (Asks::First, _) if !first => {}
+            _ => (0..self.workers.len()).for_each(|worker| self.ask(worker)),
+        }
+    }
+
+    fn choose_idle(&self, place: Place) -> Option<usize> {
+        if let Place::Local(worker) = place
+            && self.workers[worker].idle.is_some()
+        {
+            return Some(worker);
+        }
+        self.idle.last().map(|&worker| worker as usize)
+    }
+
+    fn add_idle(&mut self, worker: usize) {
+        self.workers[worker].idle = Some(self.idle.len());
+        self.idle.push(worker as u32);
+    }
+
+    fn remove_idle(&mut self, worker: usize) {
+        let Some(at) = self.workers[worker].idle.take() else { return };
+        self.idle.swap_remove(at);
+        if let Some(&moved) = self.idle.get(at) {
+            self.workers[moved as usize].idle = Some(at);
+        }
+    }
+
+    /// The next task for `worker`, and whether it was another's.
+    fn pick(&mut self, worker: usize) -> Option<(Pick, bool)> {
+        if self.queued == 0 {
+            return None;
+        }
+        let own = self.policy.task_dequeue(worker, self.now).map(|pick| (pick, false));
+        let pick =
+            own.or_else(|| self.policy.balance(worker, self.now).map(|pick| (pick, true)))?;
+        self.queued -= 1;
+        Some(pick)
+    }
+
+    /// The dispatcher hands a task to an idle worker.
+    fn assign(&mut self, worker: usize) {
+        self.remove_idle(worker);
+        self.hand_over(worker);
+    }
+
+    fn hand_over(&mut self, worker: usize) {
+        let done = self.occupy_core(self.system.assign);
+        self.workers[worker].assigned = done + self.system.handoff;
+        self.pending += 1;
+        self.schedule(worker);
+    }
+
+    fn start_idle(&mut self, worker: usize) {
+        if let Some((pick, stolen)) = self.pick(worker) {
+            self.remove_idle(worker);
+            self.enter(worker, pick, stolen, 0);
+        }
+    }
+
+    // Workers.
+
+    fn schedule(&mut self, worker: usize) {
+        let next = self.workers[worker].next();
+        self.calendar.set(SOURCES + worker, next);
+    }
+
+    fn act(&mut self, worker: usize) {
+        let me = &mut self.workers[worker];
+        if me.end == self.now {
+            self.end(worker);
+        } else if me.notified == self.now {
+            self.interrupt(worker);
+        } else if me.due == self.now {
+            me.due = NEVER;
+            if !self.skip && me.notified == NEVER {
+                self.send(worker);
+            } else {
+                self.ask(worker);
+            }
+            self.schedule(worker);
+        } else {
+            me.assigned = NEVER;
+            self.pending -= 1;
+            self.become_free(worker);
+        }
+    }
+
+    /// A worker takes its next task or idles; with a dispatcher, only what it was assigned.
+    fn become_free(&mut self, worker: usize) {
+        match self.pick(worker) {
+            Some((pick, stolen)) => self.enter(worker, pick, stolen, 0),
+            None => {
+                self.add_idle(worker);
+                self.schedule(worker);
+            }
+        }
+    }
+
+    /// `before`: what must be done on the worker before the switch.
+    fn enter(&mut self, worker: usize, pick: Pick, stolen: bool, before: u64) {
+        let Pick { task, class } = pick;
+        let (system, job) = (&self.system, &mut self.jobs[task.0 as usize]);
+        let me = &mut self.workers[worker];
+        let mut cost = before + system.dispatch;
+        if stolen {
+            cost += system.steal;
+            self.counts.steals += 1;
+        }
+        let first = !job.started;
+        if first && job.kind == Kind::Request {
+            cost += system.request;
+        }
+        if job.is_best_effort() != me.best_effort_last {
+            me.best_effort_last = job.is_best_effort();
+            cost += system.app_switch;
+        }
+        if first && matches!(job.kind, Kind::Bench(_)) && job.counted {
+            self.latency[0].record(self.now + cost - job.arrived);
+        }
+        job.started = true;
+        job.worker = worker as u32;
+        let start = self.now.max(me.stalled);
+        let since = start + cost;
+        me.running = Some(Running { task, since, class });
+        me.run += 1;
+        me.entered = start;
+        me.lost = 0;
+        me.end = since + job.left;
+        me.due = NEVER;
+        me.overhead += cost;
+        self.counts.dispatches += 1;
+        self.ask(worker);
+        self.schedule(worker);
+    }
+
+    /// Take the running task off the worker's books.
+    fn leave(&mut self, worker: usize, preempted: bool) -> u32 {
+        let me = &mut self.workers[worker];
+        let running = me.running.take().expect("a task is running");
+        let task = running.task.0;
+        let ran = self.now.saturating_sub(running.since).saturating_sub(me.lost);
+        let job = &mut self.jobs[task as usize];
+        job.left -= ran.min(job.left);
+        if job.is_best_effort() {
+            me.best_effort += ran;
+        } else {
+            me.busy += ran;
+        }
+        if let Some(window) = self.options.window
+            && self.now > window.from
+            && me.entered < window.to
+        {
+            self.timeline.spans.push(Span {
+                worker: worker as u32,
+                task,
+                class: job.class,
+                from: me.entered,
+                runs: running.since,
+                to: self.now,
+                preempted,
+            });
+        }
+        me.end = NEVER;
+        me.due = NEVER;
+        if self.accounts {
+            self.policy.task_stopped(worker, running.task, ran);
+        }
+        task
+    }
+
+    /// The running task has run for its time.
+    fn end(&mut self, worker: usize) {
+        // In the runtime's order: first what is next, then what becomes of the last.
+        let next = if self.dispatcher { None } else { self.pick(worker) };
+        let task = self.leave(worker, false);
+        match next {
+            Some((pick, stolen)) => self.enter(worker, pick, stolen, 0),
+            None => {
+                self.add_idle(worker);
+                self.schedule(worker);
+            }
+        }
+        self.complete(worker, task);
+        if self.dispatcher && self.queued > self.pending && self.workers[worker].idle.is_some() {
+            self.assign(worker);
+        }
+    }
+
+    fn complete(&mut self, worker: usize, task: u32) {
+        let job = &self.jobs[task as usize];
+        let (class, service) = (job.class as usize, job.service);
+        let latency = self.now - job.arrived + self.network;
+        match job.kind {
+            Kind::Request => {
+                assert!(latency >= service, "a request ended before its service time was over");
+                self.counts.completed += 1;
+                if job.counted {
+                    let slowdown = (latency as f64 * 1e3 / service as f64) as u64;
+                    self.latency[class].record(latency);
+                    self.slowdown[class].record(slowdown);
+                    self.total.record(latency);
+                    self.total_slowdown.record(slowdown);
+                }
+                self.policy.task_terminate(Task(task), self.now);
+                self.free.push(task);
+            }
+            Kind::BestEffort => unreachable!("best-effort threads do not end"),
+            Kind::Message(number) => {
+                // Everybody whose message it has sent by now; who wrote meanwhile waits for the next round.
+                let sent = std::mem::take(&mut self.mail[usize::from(number)]);
+                let keep = sent.len().min(self.jobs[task as usize].class as usize);
+                let (woken, later) = sent.split_at(keep);
+                self.mail[usize::from(number)] = later.to_vec();
+                for &thread in woken {
+                    self.wake_bench(thread);
+                }
+                if !self.mail[usize::from(number)].is_empty() {
+                    self.wake_message(number);
+                }
+            }
+            Kind::Bench(message) => {
+                self.counts.completed += 1;
+                if job.counted {
+                    self.latency[1].record(latency);
+                    self.slowdown[1].record((latency as f64 * 1e3 / service as f64) as u64);
+                    self.total.record(latency);
+                }
+                let sleep = self.bench.map_or(0, |bench| bench.sleep);
+                if sleep == 0 {
+                    self.post(message, task);
+                } else {
+                    self.sleeping.push(Reverse((self.now + sleep, task)));
+                    self.calendar.set(SLEEPERS, self.sleeping.peek().map_or(NEVER, |s| s.0.0));
+                }
+            }
+        }
+        let _ = worker;
+    }
+
+    // The message benchmark.
+
+    fn wake_sleepers(&mut self) {
+        if let Some(Reverse((_, task))) = self.sleeping.pop()
+            && let Kind::Bench(message) = self.jobs[task as usize].kind
+        {
+            self.post(message, task);
+        }
+        self.calendar.set(SLEEPERS, self.sleeping.peek().map_or(NEVER, |s| s.0.0));
+    }
+
+    /// A worker thread waits for its message.
+    fn post(&mut self, message: u16, task: u32) {
+        let mail = &mut self.mail[usize::from(message)];
+        mail.push(task);
+        if mail.len() == 1 {
+            self.wake_message(message);
+        }
+    }
+
+    /// The message thread of this number sleeps: it is woken for what is there.
+    fn wake_message(&mut self, message: u16) {
+        let count = self.mail[usize::from(message)].len() as u64;
+        let wake = self.bench.map_or(0, |bench| bench.wake);
+        let task = self
+            .jobs
+            .iter()
+            .position(|job| job.kind == Kind::Message(message))
+            .expect("there is such a thread");
+        let left = self.taxed((wake * count).max(1));
+        let job = &mut self.jobs[task];
+        (job.left, job.service, job.class) = (left, left, count as u32);
+        (job.arrived, job.started) = (self.now, false);
+        let place = Place::Local(job.worker as usize);
+        self.make_runnable(place, task as u32, Why::Woken);
+    }
+
+    fn wake_bench(&mut self, task: u32) {
+        let left = self.taxed(self.jobs[task as usize].service);
+        let job = &mut self.jobs[task as usize];
+        job.arrived = self.now;
+        job.left = left;
+        job.started = false;
+        job.counted = self.counts.completed >= self.warm_up;
+        let place = Place::Local(job.worker as usize);
+        self.make_runnable(place, task, Why::Woken);
+    }
+
+    // Preemption.
+
+    /// The clock asks when the worker must stop what it runs.
+    fn ask(&mut self, worker: usize) {
+        if self.mechanism.timer == Timer::None {
+            return;
+        }
+        let me = &self.workers[worker];
+        let Some(running) = me.running else { return };
+        if me.notified != NEVER {
+            if me.notified_run != me.run && me.due > me.notified {
+                // Another notification is under way; ask again when it has come.
+                self.workers[worker].due = me.notified;
+            }
+            return;
+        }
+        let at = if self.skip {
+            self.policy.preempt_at(worker, &running, None)
+        } else {
+            // On a grid, whatever runs: as by a periodic timer.
+            self.quantum.map(|quantum| (self.now / quantum + 1) * quantum)
+        };
+        // Not before it has run at all, so that there is always progress.
+        let least = self.now.max(running.since + 1);
+        let due = at.map_or(NEVER, |at| self.tick_after(worker, at.max(least)));
+        if due <= self.now {
+            self.send(worker);
+        } else {
+            self.workers[worker].due = due;
+        }
+        self.schedule(worker);
+    }
+
+    /// With a ticking timer, the next tick; workers' ticks are spread evenly.
+    fn tick_after(&self, worker: usize, at: u64) -> u64 {
+        let Some(tick) = self.tick else { return at };
+        let phase = worker as u64 * tick / self.workers.len() as u64;
+        (at - phase.min(at)).div_ceil(tick) * tick + phase
+    }
+
+    fn send(&mut self, worker: usize) {
+        self.counts.sent += 1;
+        let notified = match self.mechanism.timer {
+            Timer::Core => {
+                let cost = self.mechanism.send + self.mechanism.scan;
+                self.occupy_core(cost) + self.mechanism.deliver
+            }
+            _ => self.now,
+        };
+        let me = &mut self.workers[worker];
+        me.notified = notified;
+        me.notified_run = me.run;
+        me.due = NEVER;
+        if notified <= self.now {
+            // It is handled as an event of its own, after what happens now.
+            me.notified = self.now;
+        }
+    }
+
+    /// What an interruption costs the running thread. A tick's cost is in the running times already.
+    fn received(&self) -> u64 {
+        if self.tick.is_some() { 0 } else { self.mechanism.receive }
+    }
+
+    fn interrupt(&mut self, worker: usize) {
+        let receive = self.received();
+        let me = &mut self.workers[worker];
+        me.notified = NEVER;
+        let Some(running) = me.running else {
+            self.counts.stale += 1;
+            self.schedule(worker);
+            return;
+        };
+        if me.notified_run != me.run || self.now < running.since {
+            self.counts.stale += 1;
+            self.lose(worker, receive);
+            self.ask(worker);
+            self.schedule(worker);
+            return;
+        }
+        if self.dispatcher {
+            if self.queued == 0 {
+                self.go_on(worker, receive);
+                return;
+            }
+            let task = self.leave(worker, true);
+            self.counts.preemptions += 1;
+            self.workers[worker].stalled = self.now + receive + self.system.preempt_switch;
+            self.workers[worker].overhead += receive + self.system.preempt_switch;
+            // The worker gets the oldest; the stopped one goes behind.
+            self.hand_over(worker);
+            self.policy.task_enqueue(Place::Local(worker), Task(task), Why::Preempted, self.now);
+            self.queued += 1;
+            return;
+        }
+        let Some((pick, stolen)) = self.pick(worker) else {
+            self.go_on(worker, receive);
+            return;
+        };
+        let task = self.leave(worker, true);
+        self.counts.preemptions += 1;
+        self.enter(worker, pick, stolen, receive + self.system.preempt_switch);
+        self.make_runnable(Place::Local(worker), task, Why::Preempted);
+    }
+
+    /// There is nothing else to run.
+    fn go_on(&mut self, worker: usize, receive: u64) {
+        self.counts.useless += 1;
+        self.lose(worker, receive);
+        self.ask(worker);
+        self.schedule(worker);
+    }
+
+    /// The running thread loses time.
+    fn lose(&mut self, worker: usize, time: u64) {
+        let me = &mut self.workers[worker];
+        me.lost += time;
+        me.end = me.end.saturating_add(time);
+        me.overhead += time;
+    }
+
+    fn disturb(&mut self) {
+        let Some(noise) = self.noise else { return };
+        let worker = self.random.below(self.workers.len());
+        let lasts = self.random.length(&noise.lasts);
+        if self.workers[worker].running.is_some() {
+            self.lose(worker, lasts);
+        } else {
+            self.workers[worker].stalled = self.now + lasts;
+        }
+        self.schedule(worker);
+        let gap = self.random.exponential(noise.every as f64 / self.workers.len() as f64);
+        self.calendar.set(NOISE, self.now + gap);
+    }
+
+    // The end.
+
+    fn check(&self) {
+        assert_eq!(self.policy.waiting(), self.queued, "a task is lost or doubled");
+        assert!(
+            self.queued <= self.pending || self.idle.is_empty(),
+            "a worker idles while {} tasks wait under {}",
+            self.queued,
+            self.policy.name()
+        );
+        let running = self.workers.iter().filter(|worker| worker.running.is_some()).count();
+        let live = self.jobs.len() - self.free.len();
+        let elsewhere = self.ingested.len() + self.sleeping.len();
+        let mail: usize = self.mail.iter().map(Vec::len).sum();
+        let messages = self.mail.len();
+        let accounted = running + self.queued + elsewhere + mail;
+        assert!(
+            accounted <= live && live <= accounted + messages,
+            "{live} threads, {running} running, {} queued, {elsewhere} elsewhere",
+            self.queued
+        );
+        for worker in &self.workers {
+            let spent = worker.busy + worker.best_effort;
+            assert!(spent <= self.now, "a worker was busy for longer than there was time");
+        }
+    }
+
+    fn finish(self) -> (Outcome, Timeline) {
+        let end = self.now.max(1) as f64;
+        let span = if self.last_arrival > 0 { self.last_arrival as f64 } else { end };
+        let used = |worker: &Worker| WorkerUse {
+            busy: worker.busy as f64 / end,
+            best_effort: worker.best_effort as f64 / end,
+            overhead: worker.overhead as f64 / end,
+        };
+        let class = |(index, name): (usize, &String)| ClassOutcome {
+            name: name.clone(),
+            completed: self.latency[index].count(),
+            latency_us: self.latency[index].latency(),
+            slowdown: self.slowdown[index].latency(),
+        };
+        let completed =
+            if self.bench.is_some() { self.counts.completed } else { self.completed_by_last };
+        // What grows without bound shows by a backlog that is a good part of all requests.
+        let limit = (self.counts.arrived / 20).max(1_000.max(20 * self.workers.len() as u64));
+        let load = self.rate / self.capacity;
+        let outcome = Outcome {
+            rate: self.rate,
+            load,
+            throughput: completed as f64 / span * 1e9,
+            unstable: self.overrun || load >= 1.0 || self.backlog > limit,
+            seconds: end / 1e9,
+            classes: self.classes.iter().enumerate().map(class).collect(),
+            total: ClassOutcome {
+                name: "all".into(),
+                completed: self.total.count(),
+                latency_us: self.total.latency(),
+                slowdown: self.total_slowdown.latency(),
+            },
+            best_effort_share: self.best_effort_time as f64 / span / self.workers.len() as f64,
+            workers: self.workers.iter().map(used).collect(),
+            timer_core: self.core_busy as f64 / end,
+            counts: self.counts,
+        };
+        (outcome, self.timeline)
+    }
+}

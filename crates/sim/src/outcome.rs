@@ -1,0 +1,159 @@
+//! What came of a run.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// Percentiles of a time or of a ratio.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Latency {
+    /// The mean, exact.
+    pub mean: f64,
+    /// The standard error of the mean, as if values were independent.
+    pub standard_error: f64,
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.5th percentile.
+    pub p99_5: f64,
+    /// 99.9th percentile.
+    pub p99_9: f64,
+    /// 99.99th percentile.
+    pub p99_99: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+/// Values of one kind: a histogram to three digits, and exact sums.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorder {
+    histogram: Histogram<u64>,
+    sum: f64,
+    squares: f64,
+    scale: f64,
+}
+
+impl Recorder {
+    /// `scale`: what a recorded value is divided by.
+    pub(crate) fn new(scale: f64) -> Self {
+        let mut histogram = Histogram::new(3).expect("three digits are possible");
+        histogram.auto(true);
+        Recorder { histogram, sum: 0.0, squares: 0.0, scale }
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, value: u64) {
+        self.histogram.record(value).expect("it grows as needed");
+        let value = value as f64;
+        self.sum += value;
+        self.squares += value * value;
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    pub(crate) fn latency(&self) -> Option<Latency> {
+        let count = self.histogram.len();
+        if count == 0 {
+            return None;
+        }
+        let at = |quantile| self.histogram.value_at_quantile(quantile) as f64 / self.scale;
+        let mean = self.sum / count as f64;
+        let variance = (self.squares / count as f64 - mean * mean).max(0.0);
+        Some(Latency {
+            mean: mean / self.scale,
+            standard_error: (variance / count as f64).sqrt() / self.scale,
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p99_5: at(0.995),
+            p99_9: at(0.999),
+            p99_99: at(0.9999),
+            max: self.histogram.max() as f64 / self.scale,
+        })
+    }
+}
+
+/// The requests of one class, or one kind of time of a message benchmark.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ClassOutcome {
+    /// Its name.
+    pub name: String,
+    /// Requests that were completed and counted: not those of the warm-up.
+    pub completed: u64,
+    /// From arrival to end, in microseconds; `None`: there was none.
+    pub latency_us: Option<Latency>,
+    /// The latency divided by the service time.
+    pub slowdown: Option<Latency>,
+}
+
+/// How often what happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Counts {
+    /// Events simulated.
+    pub events: u64,
+    /// Requests that came, with the warm-up.
+    pub arrived: u64,
+    /// Requests that ended, with the warm-up.
+    pub completed: u64,
+    /// Threads entered.
+    pub dispatches: u64,
+    /// Of those, taken from another worker.
+    pub steals: u64,
+    /// Notifications sent.
+    pub sent: u64,
+    /// Of those, what led to a switch.
+    pub preemptions: u64,
+    /// Of those, too late: another thread was running.
+    pub stale: u64,
+    /// Of those, for nothing: there was no other thread.
+    pub useless: u64,
+}
+
+/// How a worker spent its time, as shares of the run.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct WorkerUse {
+    /// Running requests.
+    pub busy: f64,
+    /// Running best-effort threads.
+    pub best_effort: f64,
+    /// Switching, being interrupted, polling.
+    pub overhead: f64,
+}
+
+/// What came of a run.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Outcome {
+    /// Requests a second offered.
+    pub rate: f64,
+    /// The same as a share of what keeps all workers busy.
+    pub load: f64,
+    /// Requests a second completed, from the first arrival to the last.
+    pub throughput: f64,
+    /// The workers could not follow: latencies grow with the length of the run and mean nothing.
+    pub unstable: bool,
+    /// Simulated seconds.
+    pub seconds: f64,
+    /// By class.
+    pub classes: Vec<ClassOutcome>,
+    /// All classes together.
+    pub total: ClassOutcome,
+    /// The share of all workers' time that best-effort threads had.
+    pub best_effort_share: f64,
+    /// By worker.
+    pub workers: Vec<WorkerUse>,
+    /// How busy the core that keeps time, or the dispatcher, was.
+    pub timer_core: f64,
+    /// How often what happened.
+    pub counts: Counts,
+}
+
+impl Outcome {
+    /// The class of this name.
+    pub fn class(&self, name: &str) -> Option<&ClassOutcome> {
+        self.classes.iter().chain([&self.total]).find(|class| class.name == name)
+    }
+}

@@ -1,0 +1,46 @@
+//! Random numbers for what the load generator does not draw: a small generator (splitmix64) with integer and IEEE
+//! arithmetic only, so that it is the same on every machine.
+
+use quaver_load::ServiceTime;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Random(seed ^ 0x5851_f42d_4c95_7f2d)
+    }
+
+    pub(crate) fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Below `bound`.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.bits()) * bound as u128) >> 64) as usize
+    }
+
+    /// In (0, 1].
+    fn unit(&mut self) -> f64 {
+        ((self.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64
+    }
+
+    /// At least 1.
+    pub(crate) fn exponential(&mut self, mean: f64) -> u64 {
+        ((-self.unit().ln() * mean) as u64).max(1)
+    }
+
+    /// A disturbance: of the forms that have no parameters beside the mean, that form, else exponential.
+    pub(crate) fn length(&mut self, of: &ServiceTime) -> u64 {
+        match *of {
+            ServiceTime::Fixed { ns } => ns,
+            ServiceTime::Uniform { low_ns, high_ns } => {
+                low_ns + self.below((high_ns - low_ns) as usize + 1) as u64
+            }
+            _ => self.exponential(of.mean_ns()),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What is wrong in a scenario is named, with its line and key.
+
+use quaver_sim::Scenario;
+
+const GOOD: &str = "[load]\nmix = \"a:1:fixed=1us\"\nload = 0.5\n[server]\nworkers = 2\n";
+
+#[test]
+fn a_small_scenario_is_enough() {
+    GOOD.parse::<Scenario>().unwrap();
+}
+
+#[test]
+fn errors_name_line_and_key() {
+    for (from, to, parts) in [
+        (
+            "workers = 2",
+            "workers = -2",
+            &["line 5", "workers", "-2 is not a whole number from 1"][..],
+        ),
+        ("workers = 2", "workers = 0", &["line 5", "workers"]),
+        ("workers = 2", "wokers = 2", &["line 5", "unknown field `wokers`", "workers"]),
+        (
+            "workers = 2",
+            "workers = 2\npolicy = \"best\"",
+            &["line 6", "policy", "unknown policy `best`", "two-queue"],
+        ),
+        ("workers = 2", "workers = 2\npolicy = \"rr:quantum=-1us\"", &["line 6", "is negative"]),
+        (
+            "workers = 2",
+            "workers = 2\nmechanism = \"pigeon\"",
+            &["line 6", "unknown name `pigeon`", "uintr"],
+        ),
+        (
+            "workers = 2",
+            "workers = 2\nsystem = \"mine\"",
+            &["line 6", "unknown name `mine`", "aspen-kb"],
+        ),
+        (
+            "workers = 2",
+            "workers = 2\ntick = \"5us\"",
+            &["line 6", "tick", "no timer of each worker"],
+        ),
+        ("workers = 2", "workers = 2\ndispatcher = true", &["line 6", "dispatcher", "two-queue"]),
+        (
+            "workers = 2",
+            "workers = 2\npolicy = \"fifo\"\nskip-unnecessary = false",
+            &["line 7", "no quantum"],
+        ),
+        (
+            "workers = 2",
+            "workers = 2\n[server.costs]\nsend = \"fast\"",
+            &["line 7", "send", "`fast`"],
+        ),
+        ("load = 0.5", "load = -0.5", &["line 3", "load", "-0.5 is not a number above 0"]),
+        ("load = 0.5", "load = nan", &["line 3", "not a number above 0"]),
+        ("load = 0.5", "loads = \"high\"", &["line 3", "loads", "high"]),
+        ("load = 0.5", "", &["line 1", "one of `rate`, `load` and `loads` is missing"]),
+        ("load = 0.5", "load = 0.5\nrate = 3.0", &["line 1", "only one"]),
+        ("load = 0.5", "load = 0.5\nwarm-up = 2.0", &["line 4", "warm-up", "0 to 0.9"]),
+        ("load = 0.5", "load = 0.5\nrequests = 0", &["line 4", "requests"]),
+        ("a:1:fixed=1us", "a:1:fixed=-1us", &["line 2", "mix", "-1us"]),
+        ("a:1:fixed=1us", "a:1", &["line 2", "mix", "service time"]),
+        ("mix = \"a:1:fixed=1us\"\n", "", &["line 1", "`mix` or `trace` is missing"]),
+        ("[load]", "[laod]", &["line 1", "laod"]),
+        ("[server]", "[server", &["line 4"]),
+    ] {
+        assert!(GOOD.contains(from), "{from}");
+        let text = GOOD.replace(from, to);
+        let error = text.parse::<Scenario>().expect_err(&text).to_string();
+        for part in parts {
+            assert!(error.contains(part), "{text}\n{error}\nlacks {part:?}");
+        }
+    }
+}
+
+fn with_trace(content: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("t.csv"), content).unwrap();
+    let path = folder.path().join("s.toml");
+    std::fs::write(&path, "[load]\ntrace = \"t.csv\"\n[server]\nworkers = 1\n").unwrap();
+    let scenario = Scenario::open(&path).unwrap();
+    match scenario.rates() {
+        Ok(rates) => format!("{rates:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn traces_are_read_from_beside_the_scenario_and_checked() {
+    assert_eq!(with_trace("0,a,1\n1,a,1\n2,a,1\n"), "[1000000.0]");
+    for (content, part) in [
+        ("", "t.csv"),
+        ("0,a\n1,a\n", "record 1 has no service time"),
+        ("0,a,1\n1,a,1\n2,a", "t.csv"),
+        ("0,a,1\n1,a,x\n", "t.csv"),
+    ] {
+        let error = with_trace(content);
+        assert!(error.contains("load.trace") && error.contains(part), "{content:?}: {error}");
+    }
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let error = Scenario::open("no/such.toml".as_ref()).unwrap_err().to_string();
+    assert!(error.contains("no/such.toml"), "{error}");
+}

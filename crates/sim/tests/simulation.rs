@@ -1,0 +1,193 @@
+//! Every policy under every kind of clock, with costs, checked at every event.
+
+use std::time::Duration;
+
+use quaver_sim::{Options, Scenario, Window, simulate};
+
+fn scenario(text: &str) -> Scenario {
+    text.parse().unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn text(server: &str, rest: &str) -> String {
+    format!(
+        "[load]\nmix = \"short:95%:exp=2us,long:5%:fixed=100us\"\nload = 0.6\nrequests = 5000\n[server]\n{server}\n{rest}"
+    )
+}
+
+#[test]
+fn nothing_is_lost_ends_early_or_waits_beside_idle_workers() {
+    let options = Options { check: true, ..Options::default() };
+    for (policy, _) in quaver_sched::Spec::names() {
+        for clock in [
+            "mechanism = \"uintr\"",
+            "mechanism = \"user-timer\"",
+            "mechanism = \"user-timer\"\ntick = \"5us\"",
+            "mechanism = \"signal\"\nqueues = \"rss\"",
+            "mechanism = \"none\"",
+            "mechanism = \"ipi\"\ndispatcher = true",
+            "mechanism = \"uintr\"\nskip-unnecessary = false",
+        ] {
+            for workers in [1, 7] {
+                let server = format!(
+                    "workers = {workers}\npolicy = \"{policy}\"\nsystem = \"skyloft\"\n{clock}"
+                );
+                let rest =
+                    "[best-effort]\nthreads = 3\n[noise]\nevery = \"100us\"\nlasts = \"exp=3us\"";
+                // What cannot be is refused: a dispatcher without a central queue, a tick of no quantum.
+                let Ok(scenario) = text(&server, rest).parse::<Scenario>() else { continue };
+                let rate = scenario.rates().unwrap()[0];
+                // Without preemption endless threads would keep the workers.
+                let preempts =
+                    !clock.contains("none") && scenario.server.policy.quantum().is_some();
+                let mut scenario = scenario;
+                if !preempts {
+                    scenario.best_effort.threads = 0;
+                }
+                let (outcome, _) = simulate(&scenario, rate, &options).unwrap();
+                let counts = outcome.counts;
+                assert_eq!((counts.arrived, counts.completed), (5_000, 5_000), "{server}");
+                let used = |w: &quaver_sim::WorkerUse| w.busy + w.best_effort + w.overhead;
+                assert!(outcome.workers.iter().all(|w| used(w) < 1.05), "{:?}", outcome.workers);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_seed_decides_everything() {
+    let of = |seed: u64| {
+        let server = "workers = 4\npolicy = \"two-queue:quantum=5us\"\nmechanism = \"uintr\"\nqueues = \"rss\"";
+        let mut scenario =
+            scenario(&text(server, "[noise]\nevery = \"50us\"\nlasts = \"fixed=1us\""));
+        scenario.seed = seed;
+        simulate(&scenario, 100_000.0, &Options::default()).unwrap().0
+    };
+    assert_eq!(of(1), of(1));
+    assert_ne!(of(1), of(2));
+}
+
+#[test]
+fn sweeps_do_not_depend_on_the_number_of_cores() {
+    let server = "workers = 2\npolicy = \"ws:quantum=10us\"\nmechanism = \"signal\"";
+    let scenario = scenario(&text(server, "").replace("load = 0.6", "loads = \"10..90:10\""));
+    let rates = scenario.rates().unwrap();
+    assert_eq!(rates.len(), 9);
+    let outcomes =
+        quaver_sim::sweep::sweep(&scenario, &rates, &Options::default(), |_| ()).unwrap();
+    for (outcome, &rate) in outcomes.iter().zip(&rates) {
+        assert_eq!(*outcome, simulate(&scenario, rate, &Options::default()).unwrap().0);
+    }
+}
+
+#[test]
+fn too_much_load_is_said_to_be_too_much() {
+    let server = "workers = 2\npolicy = \"two-queue:quantum=5us\"\nmechanism = \"signal\"";
+    for (load, unstable) in [("0.5", false), ("1.2", true), ("0.99", true)] {
+        let text = text(server, "").replace("load = 0.6", &format!("load = {load}"));
+        let scenario = scenario(&text.replace("5000", "100000"));
+        let rate = scenario.rates().unwrap()[0];
+        let (outcome, _) = simulate(&scenario, rate, &Options::default()).unwrap();
+        assert_eq!(outcome.unstable, unstable, "{load}: {:?}", outcome.total.latency_us);
+    }
+}
+
+/// A timer core keeps up with as many workers as it has time for: Aspen's Fig. 11.
+#[test]
+fn a_timer_core_has_its_limit() {
+    let sent = |mechanism: &str, workers: usize| {
+        let text = format!(
+            "[load]\nmix = \"a:1:fixed=10ms\"\nrate = 1000000\nrequests = 400\nwarm-up = 0.0\n[server]\nworkers = {workers}\n\
+             policy = \"rr:quantum=5us\"\nskip-unnecessary = false\nmechanism = \"{mechanism}\"\n[server.costs]\nreceive = \"0s\"\ndeliver = \"0s\""
+        );
+        let (outcome, _) = simulate(&scenario(&text), 1e6, &Options::default()).unwrap();
+        let expected = outcome.seconds / 5e-6 * workers as f64;
+        outcome.counts.sent as f64 / expected
+    };
+    assert!(sent("uintr", 22) > 0.99 && sent("uintr", 23) < 0.99);
+    assert!(sent("signal", 2) > 0.99 && sent("signal", 3) < 0.99);
+}
+
+#[test]
+fn a_timeline_can_be_read_by_perfetto() {
+    let server =
+        "workers = 2\npolicy = \"ws:quantum=10us\"\nmechanism = \"uintr\"\nsystem = \"skyloft\"";
+    let window = Some(Window { from: 100_000, to: 3_000_000 });
+    let options = Options { window, check: true };
+    let (_, timeline) = simulate(&scenario(&text(server, "")), 50_000.0, &options).unwrap();
+    assert!(!timeline.spans.is_empty());
+    for worker in 0..2 {
+        let spans: Vec<_> = timeline.spans.iter().filter(|span| span.worker == worker).collect();
+        assert!(spans.windows(2).all(|pair| pair[0].to <= pair[1].from), "they do not overlap");
+    }
+    let json: serde_json::Value = serde_json::from_str(&timeline.to_perfetto()).unwrap();
+    let events = json["traceEvents"].as_array().unwrap();
+    assert!(events.iter().all(|e| e["ph"] == "X" && e["dur"].as_f64().unwrap() >= 0.0));
+    assert!(
+        events.iter().any(|e| e["name"] == "long") && events.iter().any(|e| e["name"] == "switch")
+    );
+}
+
+#[test]
+fn a_message_benchmark_wakes_its_threads() {
+    let text = "[load]\nrequests = 2000\n[schbench]\nworkers = 8\nrequest = \"100us\"\nsleep = \"20us\"\n[server]\nworkers = 4\n\
+                policy = \"rr:quantum=10us\"\nmechanism = \"user-timer\"";
+    let options = Options { check: true, ..Options::default() };
+    let (outcome, _) = simulate(&scenario(text), 0.0, &options).unwrap();
+    let wakeup = outcome.class("wakeup").unwrap().latency_us.unwrap();
+    assert!(wakeup.p99 > 5.0 && wakeup.p99 < 100.0, "{wakeup:?}");
+    assert!(outcome.class("request").unwrap().latency_us.unwrap().p50 >= 100.0);
+    assert!(outcome.workers.iter().map(|w| w.busy).sum::<f64>() > 3.2, "{:?}", outcome.workers);
+}
+
+/// Without preemption a short request waits for long ones; with it, not.
+#[test]
+fn preemption_helps_short_requests() {
+    let p99 = |policy: &str| {
+        let server = format!("workers = 4\npolicy = \"{policy}\"\nmechanism = \"uintr\"");
+        let scenario = scenario(&text(&server, "").replace("5000", "50000"));
+        let rate = scenario.rates().unwrap()[0];
+        let (outcome, _) = simulate(&scenario, rate, &Options::default()).unwrap();
+        outcome.class("short").unwrap().latency_us.unwrap().p99
+    };
+    assert!(p99("two-queue:quantum=5us") < p99("fifo") / 2.0);
+}
+
+/// The plan is what trying everything finds.
+#[test]
+fn a_plan_agrees_with_brute_force() {
+    for (rate, slo) in
+        [(60_000.0, "short:p99<=30us"), (150_000.0, "short:p99.9<=40us"), (90_000.0, "p99<=20x")]
+    {
+        let text = format!(
+            "[load]\nmix = \"short:95%:exp=2us,long:5%:fixed=100us\"\nrate = {rate}\nrequests = 4000\n[server]\nworkers = 1\n\
+             [plan]\nslo = \"{slo}\"\npolicies = [\"fifo\", \"two-queue\", \"las\"]\nquanta = [\"5us\", \"20us\"]\n\
+             mechanisms = [\"uintr\", \"signal\", \"xui-timer\"]\nmax-cores = 12"
+        );
+        let scenario = scenario(&text);
+        let found = quaver_sim::plan::plan(&scenario, |_| ()).unwrap();
+        let plan = scenario.plan.clone().unwrap();
+        let mut least: Option<(usize, f64)> = None;
+        for (policy, mechanism) in quaver_sim::plan::candidates(&scenario) {
+            for workers in 1..=12 {
+                let mut here = scenario.clone();
+                here.server.workers = workers;
+                here.server.policy = policy.clone();
+                here.server.mechanism = mechanism.clone();
+                let timer = mechanism.value.timer == quaver_sim::Timer::Core;
+                let timer = timer && policy.quantum().is_some_and(|q| q > Duration::ZERO);
+                let cores = workers + usize::from(timer);
+                let (outcome, _) = simulate(&here, rate, &Options::default()).unwrap();
+                if let Some(ratio) = quaver_sim::plan::ratio(&outcome, &plan.slo)
+                    && ratio <= 1.0
+                    && cores <= 12
+                    && least.is_none_or(|best| (cores, ratio) < best)
+                {
+                    least = Some((cores, ratio));
+                }
+            }
+        }
+        let best = found.best.map(|best| (best.candidate.cores, best.ratio.unwrap()));
+        assert!(best.is_some());
+        assert_eq!(best, least, "{rate} {slo}");
+    }
+}
