@@ -41,6 +41,8 @@ type Result struct {
 	Unfinished int
 	// Late is how many requests left more than 50 µs after their time, because all connections were busy or this client was.
 	Late int
+	// Stalled is how long this client did not run in all, as far as that was more than 1 ms at a time.
+	Stalled time.Duration
 }
 
 // Quantile returns a quantile of a sorted list, or NaN if it is empty.
@@ -101,6 +103,7 @@ func Run(addr string, p Protocol, load Load) (*Result, error) {
 	var (
 		begin   = time.Now()
 		next    = time.Duration(0)
+		last    = time.Duration(0)
 		waiting []request // their time has come, and no connection is free
 		busy    = 0
 		events  = make([]syscall.EpollEvent, 64)
@@ -109,6 +112,10 @@ func Run(addr string, p Protocol, load Load) (*Result, error) {
 	)
 	for {
 		now := time.Since(begin)
+		if gap := now - last; gap > time.Millisecond {
+			res.Stalled += gap
+		}
+		last = now
 		for next <= now && next < load.Duration {
 			waiting = append(waiting, request{next, random.Float64() < load.Long, next >= load.Warmup})
 			next += time.Duration(random.ExpFloat64() / load.Rate * 1e9)

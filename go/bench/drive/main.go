@@ -43,6 +43,7 @@ type row struct {
 	Requests   int      `json:"requests"`
 	Unfinished int      `json:"unfinished"`
 	Late       int      `json:"late"`
+	Others     float64  `json:"others_percent"` // of the two cores, in the worst of the measurements that count
 }
 
 // A cost is the CPU time of a program relative to the stock toolchain's.
@@ -219,37 +220,74 @@ func (s *server) stop() {
 	s.cmd.Wait()
 }
 
+// A sample is one measurement, and the percentage of the two cores that others had, or of the time that the client did not run.
+type sample struct {
+	result *client.Result
+	others float64
+}
+
 // point collects the repetitions of one variant at one rate.
-type point struct {
-	quantiles  [2][3][]float64 // class, quantile, repetition
-	requests   [2]int
-	unfinished int
-	late       int
+type point []sample
+
+// quiet returns the n samples with the least of others.
+func (p point) quiet(n int) point {
+	sorted := append(point{}, p...)
+	sort.SliceStable(sorted, func(i, j int) bool { return sorted[i].others < sorted[j].others })
+	return sorted[:min(n, len(sorted))]
 }
 
-func (p *point) add(r *client.Result) {
-	for class, list := range [][]float64{r.Short, r.Long} {
-		for i, q := range []float64{.5, .99, .999} {
-			if v := client.Quantile(list, q); !math.IsNaN(v) {
-				p.quantiles[class][i] = append(p.quantiles[class][i], v)
-			}
-		}
-		p.requests[class] += len(list)
-	}
-	p.unfinished += r.Unfinished
-	p.late += r.Late
+// enough reports whether n samples are quiet enough.
+func (p point) enough(n int) bool {
+	return len(p) >= n*mostTries || (len(p) >= n && p.quiet(n)[n-1].others <= quietEnough)
 }
 
-func (p *point) rows(workload, variant string, rate float64, classes [2]string) (rows []row) {
+// rows makes a row of each class with a name.
+func (p point) rows(n int, workload, variant string, rate float64, classes [2]string) (rows []row) {
+	counted := p.quiet(n)
 	for class, name := range classes {
 		if name == "" {
 			continue
 		}
-		q := p.quantiles[class]
-		rows = append(rows, row{workload, variant, rate, name, median(q[0]), median(q[1]), median(q[2]), least(q[1]), most(q[1]),
-			p.requests[class], p.unfinished, p.late})
+		r := row{Workload: workload, Variant: variant, Rate: rate, Class: name}
+		var q [3][]float64
+		for _, s := range counted {
+			list := [2][]float64{s.result.Short, s.result.Long}[class]
+			for i, quantile := range []float64{.5, .99, .999} {
+				if v := client.Quantile(list, quantile); !math.IsNaN(v) {
+					q[i] = append(q[i], v)
+				}
+			}
+			r.Requests += len(list)
+			r.Unfinished += s.result.Unfinished
+			r.Late += s.result.Late
+			r.Others = math.Max(r.Others, s.others)
+		}
+		r.P50, r.P99, r.P999, r.P99Min, r.P99Max = median(q[0]), median(q[1]), median(q[2]), least(q[1]), most(q[1])
+		rows = append(rows, r)
 	}
 	return rows
+}
+
+// turns measures all variants in turns, in another order each time, until each has been measured often and quietly enough.
+func (o *options) turns(once func(variant, rep int) (sample, error)) ([]point, error) {
+	all := o.variants()
+	points := make([]point, len(all))
+	for rep, again := 0, true; again; rep++ {
+		again = false
+		for k := range all {
+			i := (k + rep) % len(all)
+			if points[i].enough(o.reps) {
+				continue
+			}
+			s, err := once(i, rep)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", all[i].name, err)
+			}
+			points[i] = append(points[i], s)
+			again = true
+		}
+	}
+	return points, nil
 }
 
 // sweep sends to a server of each variant, at each rate, in turns.
@@ -266,21 +304,22 @@ func (o *options) sweep(workload, program string, rates []float64, args []string
 	}
 	protocol := proto(servers[0]) // the same work for all
 	for _, rate := range rates {
-		points := make([]point, len(all))
-		for rep := 0; rep < o.reps; rep++ {
-			for k := range all {
-				i := (k + rep) % len(all)
-				r, err := client.Run(servers[i].words[0], protocol, client.Load{
-					Rate: rate, Duration: o.length, Warmup: o.length / 5, Long: .01, Seed: int64(rep + 1), Conns: 256,
-				})
-				if err != nil {
-					return fmt.Errorf("%s, %s: %w", workload, all[i].name, err)
-				}
-				points[i].add(r)
+		points, err := o.turns(func(i, rep int) (sample, error) {
+			before := o.measure(servers[i].cmd.Process.Pid)
+			r, err := client.Run(servers[i].words[0], protocol, client.Load{
+				Rate: rate, Duration: o.length, Warmup: o.length / 5, Long: .01, Seed: int64(rep%o.reps + 1), Conns: 256,
+			})
+			if err != nil {
+				return sample{}, err
 			}
+			others := before.others(o.measure(servers[i].cmd.Process.Pid))
+			return sample{r, math.Max(others, 100*r.Stalled.Seconds()/o.length.Seconds())}, nil
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", workload, err)
 		}
 		for i, v := range all {
-			o.print(points[i].rows(workload, v.name, rate, [2]string{"short", "long"}))
+			o.print(points[i].rows(o.reps, workload, v.name, rate, [2]string{"short", "long"}))
 		}
 	}
 	return nil
@@ -289,9 +328,9 @@ func (o *options) sweep(workload, program string, rates []float64, args []string
 func (o *options) print(rows []row) {
 	for _, r := range rows {
 		o.out.Rows = append(o.out.Rows, r)
-		fmt.Fprintf(os.Stderr, "%-8s %-7s %6.0f/s %-6s p50 %7.0f  p99 %7.0f (%.0f-%.0f)  p99.9 %7.0f µs, %d unfinished, %d late\n",
+		fmt.Fprintf(os.Stderr, "%-8s %-7s %6.0f/s %-6s p50 %7.0f  p99 %7.0f (%.0f-%.0f)  p99.9 %7.0f µs, %d unfinished, %d late, others %.0f %%\n",
 			r.Workload, r.Variant, r.Rate, r.Class, value(r.P50), value(r.P99), value(r.P99Min), value(r.P99Max), value(r.P999),
-			r.Unfinished, r.Late)
+			r.Unfinished, r.Late, r.Others)
 	}
 }
 
@@ -324,28 +363,31 @@ func (o *options) badger(program string) error {
 
 func (o *options) sleeper() error {
 	all := o.variants()
-	points := make([]point, len(all))
-	for rep := 0; rep < o.reps; rep++ {
-		for k := range all {
-			i := (k + rep) % len(all)
-			out, err := o.command(all[i], "sleeper", "-for", (2 * o.length).String()).Output()
-			if err != nil {
-				return err
-			}
-			r := new(client.Result)
-			for _, word := range strings.Fields(string(out)) {
-				us, err := strconv.ParseFloat(word, 64)
-				if err != nil {
-					return err
-				}
-				r.Short = append(r.Short, us)
-			}
-			sort.Float64s(r.Short)
-			points[i].add(r)
+	points, err := o.turns(func(i, _ int) (sample, error) {
+		before := o.measure()
+		cmd := o.command(all[i], "sleeper", "-for", (2 * o.length).String())
+		out, err := cmd.Output()
+		if err != nil {
+			return sample{}, err
 		}
+		after := o.measure()
+		after.ours += cmd.ProcessState.UserTime().Seconds()*100 + cmd.ProcessState.SystemTime().Seconds()*100
+		r := new(client.Result)
+		for _, word := range strings.Fields(string(out)) {
+			us, err := strconv.ParseFloat(word, 64)
+			if err != nil {
+				return sample{}, err
+			}
+			r.Short = append(r.Short, us)
+		}
+		sort.Float64s(r.Short)
+		return sample{r, before.others(after)}, nil
+	})
+	if err != nil {
+		return err
 	}
 	for i, v := range all {
-		o.print(points[i].rows("sleeper", v.name, 1000, [2]string{"sleep", ""}))
+		o.print(points[i].rows(o.reps, "sleeper", v.name, 1000, [2]string{"sleep", ""}))
 	}
 	return nil
 }
