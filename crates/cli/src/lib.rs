@@ -12,6 +12,7 @@ pub mod bench;
 pub mod demo;
 pub mod doctor;
 pub mod interrupt;
+pub mod noise;
 pub mod output;
 pub mod parse;
 pub mod slice;

@@ -33,12 +33,16 @@ use indicatif::{ProgressBar, ProgressStyle};
 pub use args::Args;
 
 use crate::interrupt::{Interrupt, Signal};
+use crate::noise::Noise;
 use crate::output::{self, Directory, Target};
 use crate::parse::duration;
 use calibrate::ScanSize;
 use plan::Plan;
 use store::Store;
 use sweep::Outcome;
+
+/// How long the machine is watched before and after the runs.
+const LISTEN: Duration = Duration::from_millis(500);
 
 /// Runs the demo.
 ///
@@ -87,6 +91,9 @@ fn measure_and_write(
     let scan = args.scan_keys.map_or(ScanSize::Time(args.scan_time), ScanSize::Keys);
     let services = calibrate::calibrate(&store, cpu, args.get_keys, scan)?;
     let sweep = plan.sweep(args, store, services);
+    bar.set_message("listening to the machine");
+    bar.tick();
+    let noise_before = Noise::watch(cpu, LISTEN)?;
 
     bar.set_length(sweep.runs() as u64);
     if bar.is_hidden() {
@@ -102,7 +109,8 @@ fn measure_and_write(
     let Outcome { measurements, interrupted } = outcome?;
 
     let (rows, loads) = sweep::evaluate(&measurements, args.slo)?;
-    let report = plan.report(args, &sweep, rows, loads);
+    let noise = noise_before.and(Noise::watch(cpu, LISTEN)?);
+    let report = plan.report(args, &sweep, noise, rows, loads);
     let human = text(&report, args.slo);
     if let Some(signal) = interrupted {
         let (done, all) = (measurements.len(), sweep.runs());
@@ -146,6 +154,9 @@ fn text(report: &results::Report, slo: Duration) -> String {
     text += &table::render(&report.rows, settings.slo_us);
     if let Some(crowded) = report.machine.crowded {
         text += &format!("\nBeware: {crowded}, which disturbs the latencies.\n");
+    }
+    if let Some(noise) = report.machine.noise.warning(report.machine.worker_cpus[0]) {
+        text += &format!("\nBeware: {noise}.\n");
     }
     text += &format!("\n{}\n", report.summary.verdict);
     text

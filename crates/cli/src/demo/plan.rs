@@ -17,6 +17,7 @@ use super::sweep::{self, CLASSES, Sweep};
 use super::table;
 use crate::affinity;
 use crate::doctor::detect;
+use crate::noise::Noise;
 
 /// What is measured where.
 pub(super) struct Plan {
@@ -74,6 +75,7 @@ impl Plan {
             worker_cpus: placement.workers.clone(),
             client_cpu: placement.client,
             crowded: placement.crowded,
+            noise: Noise::default(),
         };
         Ok(Plan { placement, modes, policy, clock, machine })
     }
@@ -120,13 +122,14 @@ impl Plan {
         &self,
         args: &Args,
         sweep: &Sweep,
+        noise: Noise,
         rows: Vec<Row>,
         loads: SloLoads,
     ) -> Report {
         let us = |span: std::time::Duration| span.as_secs_f64() * 1e6;
         Report {
             version: env!("CARGO_PKG_VERSION"),
-            machine: self.machine.clone(),
+            machine: Machine { noise, ..self.machine.clone() },
             settings: Settings {
                 mix: args.mix.to_string(),
                 arrivals: args.arrivals.to_string(),

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::args::Mode;
 use super::calibrate::Services;
+use crate::noise::Noise;
 
 /// Everything that was found.
 #[derive(Clone, Debug, Serialize)]
@@ -44,6 +45,8 @@ pub struct Machine {
     pub client_cpu: usize,
     /// What disturbed the measurement for want of CPUs.
     pub crowded: Option<&'static str>,
+    /// What the machine itself did on the first worker's CPU, before and after the runs.
+    pub noise: Noise,
 }
 
 /// What was asked for, with defaults filled in.

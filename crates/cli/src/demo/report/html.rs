@@ -26,6 +26,10 @@ pub fn render(report: &Report) -> Result<String> {
             escape(crowded)
         ));
     }
+    let worker = report.machine.worker_cpus.first();
+    if let Some(noise) = worker.and_then(|&cpu| report.machine.noise.warning(cpu)) {
+        push(&format!("<p class=\"note\">Noise: {}.</p>\n", escape(&noise)));
+    }
     push("<div class=\"charts\">\n");
     for chart in charts(report)? {
         push(&format!("<figure>{chart}</figure>\n"));
@@ -122,6 +126,16 @@ fn details(report: &Report) -> String {
                 cpulist::format(&machine.usable_cpus),
                 cpulist::format(&machine.worker_cpus),
                 machine.client_cpu
+            ),
+        ),
+        (
+            "noise",
+            format!(
+                "{} stops of more than 50 µs in {:.1} s on a worker's CPU, {:.2} % of the time, {:.1} ms at most",
+                machine.noise.stops,
+                machine.noise.watched_s,
+                machine.noise.lost_percent,
+                machine.noise.longest_us / 1e3
             ),
         ),
         (
