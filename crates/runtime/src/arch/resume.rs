@@ -17,8 +17,15 @@
 //! takes `rip` and steps over the red zone. Signal masks are not touched, which is right because the handler is
 //! installed with `SA_NODEFER` and an empty mask. Under CET shadow stacks `ret` would fault: use `rt_sigreturn`.
 //!
+//! The thread's gate is opened here and not by the handler: from the first instruction that finds it open to the last of the
+//! resume, addresses lie in [`range`]. A preemption in between would switch the thread out although the code that it was
+//! interrupted in may not be. Who finds on opening that a nested signal has left its flag closes the gate again and
+//! returns. [`sigreturn`] does the same before `rt_sigreturn`.
+//!
 //! Saves about 0.5 µs against `rt_sigreturn`, and never installs one carrier's alternate stack on another.
 
+use crate::thread::control::Uthread;
+use core::ffi::c_void;
 use core::mem::offset_of;
 
 const GREGS: usize =
@@ -51,13 +58,33 @@ pub(crate) unsafe fn can_resume(uc: *const libc::ucontext_t) -> bool {
     }
 }
 
+/// Offsets in the thread's control block.
+const NO_PREEMPT: usize = offset_of!(Uthread, no_preempt);
+const REGIONS: usize = offset_of!(Uthread, regions);
+const DEFERRED: usize = offset_of!(Uthread, deferred);
+
 core::arch::global_asm!(
+    // Opens the gate: rsi = thread, edx = depth. Returns to the caller's caller with the gate closed (depth 1) if the thread
+    // has been flagged meanwhile. In a region of the user the flag stays for the region's end.
+    ".macro quaver_open_gate",
+        "mov [rsi + {no_preempt}], edx",
+        "test edx, edx",
+        "jnz 2f",
+        "cmp byte ptr [rsi + {deferred}], 0",
+        "je 2f",
+        "cmp dword ptr [rsi + {regions}], 0",
+        "jne 2f",
+        "mov dword ptr [rsi + {no_preempt}], 1",
+        "ret",
+        "2:",
+    ".endm",
     ".pushsection .text.quaver_resume, \"ax\", @progbits",
     ".globl quaver_resume",
     ".hidden quaver_resume",
     ".type quaver_resume, @function",
     "quaver_resume:",
         ".cfi_startproc",
+        "quaver_open_gate",
         ".cfi_undefined rip",
         "mov rsi, [rdi + {fpregs}]",
         "mov eax, [rsi + {xfeatures}]",
@@ -90,12 +117,30 @@ core::arch::global_asm!(
         "pop rdi",
         "popfq",
         "ret 128",
+        ".cfi_endproc",
+        ".size quaver_resume, . - quaver_resume",
+    ".globl quaver_sigreturn",
+    ".hidden quaver_sigreturn",
+    ".type quaver_sigreturn, @function",
+    "quaver_sigreturn:",
+        ".cfi_startproc",
+        "quaver_open_gate",
+        ".cfi_undefined rip",
+        // Where the kernel finds rsp after the trampoline's return address has been popped: at the ucontext.
+        "mov rsp, rdi",
+        "mov eax, {rt_sigreturn}",
+        "syscall",
+        "ud2",
+        ".cfi_endproc",
+        ".size quaver_sigreturn, . - quaver_sigreturn",
         ".globl quaver_resume_end",
         ".hidden quaver_resume_end",
         "quaver_resume_end:",
-        ".cfi_endproc",
-        ".size quaver_resume, . - quaver_resume",
-        ".popsection",
+    ".popsection",
+        no_preempt = const NO_PREEMPT,
+        regions = const REGIONS,
+        deferred = const DEFERRED,
+        rt_sigreturn = const libc::SYS_rt_sigreturn,
         fpregs = const FPREGS,
         xfeatures = const SW_XFEATURES,
         rsp = const greg(libc::REG_RSP),
@@ -119,23 +164,37 @@ core::arch::global_asm!(
 );
 
 unsafe extern "C" {
-    fn quaver_resume(uc: *const libc::ucontext_t) -> !;
+    fn quaver_resume(uc: *const libc::ucontext_t, t: *const c_void, gate: u32);
+    fn quaver_sigreturn(uc: *const libc::ucontext_t, t: *const c_void, gate: u32);
     static quaver_resume_end: u8;
 }
 
-/// Continues the thread that was interrupted with context `uc`.
+/// Sets the gate of `t` to `gate` and continues the thread that was interrupted with context `uc`. Returns only if a flag
+/// was found on the thread, with the gate closed.
 ///
 /// # Safety
 ///
 /// * `uc` is the context of a signal frame on the current stack, above `rsp`, with [`can_resume`] true.
-/// * The thread's `fs` is in place, shadow stacks are off, and the thread may be preempted again from now on.
+/// * `t` is the interrupted thread and the calling one, with its gate closed; its `fs` is in place.
+/// * Shadow stacks are off.
 #[inline(always)]
-pub(crate) unsafe fn resume(uc: *const libc::ucontext_t) -> ! {
+pub(crate) unsafe fn resume(uc: *const libc::ucontext_t, t: &Uthread, gate: u32) {
     // SAFETY: handed on.
-    unsafe { quaver_resume(uc) }
+    unsafe { quaver_resume(uc, core::ptr::from_ref(t).cast(), gate) }
 }
 
-/// Addresses inside the assembly of [`resume`], where a thread is half restored and must not be preempted.
+/// As [`resume`], by `rt_sigreturn`.
+///
+/// # Safety
+///
+/// As for [`resume`]; `uc` is the context that the kernel gave to a handler that has not returned.
+#[inline(always)]
+pub(crate) unsafe fn sigreturn(uc: *const libc::ucontext_t, t: &Uthread, gate: u32) {
+    // SAFETY: handed on.
+    unsafe { quaver_sigreturn(uc, core::ptr::from_ref(t).cast(), gate) }
+}
+
+/// Addresses inside the assembly of [`resume`] and [`sigreturn`], where a thread is half restored and must not be preempted.
 pub(crate) fn range() -> core::ops::Range<usize> {
     (quaver_resume as *const () as usize)..(&raw const quaver_resume_end as usize)
 }

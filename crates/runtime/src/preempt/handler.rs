@@ -16,6 +16,8 @@ use std::io;
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// Leave the handler by `rt_sigreturn` even where user-mode resume would work.
 static USE_SIGRETURN: AtomicBool = AtomicBool::new(false);
+/// Handlers return to the kernel's trampoline.
+static SHADOW_STACK: AtomicBool = AtomicBool::new(false);
 
 /// Does this process run with CET shadow stacks, under which user-mode resume is impossible?
 pub(crate) fn shadow_stack_active() -> bool {
@@ -34,7 +36,9 @@ pub(crate) fn shadow_stack_active() -> bool {
 ///
 /// `AlreadyExists` when the program uses the signal itself; the kernel's error otherwise.
 pub(crate) fn install(signal: i32, use_sigreturn: bool) -> io::Result<()> {
-    USE_SIGRETURN.store(use_sigreturn || shadow_stack_active(), Relaxed);
+    let shadow_stack = shadow_stack_active();
+    SHADOW_STACK.store(shadow_stack, Relaxed);
+    USE_SIGRETURN.store(use_sigreturn || shadow_stack, Relaxed);
     // SAFETY: complete sigactions; the handler keeps the rules of this folder's README.
     unsafe {
         let mut old: libc::sigaction = core::mem::zeroed();
@@ -73,10 +77,25 @@ unsafe extern "C" fn on_signal(_sig: i32, info: *mut libc::siginfo_t, uc: *mut l
     let source = if code == libc::SI_TIMER { Source::Timer } else { Source::Clock };
     // SAFETY: attached; `uc` is the context of the frame that we are in.
     unsafe {
-        if judge(source, uc) != Verdict::InScheduler {
-            leave_handler(uc);
+        match crate::thread::raw::current() {
+            Some(t) => {
+                let gate = close_gate(t);
+                judge(source, t, gate, uc);
+                leave_handler(t, gate, uc);
+            }
+            None => in_scheduler(),
         }
     }
+}
+
+/// Closes the gate, before anything else: from here on nothing moves the thread, and `pending` keeps the sender quiet. Returns
+/// what it was.
+#[inline(always)]
+pub(super) fn close_gate(t: &Uthread) -> u32 {
+    let gate = t.no_preempt.get();
+    t.no_preempt.set(gate + 1);
+    compiler_fence(SeqCst);
+    gate
 }
 
 /// Who asks for a preemption.
@@ -96,8 +115,6 @@ pub(super) enum Source {
 pub enum Verdict {
     /// Dropped: nothing was running that could be preempted, or not for long enough.
     Stale,
-    /// Dropped: the carrier was on its native stack.
-    InScheduler,
     /// Put off: it is taken at the end of a section or region, or asked again soon.
     Deferred,
     /// The thread made its blocking system call without a slot, and has queued for one since.
@@ -108,28 +125,25 @@ pub enum Verdict {
     Alone,
 }
 
-/// From the gate to the switch: what a notification does about the thread that it has interrupted. Returns when that thread
-/// runs again, possibly on another carrier.
+/// From the closed gate to the switch: what a notification does about the thread that it has interrupted. Returns when that
+/// thread runs again, possibly on another carrier, still behind its gate.
 ///
 /// # Safety
 ///
-/// Called in a signal handler on an attached kernel thread; `uc` is the handler's frame. The caller goes on to
-/// [`leave_handler`], unless the verdict is `InScheduler`: then it just returns.
+/// Called in a signal handler on the user thread `t`, with [`close_gate`] called, which has returned `gate`; `uc` is the
+/// handler's frame.
 #[inline]
-pub(super) unsafe fn judge(source: Source, uc: *mut ucontext_t) -> Verdict {
-    let Some(t) = crate::thread::raw::current() else {
-        in_scheduler();
-        return Verdict::InScheduler;
-    };
-    // Close the gate before anything else: from here on nothing moves the thread, and `pending` keeps the sender quiet.
-    let gate = t.no_preempt.get();
-    t.no_preempt.set(gate + 1);
-    compiler_fence(SeqCst);
+pub(super) unsafe fn judge(
+    source: Source,
+    t: &'static Uthread,
+    gate: u32,
+    uc: *mut ucontext_t,
+) -> Verdict {
     // SAFETY: attached, hence a carrier, and the gate is closed.
     let c = unsafe { Carrier::here() };
     // SAFETY: `uc` is this frame's context.
     c.keep_alt_stack(unsafe { (*uc).uc_stack.ss_sp });
-    let verdict = match c.slot() {
+    match c.slot() {
         Some(slot) => {
             slot.stats.preempt_received.add_shared(1, true);
             // SAFETY: `uc` is this frame's context; the gate is closed.
@@ -144,14 +158,12 @@ pub(super) unsafe fn judge(source: Source, uc: *mut ucontext_t) -> Verdict {
             c.rt().stats.preempt_stale.add_shared(1, true);
             Verdict::Stale
         }
-    };
-    open_gate(t, gate);
-    verdict
+    }
 }
 
 /// The signal found a carrier on its native stack: what it dispatches next starts with a clean slate.
 #[cold]
-fn in_scheduler() {
+pub(super) fn in_scheduler() {
     // SAFETY: attached, hence a carrier; the native context never moves.
     let c = unsafe { Carrier::here() };
     c.rt().stats.preempt_stale.add_shared(1, true);
@@ -161,24 +173,18 @@ fn in_scheduler() {
     }
 }
 
-/// Puts the gate back to what it was. A nested signal that found it closed has left a flag, which is nobody's but ours
-/// to notice when the gate was open before: its request is repeated, not lost.
-fn open_gate(t: &Uthread, gate: u32) {
-    loop {
-        t.no_preempt.set(gate);
-        compiler_fence(SeqCst);
-        // In a region of the user the flag stays for the region's end.
-        if gate != 0 || !t.deferred.get() || t.regions.get() > 0 {
-            return;
-        }
-        t.no_preempt.set(gate + 1);
-        compiler_fence(SeqCst);
-        t.deferred.set(false);
-        // SAFETY: the gate is closed; possibly another carrier than the one that was interrupted.
-        if let Some(slot) = unsafe { Carrier::here() }.slot() {
-            let now = tsc::now();
-            put_off(slot, now);
-        }
+/// A nested signal has found the gate closed and left a flag, which is nobody's but the outer handler's to notice when the
+/// gate was open before it: its request is repeated, not lost.
+///
+/// # Safety
+///
+/// `t` is the calling thread, its gate closed.
+unsafe fn repeat_flagged(t: &Uthread) {
+    t.deferred.set(false);
+    // SAFETY: the gate is closed; possibly another carrier than the one that was interrupted.
+    if let Some(slot) = unsafe { Carrier::here() }.slot() {
+        let now = tsc::now();
+        put_off(slot, now);
     }
 }
 
@@ -391,21 +397,55 @@ pub(super) fn resumes_in_user_mode() -> bool {
     !USE_SIGRETURN.load(Relaxed)
 }
 
-/// Returns to the interrupted code.
+/// Puts the gate back to what it was and returns to the interrupted code.
+///
+/// Under shadow stacks this returns, and so must the calling handler: `rt_sigreturn` needs the kernel's trampoline there.
 ///
 /// # Safety
 ///
-/// `uc` is the context of the signal frame that the caller's caller was entered with.
-#[inline(always)]
-pub(super) unsafe fn leave_handler(uc: *mut ucontext_t) {
+/// `uc` is the context of the signal frame that the caller was entered with; `t` is the calling thread, and [`close_gate`]
+/// returned `gate`.
+pub(super) unsafe fn leave_handler(t: &Uthread, gate: u32, uc: *mut ucontext_t) {
     // SAFETY: our own frame.
     unsafe {
         if !USE_SIGRETURN.load(Relaxed) && resume::can_resume(uc) {
-            resume::resume(uc);
+            loop {
+                resume::resume(uc, t, gate);
+                repeat_flagged(t);
+            }
         }
+        leave_by_sigreturn(t, gate, uc);
+    }
+}
+
+/// [`leave_handler`], by `rt_sigreturn` in any case.
+///
+/// # Safety
+///
+/// As for [`leave_handler`].
+pub(super) unsafe fn leave_by_sigreturn(t: &Uthread, gate: u32, uc: *mut ucontext_t) {
+    // SAFETY: our own frame.
+    unsafe {
         // rt_sigreturn installs the alternate stack that the frame names, which may be another carrier's. It ignores flags that
         // make no sense, and then leaves the alternate stack of whichever carrier it returns on alone.
         (*uc).uc_stack.ss_flags = INVALID_STACK_FLAGS;
+        if !SHADOW_STACK.load(Relaxed) {
+            loop {
+                resume::sigreturn(uc, t, gate);
+                repeat_flagged(t);
+            }
+        }
+        loop {
+            t.no_preempt.set(gate);
+            compiler_fence(SeqCst);
+            // In a region of the user the flag stays for the region's end.
+            if gate != 0 || !t.deferred.get() || t.regions.get() > 0 {
+                return;
+            }
+            t.no_preempt.set(gate + 1);
+            compiler_fence(SeqCst);
+            repeat_flagged(t);
+        }
     }
 }
 

@@ -1,15 +1,16 @@
 //! For tests that choose the instruction at which a thread is preempted.
 //!
-//! A handler of the test's own (for `SIGTRAP`, say) calls [`preempt`] and then [`leave`] in the place of the notification's
-//! handler, and so goes the same way: the same gate, the same look at the interrupted address, the same switch, the same
-//! resume. Two things differ. Nobody asks whether the preemption is due; and a request that was put off counts as due until
-//! the dispatch that it was made for is over ([`outstanding`]), so that the clock and the ends of sections take it as they
-//! would take one of the clock's.
+//! A handler of the test's own (for `SIGTRAP`, say) calls [`close`], [`preempt`] and [`leave`] in the place of the
+//! notification's handler, and so goes the same way: the same gate, the same look at the interrupted address, the same
+//! switch, the same resume. Two things differ. Nobody asks whether the preemption is due; and a request that was put off
+//! counts as due until the dispatch that it was made for is over ([`outstanding`]), so that the clock and the ends of sections
+//! take it as they would take one of the clock's.
 //!
 //! No stable interface: it exists with the feature `inspect` only, for this project's own tests and `quaver selftest`.
 
 use super::handler::{self, Source};
 use crate::runtime::Inner;
+use crate::thread::control::Uthread;
 use crate::thread::raw;
 use crate::worker::carrier::Carrier;
 use crate::worker::slot::Slot;
@@ -17,37 +18,82 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub use super::handler::Verdict;
 
+/// The closed gate of an interrupted thread. Nothing preempts or moves it until [`leave`].
+#[derive(Clone, Copy)]
+pub struct Gate {
+    thread: &'static Uthread,
+    depth: u32,
+}
+
+impl core::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Gate({}, {})", self.thread.handle, self.depth)
+    }
+}
+
+/// Closes the gate of the thread that the calling signal handler has interrupted: the first thing that the handler does.
+/// `None` in the scheduler and on kernel threads: then there is nothing to preempt, and the handler returns as any handler.
+#[inline(always)]
+pub fn close() -> Option<Gate> {
+    let thread = raw::current()?;
+    Some(Gate { thread, depth: handler::close_gate(thread) })
+}
+
+/// A handler in whose first instructions, before [`close`], a notification is put off: it may have interrupted anything.
+/// Called with a runtime running.
+pub fn defer_in(addresses: core::ops::Range<usize>) {
+    super::ranges::add(addresses);
+}
+
 /// Preempts the thread that the calling signal handler has interrupted. Returns what became of the request when the thread
-/// runs again, possibly on another worker. On a kernel thread without user threads: `Stale`.
+/// runs again, possibly on another worker.
 ///
 /// # Safety
 ///
 /// Called by a signal handler that was installed without `SA_ONSTACK`, with `SA_NODEFER` and an empty mask; `uc` is
-/// the context that the kernel gave it. The handler calls [`leave`] as the last thing it does, unless the verdict is
-/// `InScheduler`: then it returns.
-pub unsafe fn preempt(uc: *mut libc::ucontext_t) -> Verdict {
-    if !raw::attached() {
-        return Verdict::Stale;
-    }
-    // SAFETY: attached; the rest is the caller's contract.
-    unsafe { handler::judge(Source::Forced, uc) }
+/// the context that the kernel gave it, and `gate` is what it got from [`close`]. It calls [`leave`] as its last act.
+pub unsafe fn preempt(gate: Gate, uc: *mut libc::ucontext_t) -> Verdict {
+    // SAFETY: the caller's contract.
+    unsafe { handler::judge(Source::Forced, gate.thread, gate.depth, uc) }
 }
 
-/// Leaves a handler in which [`preempt`] was called, as the notification's handler does. Returns only where that leaves by
-/// `rt_sigreturn`; the calling handler must then return at once.
+/// Opens the gate and leaves the handler as the notification's handler does. Where this returns, the handler must return at
+/// once.
 ///
 /// # Safety
 ///
-/// `uc` is the context of the frame of the handler that calls this.
-#[inline(always)]
-pub unsafe fn leave(uc: *mut libc::ucontext_t) {
+/// As for [`preempt`].
+pub unsafe fn leave(gate: Gate, uc: *mut libc::ucontext_t) {
     // SAFETY: the caller's contract.
-    unsafe { handler::leave_handler(uc) }
+    unsafe { handler::leave_handler(gate.thread, gate.depth, uc) }
+}
+
+/// [`leave`], by `rt_sigreturn` in any case.
+///
+/// # Safety
+///
+/// As for [`preempt`].
+pub unsafe fn leave_by_sigreturn(gate: Gate, uc: *mut libc::ucontext_t) {
+    // SAFETY: the caller's contract.
+    unsafe { handler::leave_by_sigreturn(gate.thread, gate.depth, uc) }
+}
+
+/// The worker of the calling handler's thread.
+pub fn worker_behind(_gate: Gate) -> Option<usize> {
+    // SAFETY: the gate is closed.
+    unsafe { Carrier::here() }.slot().map(|s| s.id)
 }
 
 /// Does [`leave`] resume in user mode (and not return)?
 pub fn resumes_in_user_mode() -> bool {
     handler::resumes_in_user_mode()
+}
+
+/// A handler met a worker without a thread: what the notification's handler does then.
+pub fn in_scheduler() {
+    if raw::attached() {
+        handler::in_scheduler();
+    }
 }
 
 /// Preempted threads that were resumed on another worker than the one that they were preempted on, whoever asked for it.
@@ -102,6 +148,36 @@ pub fn outstanding() -> bool {
     // Enabling takes what was put off meanwhile.
     t.preempt_enable();
     found
+}
+
+/// The words of each worker that have to do with requests, for reports of what went wrong.
+pub fn describe() -> String {
+    let Some(rt) = Inner::running() else { return "no runtime".into() };
+    let now = crate::tsc::now();
+    let ago = |t: u64| match t {
+        0 => "0".into(),
+        crate::tsc::NEVER => "never".into(),
+        t => format!(
+            "{:+}us",
+            (t as i64 - now as i64)
+                / crate::tsc::from_duration(std::time::Duration::from_micros(1)) as i64
+        ),
+    };
+    let slot = |s: &Slot| {
+        format!(
+            "worker {}: run {}, forced {}, request {}, pending {}, retry {}, armed {}, thread {}",
+            s.id,
+            ago(s.run.load(Relaxed)),
+            ago(s.forced.load(Relaxed)),
+            ago(s.request.load(Relaxed)),
+            s.pending.load(Relaxed),
+            ago(s.retry_at.load(Relaxed)),
+            ago(s.armed.load(Relaxed)),
+            s.run_task.load(Relaxed),
+        )
+    };
+    let slots: Vec<_> = rt.slots().iter().map(slot).collect();
+    format!("{}; {} waiting, {} away", slots.join("; "), waiting(), rt.away.load(Relaxed))
 }
 
 /// What must be as it was after a thread has been preempted any number of times.

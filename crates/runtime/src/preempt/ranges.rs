@@ -39,6 +39,17 @@ pub(crate) fn refresh() {
     LEN.store(found.len(), Release);
 }
 
+/// Adds a range until the next [`refresh`].
+#[cfg(feature = "inspect")]
+pub(super) fn add(range: Range<usize>) {
+    let n = LEN.load(Acquire);
+    if n < MAX {
+        START[n].store(range.start, Relaxed);
+        END[n].store(range.end, Relaxed);
+        LEN.store(n + 1, Release);
+    }
+}
+
 unsafe extern "C" fn collect(
     info: *mut libc::dl_phdr_info,
     _size: usize,

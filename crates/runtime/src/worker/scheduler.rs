@@ -273,6 +273,9 @@ pub(crate) fn preempted_at_region_end(t: &'static Uthread) {
             Some((_, due)) if due <= now + rt.timer_slop => unsafe {
                 if leave_if_work(t, Why::Preempted) {
                     slot.stats.preempt_useful.add_shared(1, true);
+                } else {
+                    #[cfg(feature = "inspect")]
+                    slot.forced.store(0, Relaxed);
                 }
             },
             Some((_, due)) => rt.clock.arm(slot, due, now),
