@@ -15,6 +15,8 @@ pub mod interrupt;
 pub mod noise;
 pub mod output;
 pub mod parse;
+pub mod plan;
+pub mod sim;
 pub mod slice;
 
 /// Preemptive user-level threads for Linux.
@@ -32,6 +34,8 @@ enum Command {
     Demo(Box<demo::Args>),
     /// Measure the runtime's operations, beside other thread libraries
     Bench(bench::Args),
+    Sim(Box<sim::Args>),
+    Plan(plan::Args),
 }
 
 /// Runs the command line of this process.
@@ -40,6 +44,8 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(args),
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Sim(args) => sim::run(&args),
+        Command::Plan(args) => plan::run(&args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("quaver: {error:#}");

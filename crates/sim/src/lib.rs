@@ -25,7 +25,7 @@ pub use engine::{Options, simulate};
 pub use outcome::{ClassOutcome, Counts, Latency, Outcome, WorkerUse};
 pub use scenario::{
     BestEffort, Load, Named, Noise, Overrides, Plan, Queues, Scenario, ScenarioError, Schbench,
-    Server, mechanism_named,
+    Server, mechanism_named, system_named,
 };
 pub use timeline::{Span, Timeline, Window};
 

@@ -388,6 +388,18 @@ impl Scenario {
         Ok(vec![rate])
     }
 
+    /// Check again what holds between values, after some were changed.
+    ///
+    /// # Errors
+    ///
+    /// Names the key.
+    pub fn validate(&self) -> Result<(), ScenarioError> {
+        let error = |(key, what): (&str, String)| {
+            ScenarioError(format!("key `{}`: {what}", key.trim_matches(['[', ']'])))
+        };
+        self.check().map_err(error)
+    }
+
     /// What holds between values.
     fn check(&self) -> Result<(), (&'static str, String)> {
         let Load { mix, trace, rate, load, loads, .. } = &self.load;
@@ -590,6 +602,15 @@ fn mechanism<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Named<Mechani
 fn system<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Named<System>, D::Error> {
     let name = String::deserialize(deserializer)?;
     entry(&Costs::built_in().system, &name).map_err(de::Error::custom)
+}
+
+/// The system of this name, of those that come with the simulator.
+///
+/// # Errors
+///
+/// There is none; the error lists those that there are.
+pub fn system_named(name: &str) -> Result<Named<System>, ScenarioError> {
+    entry(&Costs::built_in().system, name).map_err(ScenarioError)
 }
 
 /// The mechanism of this name, of those that come with the simulator.

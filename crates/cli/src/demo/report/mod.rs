@@ -1,6 +1,6 @@
 //! The HTML report: one file that needs no other.
 
 mod html;
-mod plot;
+pub mod plot;
 
 pub use html::render;

@@ -1,0 +1,117 @@
+//! `quaver sim` and `quaver plan` as users and scripts call them.
+
+use std::process::{Command, Output};
+
+fn quaver(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_quaver")).args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+const SMALL: &[&str] = &[
+    "sim",
+    "--mix",
+    "get:95%:fixed=1us,scan:5%:fixed=260us",
+    "--workers",
+    "4",
+    "--requests",
+    "5000",
+    "--check",
+];
+
+fn small(more: &[&str]) -> Output {
+    quaver(&[SMALL, more].concat())
+}
+
+#[test]
+fn a_scenario_of_options_gives_a_table() {
+    let output =
+        small(&["--policy", "two-queue:quantum=5us", "--mechanism", "uintr", "--load", "50,70"]);
+    let out = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for part in ["get", "scan", "all", "50.0 %", "70.0 %", "p99.9", "million events"] {
+        assert!(out.contains(part), "{part} is missing from\n{out}");
+    }
+}
+
+#[test]
+fn a_file_gives_json_page_and_timeline() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let scenario = "seed = 3\n[load]\nmix = \"get:1:exp=2us\"\nload = 0.5\nrequests = 3000\n[server]\nworkers = 2\n";
+    std::fs::write(path("s.toml"), scenario).unwrap();
+    let output = quaver(&[
+        "sim",
+        &path("s.toml"),
+        "--json",
+        &path("o.json"),
+        "--html",
+        &path("o.html"),
+        "--perfetto",
+        &path("o.trace"),
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let json = |name: &str| -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(path(name)).unwrap()).unwrap()
+    };
+    let outcome = &json("o.json")["outcomes"][0];
+    assert_eq!(outcome["counts"]["completed"], 3_000);
+    assert!(outcome["classes"][0]["latency_us"]["p99"].as_f64().unwrap() > 2.0);
+    assert!(!json("o.trace")["traceEvents"].as_array().unwrap().is_empty());
+    assert!(std::fs::read_to_string(path("o.html")).unwrap().contains("<svg"));
+}
+
+#[test]
+fn overload_is_said_and_ends() {
+    let output = small(&["--load", "150"]);
+    assert!(output.status.success());
+    assert!(text(&output.stderr).contains("150 % of what 4 worker(s) can serve"));
+    assert!(text(&output.stdout).contains("unstable"));
+}
+
+#[test]
+fn errors_name_what_is_wrong() {
+    for (more, part) in [
+        (&["--policy", "best"][..], "--policy: unknown policy `best`"),
+        (&["--mechanism", "pigeon"], "--mechanism: unknown name `pigeon`"),
+        (&["--system", "x"], "--system: unknown name `x`"),
+        (&["--load=-5"], "load"),
+        (&["--requests", "0"], "--requests: 0"),
+        (&["--json", "/no/such/file"], "/no/such/file"),
+        (&["--window", "3..1"], "--window"),
+    ] {
+        let output = small(more);
+        let error = text(&output.stderr);
+        assert!(!output.status.success() && error.contains(part), "{more:?}: {error}");
+    }
+    let error = text(&quaver(&["sim"]).stderr);
+    assert!(error.contains("--mix and --workers"), "{error}");
+    let error = text(&quaver(&["sim", "/no/such.toml"]).stderr);
+    assert!(error.contains("/no/such.toml"), "{error}");
+}
+
+#[test]
+fn a_plan_names_the_least_cores() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.toml");
+    let plan = |slo: &str| {
+        format!(
+            "[load]\nmix = \"get:95%:fixed=1us,scan:5%:fixed=260us\"\nrate = 100000.0\nrequests = 5000\n[server]\nworkers = 1\n\
+             [plan]\nslo = \"{slo}\"\npolicies = [\"two-queue\", \"fifo\"]\nquanta = [\"5us\"]\nmechanisms = [\"uintr\"]\nmax-cores = 8\n"
+        )
+    };
+    std::fs::write(&path, plan("get:p99<=50us")).unwrap();
+    let output = quaver(&["plan", path.to_str().unwrap()]);
+    let out = text(&output.stdout);
+    assert!(output.status.success() && out.contains("core(s)"), "{out}{}", text(&output.stderr));
+    std::fs::write(&path, plan("get:p99<=1ns")).unwrap();
+    let output = quaver(&["plan", path.to_str().unwrap(), "--json", "-"]);
+    assert_eq!(output.status.code(), Some(2));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(json["best"].is_null() && !json["tried"].as_array().unwrap().is_empty());
+    std::fs::write(&path, plan("put:p99<=1us")).unwrap();
+    let error = text(&quaver(&["plan", path.to_str().unwrap()]).stderr);
+    assert!(error.contains("no class `put`") && error.contains("get, scan"), "{error}");
+}
