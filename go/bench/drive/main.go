@@ -71,18 +71,19 @@ type summary struct {
 }
 
 type options struct {
-	bin     string
-	quick   bool
-	only    string
-	quantum string
-	server  string
-	client  string
-	reps    int
-	length  time.Duration
-	keys    uint64
-	rates   []float64
-	perUs   float64
-	out     report
+	bin      string
+	quick    bool
+	only     string
+	quantum  string
+	server   string
+	client   string
+	reps     int
+	length   time.Duration
+	patience time.Duration
+	keys     uint64
+	rates    []float64
+	perUs    float64
+	out      report
 }
 
 func main() {
@@ -95,6 +96,7 @@ func main() {
 	flag.StringVar(&o.quantum, "quantum", "50us", "the quantum")
 	flag.IntVar(&o.reps, "reps", 0, "how often everything is measured; 0: 5, or 1 if quick")
 	flag.DurationVar(&o.length, "length", 0, "of one measurement; 0: 2s, or 700ms if quick")
+	flag.DurationVar(&o.patience, "patience", 0, "how long to wait before each measurement for others to leave the cores alone")
 	rates := flag.String("rates", "", "requests a second, separated by commas")
 	flag.Parse()
 	check(o.prepare(*rates))
@@ -279,6 +281,7 @@ func (o *options) turns(once func(variant, rep int) (sample, error)) ([]point, e
 			if points[i].enough(o.reps) {
 				continue
 			}
+			o.await()
 			s, err := once(i, rep)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", all[i].name, err)

@@ -64,3 +64,14 @@ func (t ticks) others(now ticks) float64 {
 	}
 	return 100 * theirs / available
 }
+
+// await waits until others leave the two cores alone, or patience ends.
+func (o *options) await() {
+	for end := time.Now().Add(o.patience); time.Now().Before(end); {
+		before := o.measure()
+		time.Sleep(150 * time.Millisecond)
+		if before.others(o.measure()) <= quietEnough {
+			return
+		}
+	}
+}
