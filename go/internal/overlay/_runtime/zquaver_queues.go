@@ -42,7 +42,7 @@ func quaverPutYielded(gp *g) {
 		return
 	}
 	q := &quaverQueues
-	if q.pre.empty() {
+	if q.preLen.Load() == 0 { // pre itself is empty too if its only goroutine stands in
 		q.since = nanotime()
 	}
 	q.pre.pushBack(gp)
