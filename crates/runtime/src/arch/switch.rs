@@ -119,7 +119,7 @@ pub(crate) unsafe extern "C" fn switch(save: *mut usize, to: usize, fs: usize) {
 /// Where a new user thread starts: the return address of its first "return" from [`switch`]. `rbx` holds the function
 /// to call, which never returns. The undefined return address ends every backtrace here.
 #[unsafe(naked)]
-unsafe extern "C" fn thread_start() -> ! {
+pub(crate) unsafe extern "C" fn thread_start() -> ! {
     naked_asm!(
         ".cfi_startproc",
         ".cfi_undefined rip",

@@ -15,7 +15,7 @@ use std::sync::PoisonError;
 
 /// The table.
 pub(crate) struct Table {
-    blocks: *mut Uthread,
+    pub(crate) blocks: *mut Uthread,
     max: u32,
     shape: Shape,
     tls: &'static tls::Layout,
@@ -26,7 +26,7 @@ pub(crate) struct Table {
     /// Handles given out minus handles returned without a slot's pool; see [`LocalPool::balance`].
     balance: AtomicIsize,
     /// Handles that have ever been used: `0..high`.
-    high: AtomicU32,
+    pub(crate) high: AtomicU32,
 }
 
 // SAFETY: `blocks` is a mapping that lives as long as the table; `Uthread` has its own sharing rules.

@@ -32,7 +32,7 @@ pub(crate) struct Carrier {
     this: Cell<*const Carrier>,
     /// `gs:[8]`.
     current: Cell<*const Uthread>,
-    slot: Cell<*const Slot>,
+    pub(crate) slot: Cell<*const Slot>,
     pub(crate) after: Cell<After>,
     /// Saved stack pointer and `fs` of the native context while a user thread runs.
     pub(crate) native_rsp: Cell<usize>,
@@ -43,7 +43,7 @@ pub(crate) struct Carrier {
     cpu: Cell<Option<usize>>,
     /// It has given its slot away and has not been back on its native stack since.
     away: Cell<bool>,
-    alt_stack: libc::stack_t,
+    pub(crate) alt_stack: libc::stack_t,
     /// A slot that another carrier has given to this one.
     given: AtomicPtr<Slot>,
     /// Futex word: 1 to wake a spare.
