@@ -49,6 +49,8 @@ mod clock;
 #[cfg(not(loom))]
 mod config;
 #[cfg(not(loom))]
+mod debugger;
+#[cfg(not(loom))]
 #[doc(hidden)]
 pub mod foreign;
 mod idle;

@@ -12,7 +12,7 @@ use crate::tsc::{self, Ticks};
 use crate::worker::carrier;
 use crate::worker::slot::Slot;
 use crate::worker::spare::Spares;
-use crate::{interpose, park, preempt, tls};
+use crate::{debugger, interpose, park, preempt, tls};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 use quaver_sched::{Policy, TimerHeap, TimerTable};
 use std::sync::{Arc, OnceLock};
@@ -56,7 +56,7 @@ pub(crate) struct Inner {
 }
 
 /// The runtime that runs or ran last.
-static LATEST: AtomicPtr<Inner> = AtomicPtr::new(core::ptr::null_mut());
+pub(crate) static LATEST: AtomicPtr<Inner> = AtomicPtr::new(core::ptr::null_mut());
 /// Is there one that has not been shut down?
 static OCCUPIED: AtomicBool = AtomicBool::new(false);
 
@@ -180,6 +180,7 @@ impl Runtime {
         tsc::init();
         segment::init();
         interpose::link();
+        debugger::link();
         preempt::refresh();
         // One worker gains nothing by spinning for a holder that only it could run.
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);

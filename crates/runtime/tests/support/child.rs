@@ -5,6 +5,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -38,7 +39,11 @@ impl Outcome {
 
 /// A command that plays `role`.
 pub fn command(role: &str) -> Command {
-    let program = std::env::current_exe().unwrap();
+    command_of(&std::env::current_exe().unwrap(), role)
+}
+
+/// A command by which a copy of this program plays `role`.
+pub fn command_of(program: &Path, role: &str) -> Command {
     let mut c = Command::new(program);
     c.args(["--exact", "the_child", "--nocapture"]).env(ROLE, role);
     c.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

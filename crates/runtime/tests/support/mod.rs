@@ -5,11 +5,13 @@
 //! * [`drops`]: values that count how often they are dropped.
 //! * [`registers`]: holding values in registers.
 //! * [`child`]: running a part of a test in a process of its own.
+//! * [`gdb`]: looking at such a process.
 
 #![allow(dead_code, unused_imports, reason = "each test program uses a part")]
 
 pub mod child;
 pub mod drops;
+pub mod gdb;
 pub mod registers;
 pub mod setup;
 mod watchdog;

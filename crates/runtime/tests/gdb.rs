@@ -1,0 +1,370 @@
+//! gdb's commands for user threads: on a process, on a core file of it, with and without symbols.
+//!
+//! One program with a thread in every state holds still; gdb looks at it in batch mode. Skipped where gdb is not installed.
+
+mod support;
+
+use std::fs;
+use std::hint::black_box;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use support::gdb::{Session, Target, is_missing};
+use support::{Setup, child, spin, with_runtime};
+
+static BUSY: AtomicBool = AtomicBool::new(false);
+static READING: AtomicBool = AtomicBool::new(false);
+
+#[inline(never)]
+fn parked_inner() -> u64 {
+    quaver::sleep(std::time::Duration::MAX);
+    black_box(1)
+}
+
+#[inline(never)]
+fn parked_outer() -> u64 {
+    black_box(parked_inner()) + 1
+}
+
+#[inline(never)]
+fn busy_inner() -> u64 {
+    BUSY.store(true, SeqCst);
+    loop {
+        black_box(&BUSY);
+    }
+}
+
+#[inline(never)]
+fn busy_outer() -> u64 {
+    black_box(busy_inner()) + 1
+}
+
+#[inline(never)]
+fn reading_outer(pipe: i32) -> isize {
+    let mut byte = 0u8;
+    let handovers = || quaver::Handle::current().unwrap().stats().handovers;
+    loop {
+        let before = handovers();
+        // Until there was a spare kernel thread, so that the worker has been given away.
+        let n = quaver::block_in_place(|| {
+            (handovers() > before).then(|| {
+                READING.store(true, SeqCst);
+                // SAFETY: room for one byte.
+                unsafe { libc::read(pipe, (&raw mut byte).cast(), 1) }
+            })
+        });
+        if let Some(n) = n {
+            return black_box(n) + 1;
+        }
+        quaver::yield_now();
+    }
+}
+
+#[inline(never)]
+fn never_begun() -> u64 {
+    black_box(1)
+}
+
+#[inline(never)]
+fn holding_outer() {
+    println!("ready");
+    let _ = std::io::stdout().flush();
+    loop {
+        spin(1_000);
+    }
+}
+
+/// In a child: a thread in every state. The last one does not give up the only worker.
+fn play(setup: Setup) {
+    let mut pipe = [0; 2];
+    // SAFETY: room for two descriptors.
+    assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
+    // Few threads: what is reserved for them is part of the core file.
+    with_runtime(setup.builder().max_threads(100), |rt| {
+        rt.run(|| {
+            let named = |name: &str| quaver::thread::Builder::new().name(name.into());
+            let ended = quaver::spawn(|| 1);
+            named("parked one").spawn(parked_outer).unwrap();
+            named("reading one").spawn(move || reading_outer(pipe[0])).unwrap();
+            named("busy one").spawn(busy_outer).unwrap();
+            while !ended.is_finished() || !BUSY.load(SeqCst) || !READING.load(SeqCst) {
+                quaver::yield_now();
+            }
+            quaver::no_preempt(|| {
+                named("new one").spawn(|| never_begun() + 1).unwrap();
+                holding_outer();
+            });
+        });
+    });
+}
+
+/// In a child: two threads that preempt each other for ever.
+fn play_two(setup: Setup) {
+    with_runtime(setup.builder(), |rt| {
+        rt.run(|| {
+            let other = quaver::spawn(busy_outer);
+            println!("ready");
+            busy_outer();
+            other.join().unwrap();
+        });
+    });
+}
+
+#[test]
+fn the_child() {
+    let Some(role) = child::role() else { return };
+    // SAFETY: lets a debugger that is not a parent of this process attach.
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY) };
+    match role.parse::<usize>() {
+        Ok(setup) => play(Setup::with_workers(1)[setup]),
+        Err(_) if role == "two" => play_two(Setup::with_workers(1)[0]),
+        Err(_) => {
+            println!("ready");
+            std::thread::sleep(std::time::Duration::from_secs(600));
+        }
+    }
+}
+
+/// The setups to try: two that resume in different ways, or all.
+fn setups() -> Vec<usize> {
+    let all = Setup::with_workers(1).len();
+    (0..if support::full() { all } else { 2 }).collect()
+}
+
+/// A row of `info uthreads`, found by the thread's name.
+struct Row {
+    text: String,
+    number: u64,
+    state: String,
+}
+
+fn row(table: &str, name: &str) -> Row {
+    let text = table
+        .lines()
+        .find(|l| l.contains(name) && !l.contains("Where"))
+        .unwrap_or_else(|| panic!("no {name:?} in:\n{table}"))
+        .to_owned();
+    let mut words = text.trim_start_matches('*').split_whitespace();
+    let number = words.next().unwrap().parse().unwrap_or_else(|e| panic!("{e} in {text}"));
+    Row { number, state: words.next().unwrap().to_owned(), text }
+}
+
+/// The frames of a backtrace, innermost first.
+fn frames(text: &str) -> Vec<&str> {
+    text.lines().filter(|l| l.starts_with('#')).collect()
+}
+
+/// Where in `frames` the first is that mentions `name`.
+fn position(frames: &[&str], name: &str) -> usize {
+    frames
+        .iter()
+        .position(|f| f.contains(name))
+        .unwrap_or_else(|| panic!("no {name} in {frames:#?}"))
+}
+
+/// A thread's name, its state, and two functions that it is in, the inner one first.
+type Expected = (&'static str, &'static str, Option<(&'static str, &'static str)>);
+
+/// The threads of [`play`].
+const THREADS: [Expected; 6] = [
+    ("main", "running", Some(("holding_outer", "gdb::play"))),
+    ("parked one", "parked", Some(("parked_inner", "parked_outer"))),
+    ("busy one", "preempted", Some(("busy_inner", "busy_outer"))),
+    ("reading one", "away", Some(("reading_outer", "run_packet"))),
+    ("new one", "new", None),
+    // A thread that has ended has no name.
+    ("ended", "ended", None),
+];
+
+/// What the commands must say about [`play`], whatever it is that gdb looks at.
+fn check(session: &Session) {
+    let table = &session.run(&["info uthreads"])[0];
+    for (name, state, _) in THREADS {
+        assert_eq!(row(table, name).state, state, "{name} in:\n{table}");
+    }
+    assert!(row(table, "busy one").text.contains("busy_inner at gdb.rs:"), "{table}");
+    assert!(row(table, "parked one").text.contains("parked_inner at gdb.rs:"), "{table}");
+    assert!(row(table, "new one").text.contains("will start in"), "{table}");
+    assert!(row(table, "new one").text.contains("gdb::play"), "{table}");
+    check_backtraces(session, table);
+    check_commands(session, table);
+    check_messages(session, table);
+}
+
+fn check_backtraces(session: &Session, table: &str) {
+    let commands = THREADS.map(|(name, ..)| format!("uthread {} bt", row(table, name).number));
+    let texts = session.run(&commands.each_ref().map(String::as_str));
+    for ((_, state, functions), text) in THREADS.into_iter().zip(&texts) {
+        let Some((inner, outer)) = functions else { continue };
+        let frames = frames(text);
+        assert!(position(&frames, inner) < position(&frames, outer), "{text}");
+        assert_eq!(position(&frames, "thread_start"), frames.len() - 1, "{text}");
+        assert!(!text.contains("Backtrace stopped"), "{text}");
+        let switched_out = state == "parked" || state == "preempted";
+        assert_eq!(frames[0].contains("is switched out>"), switched_out, "{text}");
+        if state == "preempted" {
+            let interrupted = position(&frames, "<signal handler called>");
+            assert!(interrupted < position(&frames, inner), "{text}");
+        }
+    }
+}
+
+/// Any command; and what gdb had selected is selected afterwards.
+fn check_commands(session: &Session, table: &str) {
+    let number = |name| row(table, name).number;
+    let parked = number("parked one");
+    let main = row(table, "main").text;
+    let lwp = main.trim_start_matches('*').split_whitespace().nth(3).unwrap();
+    let texts = session.run(&[
+        "thread 1",
+        "up",
+        "frame",
+        &format!("uthread {parked} info registers rip rsp rbx"),
+        &format!("uthread {parked} up 2"),
+        "frame",
+        "thread",
+        "uthread apply all bt -3",
+        &format!("uthread apply {parked} {}-999 frame", number("new one")),
+        &format!("python gdb.execute('thread %d' % [t.num for t in gdb.selected_inferior().threads() if t.ptid[1] == {lwp}][0])"),
+        "uthread",
+    ]);
+    let [_, _, before, registers, _, after, thread, all, some, _, main] = texts.as_slice() else {
+        panic!("{texts:#?}");
+    };
+    assert_eq!(before, after);
+    assert!(thread.contains("Current thread is 1 "), "{thread}");
+    assert!(registers.contains("quaver::worker::scheduler"), "{registers}");
+    for (name, ..) in THREADS {
+        let title = match name {
+            "ended" => format!("\nUser thread {}:\n", number(name)),
+            name => format!("\nUser thread {} \"{name}\":\n", number(name)),
+        };
+        assert!(all.contains(&title), "no {title} in:\n{all}");
+    }
+    assert!(all.contains("has ended and waits to be joined"), "{all}");
+    assert_eq!(some.matches("User thread").count(), 2, "{some}");
+    assert!(row(main, "main").text.starts_with('*'), "{main}");
+}
+
+fn check_messages(session: &Session, table: &str) {
+    let parked = row(table, "parked one").number;
+    let expected = [
+        ("uthread 99999 bt", "there is no user thread 99999"),
+        ("uthread x bt", "'x' is not the number of a user thread"),
+        ("info uthreads 1-x", "'1-x' is not the number of a user thread"),
+        ("uthread apply all", "usage: uthread apply"),
+        ("uthread apply bt", "usage: uthread apply"),
+        (&format!("uthread {parked} step"), "cannot be resumed by 'step'"),
+        (&format!("uthread {} bt", row(table, "ended").number), "has ended"),
+        (&format!("uthread {parked} nonsense"), "Undefined command"),
+        ("info uthreads 99990-99999", "No user threads."),
+    ];
+    let texts = session.run(&expected.map(|(command, _)| command));
+    for ((command, message), text) in expected.into_iter().zip(&texts) {
+        assert!(text.contains(message), "{command}: {text}");
+    }
+}
+
+#[test]
+fn a_process_and_its_core_are_shown() {
+    if is_missing() {
+        return;
+    }
+    for i in setups() {
+        println!("-- {}", Setup::with_workers(1)[i]);
+        let target = Target::start(child::command(&i.to_string()));
+        check(&Session::attached(&target));
+        let core = Scratch::new("core");
+        let texts =
+            Session::attached(&target).run(&[&format!("uthread gcore {}", core.0.display())]);
+        assert!(texts[0].contains("of user threads' memory"), "{texts:?}");
+        check(&Session::with_core(&std::env::current_exe().unwrap(), &core.0));
+    }
+}
+
+/// A thread can be found in the instructions that resume it from its signal frame.
+#[test]
+fn a_thread_that_is_being_resumed_is_unwound() {
+    if is_missing() {
+        return;
+    }
+    let target = Target::start(child::command("two"));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support");
+    let script = format!("source {}", folder.join("step_through_resume.py").display());
+    let texts = Session::attached(&target).run(&[&script]);
+    assert!(texts[0].contains("all steps unwound"), "{}", texts[0]);
+}
+
+/// A file to write, gone at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let file = format!("quaver-gdb-test-{}-{name}", std::process::id());
+        Scratch(std::env::temp_dir().join(file))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn a_stripped_program_is_shown_without_names() {
+    if is_missing() {
+        return;
+    }
+    let program = Scratch::new("stripped");
+    let mut strip = Command::new("strip");
+    strip.arg("-o").arg(&program.0).arg(std::env::current_exe().unwrap());
+    if !strip.status().is_ok_and(|s| s.success()) {
+        println!("skipped: strip is not installed");
+        return;
+    }
+    let target = Target::start(child::command_of(&program.0, "0"));
+    let session = Session::attached(&target);
+    let table = &session.run(&["info uthreads"])[0];
+    for (name, state, _) in THREADS {
+        assert_eq!(row(table, name).state, state, "{name} in:\n{table}");
+    }
+    let text = &session.run(&[&format!("uthread {} bt", row(table, "busy one").number)])[0];
+    assert!(text.contains("<signal handler called>"), "{text}");
+    assert!(frames(text).len() > 5, "{text}");
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    if is_missing() {
+        return;
+    }
+    let exe = std::env::current_exe().unwrap();
+    let expect = |session: &Session, before: &[&str], message: &str| {
+        let commands = ["info uthreads", "uthread 1 bt", "uthread apply all bt", "uthread"];
+        let texts = session.run(&[before, &commands].concat());
+        for text in &texts[before.len()..] {
+            assert!(text.contains(message), "{texts:#?}");
+            assert!(!text.contains("Traceback"), "{texts:#?}");
+        }
+    };
+    expect(&Session::of_program(&exe), &[], "there is no process");
+
+    let mut other = Command::new("sleep");
+    other.arg("600");
+    let other = Target::start_silent(other);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("gdb/quaver-gdb.py");
+    let by_hand = format!("source {}", script.display());
+    expect(&Session::attached(&other), &[&by_hand], "there is no Quaver runtime in this process");
+
+    let idle = Target::start(child::command("nothing"));
+    expect(&Session::attached(&idle), &[], "none has been started");
+
+    let target = Target::start(child::command("0"));
+    let session = Session::attached(&target);
+    let version = "set *((int *)&QUAVER_GDB + 2) = 7";
+    expect(&session, &["set language c", version], "has version 7");
+    let magic = "set *(int *)&QUAVER_GDB = 7";
+    expect(&session, &["set language c", magic], "is corrupted");
+}
