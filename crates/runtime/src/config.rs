@@ -1,10 +1,11 @@
 //! What can be chosen, how it is written, and what is wrong with a bad choice.
 
+use crate::policy::{Choice, Custom, PolicyRoom};
 use crate::thread::stack;
 use crate::{preempt, sys, tls};
 use core::fmt;
 use core::str::FromStr;
-use quaver_sched::{Spec, SpecError, format_duration, parse_duration};
+use quaver_sched::{Policy, Spec, SpecError, format_duration, parse_duration};
 use std::io;
 use std::time::Duration;
 
@@ -83,8 +84,18 @@ names!(
     TimerThread = "timer-thread",
     PosixTimer = "posix-timer"
 );
-names!(Notification, "auto, signal", Auto = "auto", Signal = "signal");
-names!(Resume, "auto, sigreturn", Auto = "auto", Sigreturn = "sigreturn");
+names!(
+    Notification,
+    "auto, signal",
+    Auto = "auto",
+    Signal = "signal"
+);
+names!(
+    Resume,
+    "auto, sigreturn",
+    Auto = "auto",
+    Sigreturn = "sigreturn"
+);
 
 impl Clock {
     /// The shortest quantum that this clock can keep without spending more time on preempting than on the threads.
@@ -200,7 +211,7 @@ pub(crate) struct Config {
     pub(crate) workers: usize,
     /// One for each worker, or empty: not pinned.
     pub(crate) cpus: Vec<usize>,
-    pub(crate) policy: Spec,
+    pub(crate) policy: Choice,
     pub(crate) clock: Clock,
     pub(crate) timer_cpu: Option<usize>,
     pub(crate) stack_size: usize,
@@ -233,7 +244,7 @@ pub struct Builder {
     cpus: Option<Vec<usize>>,
     pin: bool,
     quantum: Option<Option<Duration>>,
-    policy: Spec,
+    policy: Choice,
     clock: Clock,
     notification: Notification,
     timer_cpu: Option<usize>,
@@ -263,7 +274,7 @@ impl Builder {
             cpus: None,
             pin: false,
             quantum: None,
-            policy: Spec::default(),
+            policy: Choice::BuiltIn(Spec::default()),
             clock: Clock::Auto,
             notification: Notification::Auto,
             timer_cpu: None,
@@ -286,7 +297,9 @@ impl Builder {
         let get = |name: &str| std::env::var(name).ok();
         if let Some(v) = get("QUAVER_WORKERS") {
             b = b.parsed("QUAVER_WORKERS", &v, |b, v| {
-                v.parse().map(|n| b.workers = Some(n)).map_err(|_| "expected a number".into())
+                v.parse()
+                    .map(|n| b.workers = Some(n))
+                    .map_err(|_| "expected a number".into())
             });
         }
         if let Some(v) = get("QUAVER_CPUS") {
@@ -302,35 +315,49 @@ impl Builder {
         }
         if let Some(v) = get("QUAVER_CLOCK") {
             b = b.parsed("QUAVER_CLOCK", &v, |b, v| {
-                v.parse().map(|c| b.clock = c).map_err(|e: UnknownName| e.to_string())
+                v.parse()
+                    .map(|c| b.clock = c)
+                    .map_err(|e: UnknownName| e.to_string())
             });
         }
         if let Some(v) = get("QUAVER_NOTIFICATION") {
             b = b.parsed("QUAVER_NOTIFICATION", &v, |b, v| {
-                v.parse().map(|c| b.notification = c).map_err(|e: UnknownName| e.to_string())
+                v.parse()
+                    .map(|c| b.notification = c)
+                    .map_err(|e: UnknownName| e.to_string())
             });
         }
         if let Some(v) = get("QUAVER_TIMER_CPU") {
             b = b.parsed("QUAVER_TIMER_CPU", &v, |b, v| {
-                v.parse().map(|c| b.timer_cpu = Some(c)).map_err(|_| "expected a CPU number".into())
+                v.parse()
+                    .map(|c| b.timer_cpu = Some(c))
+                    .map_err(|_| "expected a CPU number".into())
             });
         }
         if let Some(v) = get("QUAVER_STACK_SIZE") {
-            b = b.parsed("QUAVER_STACK_SIZE", &v, |b, v| parse_size(v).map(|n| b.stack_size = n));
+            b = b.parsed("QUAVER_STACK_SIZE", &v, |b, v| {
+                parse_size(v).map(|n| b.stack_size = n)
+            });
         }
         if let Some(v) = get("QUAVER_MAX_THREADS") {
             b = b.parsed("QUAVER_MAX_THREADS", &v, |b, v| {
-                v.parse().map(|n| b.max_threads = n).map_err(|_| "expected a number".into())
+                v.parse()
+                    .map(|n| b.max_threads = n)
+                    .map_err(|_| "expected a number".into())
             });
         }
         if let Some(v) = get("QUAVER_SIGNAL") {
             b = b.parsed("QUAVER_SIGNAL", &v, |b, v| {
-                v.parse().map(|n| b.signal = n).map_err(|_| "expected a signal number".into())
+                v.parse()
+                    .map(|n| b.signal = n)
+                    .map_err(|_| "expected a signal number".into())
             });
         }
         if let Some(v) = get("QUAVER_RESUME") {
             b = b.parsed("QUAVER_RESUME", &v, |b, v| {
-                v.parse().map(|c| b.resume = c).map_err(|e: UnknownName| e.to_string())
+                v.parse()
+                    .map(|c| b.resume = c)
+                    .map_err(|e: UnknownName| e.to_string())
             });
         }
         b
@@ -351,7 +378,9 @@ impl Builder {
     }
 
     fn set_policy(&mut self, v: &str) -> Result<(), String> {
-        v.parse().map(|p| self.policy = p).map_err(|e: SpecError| e.to_string())
+        v.parse()
+            .map(|p| self.policy = Choice::BuiltIn(p))
+            .map_err(|e: SpecError| e.to_string())
     }
 
     /// Number of workers: how many user threads run at the same time. Default: the CPUs that the process may
@@ -386,7 +415,27 @@ impl Builder {
 
     /// Which thread runs next. Default: `two-queue`.
     pub fn policy(mut self, policy: Spec) -> Builder {
-        self.policy = policy;
+        self.policy = Choice::BuiltIn(policy);
+        self
+    }
+
+    /// A policy of your own, which `make` makes when the runtime is built. `quantum`, or what
+    /// [`quantum`](Builder::quantum) says, is how long a thread may run while others wait; the clock goes by it, and the
+    /// policy is told of it in [`PolicyRoom`]. What a policy must keep to is written at
+    /// [`Policy`](crate::sched::Policy): above all it never blocks and does not allocate while it schedules. A policy that
+    /// loses a thread loses it for ever.
+    ///
+    /// `crates/runtime/examples/own_policy.rs` is a worked example.
+    pub fn custom_policy(
+        mut self,
+        quantum: Option<Duration>,
+        make: impl Fn(&PolicyRoom) -> Box<dyn Policy> + Send + Sync + 'static,
+    ) -> Builder {
+        let quantum = quantum.filter(|quantum| !quantum.is_zero());
+        self.policy = Choice::Custom(Custom {
+            quantum,
+            make: std::sync::Arc::new(make),
+        });
         self
     }
 
@@ -404,7 +453,9 @@ impl Builder {
     /// [`clock`](Builder::clock) as text.
     pub fn clock_str(self, clock: &str) -> Builder {
         self.parsed("clock", clock, |b, v| {
-            v.parse().map(|c| b.clock = c).map_err(|e: UnknownName| e.to_string())
+            v.parse()
+                .map(|c| b.clock = c)
+                .map_err(|e: UnknownName| e.to_string())
         })
     }
 
@@ -471,7 +522,11 @@ impl Builder {
     /// Checks all values against each other and the machine.
     pub(crate) fn check(self) -> Result<Config, BuildError> {
         if let Some((name, value, reason)) = self.error {
-            return Err(BuildError::Setting { name, value, reason });
+            return Err(BuildError::Setting {
+                name,
+                value,
+                reason,
+            });
         }
         let allowed = sys::affinity();
         let default_workers = || std::thread::available_parallelism().map_or(1, usize::from);
@@ -495,7 +550,10 @@ impl Builder {
             }
         }
         if !cpus.is_empty() && cpus.len() < workers {
-            return Err(BuildError::TooFewCpus { workers, cpus: cpus.len() });
+            return Err(BuildError::TooFewCpus {
+                workers,
+                cpus: cpus.len(),
+            });
         }
         let policy = match self.quantum {
             Some(q) => self.policy.with_quantum(q),
@@ -602,9 +660,15 @@ mod tests {
         assert!(error(Builder::new().stack_size(1000)).contains("1000 bytes"));
         assert!(error(Builder::new().max_threads(0)).contains("max_threads"));
         assert!(error(Builder::new().signal(9)).contains("signal 9"));
-        let e =
-            error(Builder::new().clock(Clock::PosixTimer).quantum(Some(Duration::from_nanos(1))));
-        assert!(e.contains("1ns") && e.contains("posix-timer") && e.contains("10us"), "{e}");
+        let e = error(
+            Builder::new()
+                .clock(Clock::PosixTimer)
+                .quantum(Some(Duration::from_nanos(1))),
+        );
+        assert!(
+            e.contains("1ns") && e.contains("posix-timer") && e.contains("10us"),
+            "{e}"
+        );
         let e = error(Builder::new().quantum_str("soon"));
         assert!(e.contains("quantum") && e.contains("soon"), "{e}");
         assert!(error(Builder::new().policy_str("best")).contains("best"));
@@ -613,6 +677,14 @@ mod tests {
 
     #[test]
     fn off_means_no_preemption() {
-        assert_eq!(Builder::new().quantum_str("off").check().unwrap().policy.quantum(), None);
+        assert_eq!(
+            Builder::new()
+                .quantum_str("off")
+                .check()
+                .unwrap()
+                .policy
+                .quantum(),
+            None
+        );
     }
 }

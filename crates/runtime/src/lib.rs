@@ -60,6 +60,8 @@ mod park;
 #[cfg(not(loom))]
 pub mod platform;
 #[cfg(not(loom))]
+mod policy;
+#[cfg(not(loom))]
 mod preempt;
 #[cfg(not(loom))]
 mod runtime;
@@ -85,6 +87,8 @@ pub use block::block_in_place;
 pub use config::{
     BuildError, Builder, Clock, DEFAULT_STACK_SIZE, MAX_WORKERS, Notification, Resume, UnknownName,
 };
+#[cfg(not(loom))]
+pub use policy::{ActivePolicy, PolicyRoom};
 #[cfg(all(feature = "inspect", not(loom)))]
 #[doc(hidden)]
 pub use preempt::inspect;
@@ -93,7 +97,7 @@ pub use preempt::{NoPreempt, is_preemptible, no_preempt};
 #[cfg(not(loom))]
 pub use quaver_macros::{main, test};
 #[cfg(not(loom))]
-pub use quaver_sched::{Policy, Spec as PolicySpec};
+pub use quaver_sched::{self as sched, Policy, Spec as PolicySpec};
 #[cfg(not(loom))]
 pub use runtime::{Handle, Leftover, NoRuntime, Runtime, ShutDown};
 #[cfg(not(loom))]

@@ -13,7 +13,7 @@ use crate::output::Target;
 #[command(verbatim_doc_comment)]
 pub struct Args {
     /// A scenario in TOML; docs/simulator.md explains its keys
-    #[arg(conflicts_with_all = ["mix", "workers"])]
+    #[arg(conflicts_with = "mix")]
     pub scenario: Option<PathBuf>,
     /// Without a scenario: classes with service times, such as get:95%:fixed=1us,scan:5%:fixed=260us
     #[arg(long)]
@@ -87,12 +87,18 @@ impl Args {
     ///
     /// Names line and key of a file, or the option.
     pub fn scenario(&self) -> Result<Scenario> {
+        if self.workers == Some(0) {
+            bail!("--workers: at least one is needed");
+        }
         let mut scenario = match &self.scenario {
             Some(path) => Scenario::open(path)?,
             None => self.from_options()?,
         };
         let bad =
             |option: &str, error: &dyn std::fmt::Display| anyhow::anyhow!("--{option}: {error}");
+        if let Some(workers) = self.workers {
+            scenario.server.workers = workers as usize;
+        }
         if let Some(text) = &self.policy {
             scenario.server.policy = text.parse().map_err(|e| bad("policy", &e))?;
         }
@@ -123,9 +129,6 @@ impl Args {
             bail!("give a scenario file, or --mix and --workers");
         };
         let mix: quaver_load::Mix = mix.parse().map_err(|e| anyhow::anyhow!("--mix: {e}"))?;
-        if workers == 0 {
-            bail!("--workers: at least one is needed");
-        }
         let text = format!("[load]\nmix = \"{mix}\"\nload = 0.7\n[server]\nworkers = {workers}\n");
         Ok(text.parse()?)
     }

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""Simulates the papers' figures and draws ours over the reference curves.
+
+    bench/figures/draw.py --quaver target/release/quaver --out quaver-report/figures [--quick] [FIGURE...]
+
+Every folder beside this file has a `figure.toml`: a scenario of `quaver sim`, the curves with their options, where the
+reference curve is in bench/reference, and what was run for real and where it differs. Writes a page, and results.json with
+the highest load of each curve that meets the limit, and how the headline ratio compares with the paper's.
+"""
+
+import argparse
+import html
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+REFERENCE = HERE.parent / "reference"
+COLOURS = ["#2d82d2", "#d96c14", "#3a9a5b", "#a05ac8", "#c23b4e", "#6b7280"]
+
+
+def as_toml(tables):
+    """A scenario as TOML: tables of plain values."""
+    value = lambda v: json.dumps(v) if not isinstance(v, bool) else str(v).lower()
+    lines = []
+    for name, table in tables.items():
+        lines.append(f"[{name}]")
+        lines += [f"{key} = {value(v)}" for key, v in table.items()]
+    return "\n".join(lines) + "\n"
+
+
+def simulate(quaver, figure, curve, quick, quantum=None):
+    """The outcomes of one curve."""
+    tables = {name: dict(table) for name, table in figure["scenario"].items()}
+    tables["server"].update(curve.get("server", {}))
+    if quick:
+        tables["load"]["requests"] = min(tables["load"].get("requests", 100_000), 20_000)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "scenario.toml"
+        path.write_text(as_toml(tables), encoding="utf-8")
+        args = [arg.replace("{quantum}", str(quantum)) for arg in curve["args"]]
+        command = [quaver, "sim", str(path), "--json", "-", *args]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{curve['name']}: {done.stderr.strip()}")
+    return json.loads(done.stdout)["outcomes"]
+
+
+def value_of(figure, outcome):
+    """What the figure shows of an outcome; None where the workers cannot follow."""
+    classes = {c["name"]: c for c in [*outcome["classes"], outcome["total"]]}
+    of = classes[figure["class"]]["slowdown" if figure.get("slowdown") else "latency_us"]
+    return None if outcome["unstable"] or of is None else of[figure["percentile"]]
+
+
+def highest(points, limit):
+    """The highest rate up to which all points meet the limit, interpolated to where it is crossed."""
+    best = 0.0
+    for (x0, y0), (x1, y1) in zip([(0.0, 0.0), *points], points):
+        if y1 is not None and y1 <= limit:
+            best = x1
+            continue
+        if y1 is not None and y0 is not None and y1 > y0 > 0:
+            share = (math.log(limit) - math.log(y0)) / (math.log(y1) - math.log(y0))
+            best = x0 + (x1 - x0) * max(0.0, min(1.0, share))
+        break
+    return best
+
+
+def reference(figure, key):
+    """The paper's curves: name and points."""
+    spec = figure.get(key)
+    if not spec:
+        return {}
+    data = json.loads((REFERENCE / spec["file"]).read_text(encoding="utf-8"))
+    point = lambda row: (row[spec["x"]], row[spec["y"]] / spec["divide"])
+    rows = lambda name: data[name]["rows"] if isinstance(data[name], dict) else data[name]
+    return {ours: [point(row) for row in rows(name)] for name, ours in spec["curves"].items()}
+
+
+def chart(title, unit, curves, log=True):
+    """An SVG: solid lines are ours, dashed ones the papers'."""
+    points = [(x, y) for _, points, _ in curves for x, y in points if y]
+    if not points:
+        return ""
+    wide, high, left, foot = 640, 380, 60, 34
+    most_x = max(x for x, _ in points) * 1.02
+    scale = (lambda y: math.log10(max(y, 1e-3))) if log else (lambda y: y)
+    low = math.floor(scale(min(y for _, y in points))) if log else 0.0
+    top = math.ceil(scale(max(y for _, y in points)) + 1e-9) if log else max(y for _, y in points) * 1.05
+    at = lambda x, y: (left + x / most_x * (wide - left - 10), 20 + (top - scale(y)) / (top - low or 1) * (high - 20 - foot))
+    svg = [f'<svg viewBox="0 0 {wide} {high + 18 * len(curves)}" role="img" aria-label="{html.escape(title)}">']
+    text = '<text x="{:.0f}" y="{:.0f}" font-size="12" fill="currentColor" text-anchor="{}">{}</text>'
+    for step in range(5):
+        y = low + (top - low) * step / 4
+        shown = 10**y if log else y
+        py = at(0, shown)[1]
+        svg.append(f'<line x1="{left}" x2="{wide - 10}" y1="{py:.0f}" y2="{py:.0f}" stroke="currentColor" opacity=".2"/>')
+        svg.append(text.format(left - 4, py + 4, "end", f"{shown:.3g}"))
+        svg.append(text.format(left + (wide - left - 10) * step / 4, high - 14, "middle", f"{most_x * step / 4:.3g}"))
+    svg.append(text.format(left, 12, "start", html.escape(unit)))
+    names = []
+    for index, (name, points, dashed) in enumerate(curves):
+        base = name.removesuffix(" (paper)")
+        names.append(base) if base not in names else None
+        colour = COLOURS[names.index(base) % len(COLOURS)]
+        path = " ".join("{:.1f},{:.1f}".format(*at(x, y)) for x, y in points if y)
+        style = ' stroke-dasharray="5 4"' if dashed else ""
+        svg.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{style}/>')
+        y = high + 14 + 18 * index
+        svg.append(f'<line x1="{left}" x2="{left + 26}" y1="{y - 4}" y2="{y - 4}" stroke="{colour}" stroke-width="2"{style}/>')
+        svg.append(text.format(left + 32, y, "start", html.escape(name)))
+    return "\n".join([*svg, "</svg>"])
+
+
+def draw(quaver, folder, quick):
+    """One figure: HTML and results."""
+    figure = tomllib.loads((folder / "figure.toml").read_text(encoding="utf-8"))
+    limit, ours, shares, best = figure["limit-us"], {}, {}, {}
+    for curve in figure["curve"]:
+        name = curve["name"]
+        if "quanta-us" in figure:
+            ours[name] = []
+            for quantum in figure["quanta-us"]:
+                outcomes = simulate(quaver, figure, curve, quick, quantum)
+                top = highest([(o["rate"], value_of(figure, o)) for o in outcomes], limit)
+                ours[name].append((quantum, top))
+            best[name] = max(ours[name], key=lambda p: p[1])[0]
+        else:
+            outcomes = simulate(quaver, figure, curve, quick)
+            ours[name] = [(o["rate"], value_of(figure, o)) for o in outcomes]
+            shares[name] = [(o["rate"], o["best_effort_share"]) for o in outcomes]
+            best[name] = highest(ours[name], limit)
+    papers = reference(figure, "reference")
+    result = {"figure": folder.name, "title": figure["title"], "best": best}
+    result["paper_best"] = {name: highest(sorted(points), limit) for name, points in papers.items()}
+    if "headline" in figure:
+        one, other, expected = figure["headline"]
+        ratio = best[one] / best[other] if best[other] else None
+        result["headline"] = {"of": one, "over": other, "ours": ratio, "paper": expected}
+    curves = [(n, p, False) for n, p in ours.items()] + [(f"{n} (paper)", p, True) for n, p in papers.items()]
+    unit = "requests/s within the limit, over the quantum in us" if "quanta-us" in figure else (
+        f"{figure['percentile'].replace('_', '.')} of {figure['class']}, {'slowdown' if figure.get('slowdown') else 'us'}, over requests/s")
+    page = [f"<h2>{html.escape(figure['title'])}</h2>", chart(figure["title"], unit, curves, "quanta-us" not in figure)]
+    if "share-reference" in figure:
+        papers = reference(figure, "share-reference")
+        curves = [(n, p, False) for n, p in shares.items()] + [(f"{n} (paper)", p, True) for n, p in papers.items()]
+        page.append(chart("share of best-effort work", "share of best-effort work, over requests/s", curves, False))
+    if "headline" in result and result["headline"]["ours"]:
+        h = result["headline"]
+        page.append(f"<p>{html.escape(h['of'])} over {html.escape(h['over'])}: {h['ours']:.2f}, in the paper {h['paper']:.2f}.</p>")
+    page.append(f"<p>Simulated: all curves. For real: {html.escape(figure['real'])}. Difference: {html.escape(figure['difference'])}.</p>")
+    return "\n".join(page), result
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--quaver", required=True)
+    parser.add_argument("--out", required=True, type=Path)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("figures", nargs="*")
+    args = parser.parse_args()
+    known = sorted(path.parent.name for path in HERE.glob("*/figure.toml"))
+    for name in args.figures:
+        if name not in known:
+            sys.exit(f"unknown figure {name}; known are {', '.join(known)}")
+    pages, results = [], []
+    for name in args.figures or known:
+        page, result = draw(args.quaver, HERE / name, args.quick)
+        pages.append(page)
+        results.append(result)
+        print(json.dumps(result.get("headline", result["best"])), name, flush=True)
+    args.out.mkdir(parents=True, exist_ok=True)
+    style = "body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; } :root { color-scheme: light dark; }"
+    head = f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Figures</title><style>{style}</style></head><body>\n'
+    (args.out / "index.html").write_text(head + "\n".join(pages) + "\n</body></html>\n", encoding="utf-8")
+    (args.out / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
