@@ -30,10 +30,7 @@ impl Policy for LatestWoken {
     fn task_dequeue(&self, _worker: usize, _now: Time) -> Option<Pick> {
         let woken = self.woken.pop(&self.nodes).map(|(task, _)| task);
         let task = woken.or_else(|| self.rest.pop(&self.links))?;
-        Some(Pick {
-            task,
-            class: Class::Fresh,
-        })
+        Some(Pick { task, class: Class::Fresh })
     }
 
     fn central(&self) -> bool {
@@ -74,14 +71,10 @@ fn main() -> Result<(), quaver::BuildError> {
         .build()?;
     assert_eq!(rt.policy().to_string(), "latest-woken");
     let sum: u64 = rt.run(|| {
-        let threads: Vec<_> = (0..8u64)
-            .map(|n| quaver::spawn(move || (0..=n).sum::<u64>()))
-            .collect();
+        let threads: Vec<_> =
+            (0..8u64).map(|n| quaver::spawn(move || (0..=n).sum::<u64>())).collect();
         quaver::sleep(Duration::from_millis(1)); // and be woken
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .sum()
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     println!("eight threads under {}: {sum}", rt.policy());
     assert_eq!(sum, 84);

@@ -84,18 +84,8 @@ names!(
     TimerThread = "timer-thread",
     PosixTimer = "posix-timer"
 );
-names!(
-    Notification,
-    "auto, signal",
-    Auto = "auto",
-    Signal = "signal"
-);
-names!(
-    Resume,
-    "auto, sigreturn",
-    Auto = "auto",
-    Sigreturn = "sigreturn"
-);
+names!(Notification, "auto, signal", Auto = "auto", Signal = "signal");
+names!(Resume, "auto, sigreturn", Auto = "auto", Sigreturn = "sigreturn");
 
 impl Clock {
     /// The shortest quantum that this clock can keep without spending more time on preempting than on the threads.
@@ -297,9 +287,7 @@ impl Builder {
         let get = |name: &str| std::env::var(name).ok();
         if let Some(v) = get("QUAVER_WORKERS") {
             b = b.parsed("QUAVER_WORKERS", &v, |b, v| {
-                v.parse()
-                    .map(|n| b.workers = Some(n))
-                    .map_err(|_| "expected a number".into())
+                v.parse().map(|n| b.workers = Some(n)).map_err(|_| "expected a number".into())
             });
         }
         if let Some(v) = get("QUAVER_CPUS") {
@@ -315,49 +303,35 @@ impl Builder {
         }
         if let Some(v) = get("QUAVER_CLOCK") {
             b = b.parsed("QUAVER_CLOCK", &v, |b, v| {
-                v.parse()
-                    .map(|c| b.clock = c)
-                    .map_err(|e: UnknownName| e.to_string())
+                v.parse().map(|c| b.clock = c).map_err(|e: UnknownName| e.to_string())
             });
         }
         if let Some(v) = get("QUAVER_NOTIFICATION") {
             b = b.parsed("QUAVER_NOTIFICATION", &v, |b, v| {
-                v.parse()
-                    .map(|c| b.notification = c)
-                    .map_err(|e: UnknownName| e.to_string())
+                v.parse().map(|c| b.notification = c).map_err(|e: UnknownName| e.to_string())
             });
         }
         if let Some(v) = get("QUAVER_TIMER_CPU") {
             b = b.parsed("QUAVER_TIMER_CPU", &v, |b, v| {
-                v.parse()
-                    .map(|c| b.timer_cpu = Some(c))
-                    .map_err(|_| "expected a CPU number".into())
+                v.parse().map(|c| b.timer_cpu = Some(c)).map_err(|_| "expected a CPU number".into())
             });
         }
         if let Some(v) = get("QUAVER_STACK_SIZE") {
-            b = b.parsed("QUAVER_STACK_SIZE", &v, |b, v| {
-                parse_size(v).map(|n| b.stack_size = n)
-            });
+            b = b.parsed("QUAVER_STACK_SIZE", &v, |b, v| parse_size(v).map(|n| b.stack_size = n));
         }
         if let Some(v) = get("QUAVER_MAX_THREADS") {
             b = b.parsed("QUAVER_MAX_THREADS", &v, |b, v| {
-                v.parse()
-                    .map(|n| b.max_threads = n)
-                    .map_err(|_| "expected a number".into())
+                v.parse().map(|n| b.max_threads = n).map_err(|_| "expected a number".into())
             });
         }
         if let Some(v) = get("QUAVER_SIGNAL") {
             b = b.parsed("QUAVER_SIGNAL", &v, |b, v| {
-                v.parse()
-                    .map(|n| b.signal = n)
-                    .map_err(|_| "expected a signal number".into())
+                v.parse().map(|n| b.signal = n).map_err(|_| "expected a signal number".into())
             });
         }
         if let Some(v) = get("QUAVER_RESUME") {
             b = b.parsed("QUAVER_RESUME", &v, |b, v| {
-                v.parse()
-                    .map(|c| b.resume = c)
-                    .map_err(|e: UnknownName| e.to_string())
+                v.parse().map(|c| b.resume = c).map_err(|e: UnknownName| e.to_string())
             });
         }
         b
@@ -378,9 +352,7 @@ impl Builder {
     }
 
     fn set_policy(&mut self, v: &str) -> Result<(), String> {
-        v.parse()
-            .map(|p| self.policy = Choice::BuiltIn(p))
-            .map_err(|e: SpecError| e.to_string())
+        v.parse().map(|p| self.policy = Choice::BuiltIn(p)).map_err(|e: SpecError| e.to_string())
     }
 
     /// Number of workers: how many user threads run at the same time. Default: the CPUs that the process may
@@ -432,10 +404,7 @@ impl Builder {
         make: impl Fn(&PolicyRoom) -> Box<dyn Policy> + Send + Sync + 'static,
     ) -> Builder {
         let quantum = quantum.filter(|quantum| !quantum.is_zero());
-        self.policy = Choice::Custom(Custom {
-            quantum,
-            make: std::sync::Arc::new(make),
-        });
+        self.policy = Choice::Custom(Custom { quantum, make: std::sync::Arc::new(make) });
         self
     }
 
@@ -453,9 +422,7 @@ impl Builder {
     /// [`clock`](Builder::clock) as text.
     pub fn clock_str(self, clock: &str) -> Builder {
         self.parsed("clock", clock, |b, v| {
-            v.parse()
-                .map(|c| b.clock = c)
-                .map_err(|e: UnknownName| e.to_string())
+            v.parse().map(|c| b.clock = c).map_err(|e: UnknownName| e.to_string())
         })
     }
 
@@ -522,11 +489,7 @@ impl Builder {
     /// Checks all values against each other and the machine.
     pub(crate) fn check(self) -> Result<Config, BuildError> {
         if let Some((name, value, reason)) = self.error {
-            return Err(BuildError::Setting {
-                name,
-                value,
-                reason,
-            });
+            return Err(BuildError::Setting { name, value, reason });
         }
         let allowed = sys::affinity();
         let default_workers = || std::thread::available_parallelism().map_or(1, usize::from);
@@ -550,10 +513,7 @@ impl Builder {
             }
         }
         if !cpus.is_empty() && cpus.len() < workers {
-            return Err(BuildError::TooFewCpus {
-                workers,
-                cpus: cpus.len(),
-            });
+            return Err(BuildError::TooFewCpus { workers, cpus: cpus.len() });
         }
         let policy = match self.quantum {
             Some(q) => self.policy.with_quantum(q),
@@ -660,15 +620,9 @@ mod tests {
         assert!(error(Builder::new().stack_size(1000)).contains("1000 bytes"));
         assert!(error(Builder::new().max_threads(0)).contains("max_threads"));
         assert!(error(Builder::new().signal(9)).contains("signal 9"));
-        let e = error(
-            Builder::new()
-                .clock(Clock::PosixTimer)
-                .quantum(Some(Duration::from_nanos(1))),
-        );
-        assert!(
-            e.contains("1ns") && e.contains("posix-timer") && e.contains("10us"),
-            "{e}"
-        );
+        let e =
+            error(Builder::new().clock(Clock::PosixTimer).quantum(Some(Duration::from_nanos(1))));
+        assert!(e.contains("1ns") && e.contains("posix-timer") && e.contains("10us"), "{e}");
         let e = error(Builder::new().quantum_str("soon"));
         assert!(e.contains("quantum") && e.contains("soon"), "{e}");
         assert!(error(Builder::new().policy_str("best")).contains("best"));
@@ -677,14 +631,6 @@ mod tests {
 
     #[test]
     fn off_means_no_preemption() {
-        assert_eq!(
-            Builder::new()
-                .quantum_str("off")
-                .check()
-                .unwrap()
-                .policy
-                .quantum(),
-            None
-        );
+        assert_eq!(Builder::new().quantum_str("off").check().unwrap().policy.quantum(), None);
     }
 }

@@ -66,14 +66,8 @@ impl Choice {
         match self {
             Choice::BuiltIn(spec) => spec.build(workers, max_threads, tsc::from_duration),
             Choice::Custom(custom) => {
-                let quantum = custom
-                    .quantum
-                    .map(|quantum| tsc::from_duration(quantum).max(1));
-                (custom.make)(&PolicyRoom {
-                    workers,
-                    max_threads,
-                    quantum,
-                })
+                let quantum = custom.quantum.map(|quantum| tsc::from_duration(quantum).max(1));
+                (custom.make)(&PolicyRoom { workers, max_threads, quantum })
             }
         }
     }

@@ -189,10 +189,7 @@ impl Runtime {
         preempt::install(config.signal, config.resume == Resume::Sigreturn).map_err(|error| {
             match error.kind() {
                 std::io::ErrorKind::AlreadyExists => BuildError::SignalInUse(config.signal),
-                _ => BuildError::Os {
-                    what: "install the preemption signal's handler",
-                    error,
-                },
+                _ => BuildError::Os { what: "install the preemption signal's handler", error },
             }
         })?;
         if config.clock == crate::Clock::PosixTimer && config.policy.quantum().is_some() {
@@ -201,12 +198,8 @@ impl Runtime {
                 error,
             })?;
         }
-        let table = Table::new(config.max_threads, config.stack_size, tls).map_err(|error| {
-            BuildError::Os {
-                what: "reserve the thread table",
-                error,
-            }
-        })?;
+        let table = Table::new(config.max_threads, config.stack_size, tls)
+            .map_err(|error| BuildError::Os { what: "reserve the thread table", error })?;
         let policy: &'static dyn Policy =
             Box::leak(config.policy.build(config.workers, config.max_threads));
         let us = |n| tsc::from_duration(Duration::from_micros(n));
@@ -248,8 +241,7 @@ impl Runtime {
             .try_for_each(|i| inner.start_carrier(Some(i)))
             .and_then(|()| {
                 inner.start_service("quaver-keeper", |rt| {
-                    rt.spares
-                        .keep(|| rt.stopping.load(Acquire), || rt.start_carrier(None));
+                    rt.spares.keep(|| rt.stopping.load(Acquire), || rt.start_carrier(None));
                 })
             })
             .and_then(|()| match inner.clock.thread() {
@@ -259,10 +251,7 @@ impl Runtime {
         match started {
             Ok(()) => Ok(rt),
             // Dropping `rt` stops what has been started.
-            Err(error) => Err(BuildError::Os {
-                what: "start a kernel thread",
-                error,
-            }),
+            Err(error) => Err(BuildError::Os { what: "start a kernel thread", error }),
         }
     }
 
@@ -342,10 +331,7 @@ impl Runtime {
             let stopper = std::thread::spawn(move || Self::stop(rt));
             loop {
                 thread::yield_now();
-                assert!(
-                    !stopper.is_finished() || rt.has_stopped(),
-                    "the runtime was not stopped"
-                );
+                assert!(!stopper.is_finished() || rt.has_stopped(), "the runtime was not stopped");
             }
         }
         rt.stopping.store(true, SeqCst);
@@ -377,16 +363,8 @@ impl Runtime {
                 }
             }
         }
-        let leftover = Leftover {
-            threads: rt.in_use(),
-            kernel_threads: rt.alive.load(Acquire),
-        };
-        if leftover
-            == (Leftover {
-                threads: 0,
-                kernel_threads: 0,
-            })
-        {
+        let leftover = Leftover { threads: rt.in_use(), kernel_threads: rt.alive.load(Acquire) };
+        if leftover == (Leftover { threads: 0, kernel_threads: 0 }) {
             // SAFETY: no thread is in use and nothing of the runtime runs.
             unsafe { rt.table.release() };
         }
@@ -413,9 +391,7 @@ impl Handle {
     ///
     /// [`NoRuntime`] if there is none.
     pub fn current() -> Result<Handle, NoRuntime> {
-        Inner::running()
-            .map(|inner| Handle { inner })
-            .ok_or(NoRuntime)
+        Inner::running().map(|inner| Handle { inner }).ok_or(NoRuntime)
     }
 
     /// Starts a user thread. From a kernel thread it goes to the shared queue, for whichever worker comes first.
