@@ -16,6 +16,7 @@ pub mod noise;
 pub mod output;
 pub mod parse;
 pub mod plan;
+pub mod run;
 pub mod sim;
 pub mod slice;
 
@@ -34,6 +35,7 @@ enum Command {
     Demo(Box<demo::Args>),
     /// Measure the runtime's operations, beside other thread libraries
     Bench(bench::Args),
+    Run(run::Args),
     Sim(Box<sim::Args>),
     Plan(plan::Args),
 }
@@ -44,6 +46,7 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(args),
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Run(args) => run::run(args),
         Command::Sim(args) => sim::run(&args),
         Command::Plan(args) => plan::run(&args),
     };

@@ -79,6 +79,12 @@ impl Inner {
         self.slots.get().map_or(&[], |s| s)
     }
 
+    /// In the child of a fork: there is no runtime.
+    pub(crate) fn forget() {
+        LATEST.store(core::ptr::null_mut(), Release);
+        OCCUPIED.store(false, Release);
+    }
+
     pub(crate) fn has_stopped(&self) -> bool {
         self.stopped.load(Acquire)
     }

@@ -13,10 +13,12 @@
 pub mod barrier;
 pub mod blocking;
 pub mod condvar;
+pub mod fork;
 pub mod futex;
 pub mod lock;
 pub mod once;
 pub mod region;
 pub mod rwlock;
 pub mod semaphore;
+pub mod sleep;
 pub mod thread;

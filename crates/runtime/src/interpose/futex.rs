@@ -166,6 +166,20 @@ pub(crate) fn wake(address: usize, n: u32, bits: u32) -> u32 {
     woken
 }
 
+/// In the child of a fork: nobody waits, and nobody holds a list, whatever the parent's threads were doing.
+///
+/// # Safety
+///
+/// There is no other thread.
+pub(crate) unsafe fn forget_waiters() {
+    WAITERS.store(0, Relaxed);
+    for list in &TABLE {
+        let empty = SpinLock::new(List { first: core::ptr::null(), last: core::ptr::null() });
+        // SAFETY: nobody else is there to use it.
+        unsafe { (&raw const *list).cast_mut().write(empty) };
+    }
+}
+
 /// When a futex call's timeout ends, in ticks.
 ///
 /// # Safety

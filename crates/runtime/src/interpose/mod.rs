@@ -7,7 +7,7 @@
 mod futex;
 mod sleep;
 
-pub(crate) use futex::{wait as futex_wait, wake as futex_wake};
+pub(crate) use futex::{forget_waiters, wait as futex_wait, wake as futex_wake};
 
 use core::ffi::c_long;
 

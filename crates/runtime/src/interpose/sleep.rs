@@ -18,7 +18,7 @@ fn checked(t: &timespec) -> Option<Duration> {
 ///
 /// As for libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nanosleep(request: *const timespec, remaining: *mut timespec) -> c_int {
+pub unsafe extern "C-unwind" fn nanosleep(request: *const timespec, remaining: *mut timespec) -> c_int {
     // SAFETY: handed on.
     match unsafe { clock_nanosleep(libc::CLOCK_MONOTONIC, 0, request, remaining) } {
         0 => 0,
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn nanosleep(request: *const timespec, remaining: *mut tim
 ///
 /// As for libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn clock_nanosleep(
+pub unsafe extern "C-unwind" fn clock_nanosleep(
     clock: clockid_t,
     flags: c_int,
     request: *const timespec,
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn clock_nanosleep(
     // SAFETY: null, or valid as libc demands.
     let span = unsafe { request.as_ref() }.and_then(checked);
     if let Some(span) = span
-        && clock == libc::CLOCK_MONOTONIC
+        && matches!(clock, libc::CLOCK_MONOTONIC | libc::CLOCK_REALTIME)
         && can_park()
     {
         let span = if flags & libc::TIMER_ABSTIME != 0 {
@@ -52,8 +52,19 @@ pub unsafe extern "C" fn clock_nanosleep(
         } else {
             span
         };
-        crate::time::sleep(span);
-        return 0;
+        let left = crate::foreign::sleep::sleep(span);
+        if left.is_zero() {
+            return 0;
+        }
+        if flags & libc::TIMER_ABSTIME == 0 && !remaining.is_null() {
+            let left = timespec {
+                tv_sec: left.as_secs() as i64,
+                tv_nsec: left.subsec_nanos().into(),
+            };
+            // SAFETY: not null, so valid.
+            unsafe { remaining.write(left) };
+        }
+        return libc::EINTR;
     }
     let args = [clock as u64, flags as u64, request as u64, remaining as u64, 0, 0];
     // SAFETY: handed on.

@@ -1,0 +1,137 @@
+//! `quaver run`: an unmodified pthread program with its threads as user threads.
+//!
+//! The program is started with the shim (`crates/shim`) in `LD_PRELOAD` and the options in the environment, where the shim's
+//! runtime reads them. What cannot work is refused here, with the reason: [`program`] looks at the file before it runs.
+
+pub mod program;
+
+use anyhow::{Context, bail};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// The shim's file.
+const SHIM: &str = "libquaver_shim.so";
+
+/// Run an unmodified pthread program with its threads as preemptive user threads
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// How long a thread may run while others wait (`20us`); with `off` only calls that block are interrupted
+    #[arg(long, value_name = "TIME", env = "QUAVER_QUANTUM")]
+    quantum: Option<String>,
+    /// How many threads run at the same time [default: the CPUs that the process may use]
+    #[arg(long, value_name = "N", env = "QUAVER_WORKERS")]
+    workers: Option<usize>,
+    /// Pin the workers to these CPUs, such as `0-2,4`
+    #[arg(long, value_name = "LIST", env = "QUAVER_CPUS")]
+    cpus: Option<String>,
+    /// Which thread runs next, such as `two-queue:long=100us`
+    #[arg(long, value_name = "POLICY", env = "QUAVER_POLICY")]
+    policy: Option<String>,
+    /// Who keeps time: auto, timer-core, timer-thread, posix-timer
+    #[arg(long, value_name = "CLOCK", env = "QUAVER_CLOCK")]
+    clock: Option<String>,
+    /// Stack of every thread, such as `8m` [default: as ulimit -s]
+    #[arg(long, value_name = "SIZE", env = "QUAVER_STACK_SIZE")]
+    stack_size: Option<String>,
+    /// Say at the end how often threads were switched and preempted
+    #[arg(long)]
+    stats: bool,
+    /// Run the programs that this one starts in the same way
+    #[arg(long)]
+    follow: bool,
+    /// The program and its arguments, after --
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
+    command: Vec<OsString>,
+}
+
+/// Replaces this process by the program.
+///
+/// # Errors
+///
+/// There is no such program, it cannot run on user threads, or an option cannot be used.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    check_options(&args)?;
+    let shim = find_shim()?;
+    let Some((name, rest)) = args.command.split_first() else { bail!("no program given") };
+    let path = program::find(name)?;
+    program::check(&path)?;
+    let mut command = Command::new(&path);
+    command.arg0(name).args(rest);
+    let mut preload = shim.into_os_string();
+    if let Some(more) = std::env::var_os("LD_PRELOAD").filter(|v| !v.is_empty()) {
+        preload.push(":");
+        preload.push(more);
+    }
+    command.env("LD_PRELOAD", preload);
+    let workers = args.workers.map(|n| n.to_string());
+    for (name, value) in [
+        ("QUAVER_QUANTUM", args.quantum),
+        ("QUAVER_WORKERS", workers),
+        ("QUAVER_CPUS", args.cpus),
+        ("QUAVER_POLICY", args.policy),
+        ("QUAVER_CLOCK", args.clock),
+        ("QUAVER_STACK_SIZE", args.stack_size),
+    ] {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
+    for (name, wanted) in [("QUAVER_SHIM_STATS", args.stats), ("QUAVER_SHIM_FOLLOW", args.follow)] {
+        if wanted {
+            command.env(name, "1");
+        }
+    }
+    Err(command.exec()).with_context(|| format!("cannot run {}", path.display()))
+}
+
+/// Builds and drops a runtime with the options, so that a mistake is reported here and not by the program.
+fn check_options(args: &Args) -> anyhow::Result<()> {
+    let mut b = quaver::Builder::new();
+    if let Some(n) = args.workers {
+        b = b.workers(n);
+    }
+    if let Some(policy) = &args.policy {
+        b = b.policy_str(policy);
+    }
+    if let Some(clock) = &args.clock {
+        b = b.clock_str(clock);
+    }
+    if let Some(quantum) = &args.quantum {
+        b = b.quantum_str(quantum);
+    }
+    b.build()?.shutdown();
+    Ok(())
+}
+
+/// The shim: where `QUAVER_SHIM` says, beside this program, or in `../lib`.
+fn find_shim() -> anyhow::Result<PathBuf> {
+    let found = match std::env::var_os("QUAVER_SHIM") {
+        Some(path) => Some(PathBuf::from(path)).filter(|p| p.is_file()),
+        None => {
+            let exe = std::env::current_exe().context("cannot find this program's own file")?;
+            let folder = exe.parent().unwrap_or(Path::new("/")).to_owned();
+            ["", "deps", "../lib", "../lib64"]
+                .iter()
+                .map(|sub| folder.join(sub).join(SHIM))
+                .find(|p| p.is_file())
+        }
+    };
+    let Some(path) = found else {
+        bail!(
+            "cannot find {SHIM}: build it with `cargo build --release -p quaver-shim`, install it with `make install`, \
+             or say in QUAVER_SHIM where it is"
+        );
+    };
+    let path = path.canonicalize().with_context(|| format!("cannot read {}", path.display()))?;
+    if path.to_string_lossy().contains([':', ' ']) {
+        bail!("{} cannot be preloaded: its path contains a colon or a blank", path.display());
+    }
+    Ok(path)
+}

@@ -1,0 +1,174 @@
+//! Cancellation points.
+//!
+//! `pthread_cancel` leaves a mark on the thread and makes it look up: a thread that waits as a user thread is unparked and asks
+//! [`Limits::interrupted`]; one that is blocked in the kernel gets a signal of its own (number 32, which the C library uses for
+//! the same purpose and which is free because its `pthread_cancel` is not called), until it has come back.
+//!
+//! Cancellation points are those functions of the shim that may wait. Asynchronous cancellation acts at the next one.
+
+use crate::say::{Once, once};
+use crate::state::{self, Thread, cancel};
+use crate::sys;
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::Ordering::*;
+use quaver::foreign::futex::{Deadline, Limits};
+
+/// `SIGCANCEL` of the C library.
+const KICK: i32 = 32;
+/// `PTHREAD_CANCELED`.
+const CANCELLED: *mut c_void = usize::MAX as *mut c_void;
+
+/// Makes the kernel leave a blocking call with `EINTR`.
+pub(crate) fn install_kick() {
+    extern "C" fn nothing(_: c_int) {}
+    install(KICK, nothing);
+}
+
+/// Installs a handler for a signal that the C library keeps for itself.
+pub(crate) fn install(signal: i32, handler: extern "C" fn(c_int)) {
+    #[repr(C)]
+    struct KernelAction {
+        handler: extern "C" fn(c_int),
+        flags: usize,
+        restorer: unsafe extern "C" fn(),
+        mask: u64,
+    }
+    const SA_RESTORER: usize = 0x0400_0000;
+    #[unsafe(naked)]
+    unsafe extern "C" fn restorer() {
+        core::arch::naked_asm!("mov eax, 15", "syscall")
+    }
+    let action = KernelAction { handler, flags: SA_RESTORER, restorer, mask: 0 };
+    // SAFETY: a complete action of the kernel's; the C library refuses this number.
+    unsafe {
+        sys::call(
+            libc::SYS_rt_sigaction,
+            [signal as usize, &raw const action as usize, 0, 8, 0, 0],
+        );
+    }
+}
+
+/// Sends `KICK` to the kernel thread in which `t` is blocked, if it is.
+pub(crate) fn kick(t: &Thread) -> bool {
+    let tid = t.blocked_in.load(Acquire);
+    if tid == 0 {
+        return false;
+    }
+    // SAFETY: no memory.
+    unsafe {
+        let pid = sys::call(libc::SYS_getpid, [0; 6]) as usize;
+        sys::call(libc::SYS_tgkill, [pid, tid as usize, KICK as usize, 0, 0, 0]);
+    }
+    true
+}
+
+/// `pthread_cancel`.
+pub(crate) fn request(t: &'static Thread) -> c_int {
+    t.cancel.fetch_or(cancel::PENDING, SeqCst);
+    t.interrupt();
+    // It may be about to make its call: until it is back it is kicked again.
+    while t.is_cancelled() && kick(t) {
+        crate::time::nap();
+    }
+    if state::me().is_some_and(|me| core::ptr::eq(me, t))
+        && t.cancel.load(Relaxed) & cancel::ASYNC != 0
+    {
+        test();
+    }
+    0
+}
+
+/// Ends the calling thread if it has been cancelled.
+#[inline]
+pub(crate) fn test() {
+    if let Some(me) = state::me()
+        && me.is_cancelled()
+    {
+        crate::thread::pthread_exit(CANCELLED)
+    }
+}
+
+/// A cancellation point: from before a wait to after it.
+pub(crate) struct Point(Option<&'static Thread>);
+
+impl Point {
+    /// Ends the thread if it has been cancelled already.
+    pub(crate) fn enter() -> Point {
+        test();
+        Point(state::me())
+    }
+
+    /// Limits of a wait, which cancellation ends.
+    pub(crate) fn limits(&self, deadline: Option<Deadline>) -> Limits<'_> {
+        Limits { deadline, interrupted: self.0.map(|_| ASK as &dyn Fn() -> bool) }
+    }
+
+    /// Ends the thread if it has been cancelled meanwhile.
+    pub(crate) fn leave(self) {
+        test();
+    }
+}
+
+/// Has the calling thread been cancelled?
+pub(crate) fn is_due() -> bool {
+    state::me().is_some_and(Thread::is_cancelled)
+}
+
+const ASK: &fn() -> bool = &(is_due as fn() -> bool);
+
+const PTHREAD_CANCEL_ENABLE: c_int = 0;
+const PTHREAD_CANCEL_DISABLE: c_int = 1;
+const PTHREAD_CANCEL_DEFERRED: c_int = 0;
+const PTHREAD_CANCEL_ASYNCHRONOUS: c_int = 1;
+
+/// See `pthread_setcancelstate(3)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_setcancelstate(new: c_int, old: *mut c_int) -> c_int {
+    let Some(me) = state::me() else { return 0 };
+    let before = match new {
+        PTHREAD_CANCEL_ENABLE => me.cancel.fetch_and(!cancel::DISABLED, SeqCst),
+        PTHREAD_CANCEL_DISABLE => me.cancel.fetch_or(cancel::DISABLED, SeqCst),
+        _ => return libc::EINVAL,
+    };
+    if !old.is_null() {
+        // SAFETY: the caller's contract.
+        unsafe { old.write(c_int::from(before & cancel::DISABLED != 0)) };
+    }
+    0
+}
+
+/// See `pthread_setcanceltype(3)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_setcanceltype(new: c_int, old: *mut c_int) -> c_int {
+    let Some(me) = state::me() else { return 0 };
+    let before = match new {
+        PTHREAD_CANCEL_DEFERRED => me.cancel.fetch_and(!cancel::ASYNC, SeqCst),
+        PTHREAD_CANCEL_ASYNCHRONOUS => {
+            once(
+                Once::AsyncCancel,
+                format_args!("asynchronous cancellation acts at the next cancellation point only"),
+            );
+            me.cancel.fetch_or(cancel::ASYNC, SeqCst)
+        }
+        _ => return libc::EINVAL,
+    };
+    if !old.is_null() {
+        // SAFETY: the caller's contract.
+        unsafe { old.write(c_int::from(before & cancel::ASYNC != 0)) };
+    }
+    0
+}
+
+/// See `pthread_testcancel(3)`.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn pthread_testcancel() {
+    test();
+}

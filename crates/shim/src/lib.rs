@@ -1,0 +1,20 @@
+//! Runs unmodified pthread programs on user threads: `quaver run -- program`, which preloads this library.
+//!
+//! Each module defines functions of the C library in front of the C library's own.
+
+mod c11;
+mod cancel;
+mod io;
+mod mutex;
+mod real;
+mod refuse;
+mod say;
+mod setxid;
+mod signal;
+mod start;
+mod state;
+mod sync;
+mod sys;
+mod thread;
+mod time;
+mod unwind;

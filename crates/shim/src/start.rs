@@ -1,0 +1,288 @@
+//! From the program's first instruction to its `main`, which runs on a user thread.
+//!
+//! `__libc_start_main` is called by the program's start code. The one here starts the runtime, unless a constructor that
+//! made a thread has done so already, and gives the C library a `main` of its own: it runs the program's on a user thread,
+//! which also calls `exit`, so that destructors and `atexit` functions run where `main` ran.
+
+use crate::real::real;
+use crate::say::{fatal, say_to};
+use crate::state::{self, LIVE, Thread};
+use crate::{cancel, refuse, signal, thread, unwind};
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
+use quaver::foreign::{fork, once, thread as uthread};
+use quaver::{Builder, Handle, Runtime};
+use std::time::Duration;
+
+type Main = unsafe extern "C-unwind" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
+
+static PROGRAM: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+static FORK_HANDLER: AtomicBool = AtomicBool::new(false);
+unsafe extern "C" {
+    fn pthread_atfork(
+        prepare: Option<extern "C" fn()>,
+        parent: Option<extern "C" fn()>,
+        child: Option<extern "C" fn()>,
+    ) -> c_int;
+}
+/// A once: is the runtime running?
+static STARTED: AtomicU32 = AtomicU32::new(0);
+/// Where the statistics go.
+static STATS_FD: AtomicI32 = AtomicI32::new(2);
+static STACK_SIZE: AtomicUsize = AtomicUsize::new(0);
+
+/// Usable bytes of every thread's stack.
+pub(crate) fn stack_size() -> usize {
+    STACK_SIZE.load(Relaxed)
+}
+
+/// Starts the runtime if it is not running.
+#[inline]
+pub(crate) fn ensure() {
+    once::call(&STARTED, start);
+}
+
+/// The size that a thread has by default: that of the main thread's stack, as the C library does it.
+fn default_stack() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: writes `limit`.
+    unsafe { libc::getrlimit(libc::RLIMIT_STACK, &mut limit) };
+    let wanted =
+        if limit.rlim_cur == libc::RLIM_INFINITY { 64 << 20 } else { limit.rlim_cur as usize };
+    wanted.clamp(1 << 20, 1 << 30).next_multiple_of(4096)
+}
+
+/// Without preemption there is still this, for calls that block inside the C library, where the shim cannot see them.
+const RESCUE: Duration = Duration::from_millis(100);
+
+fn start() {
+    state::init();
+    refuse::check();
+    state::set_internal(true);
+    let size = match std::env::var("QUAVER_STACK_SIZE") {
+        Ok(_) => None,
+        Err(_) => Some(default_stack()),
+    };
+    let mut builder = Builder::from_env().max_blocking(30_000).max_threads(1 << 16);
+    if let Some(size) = size {
+        builder = builder.stack_size(size);
+        STACK_SIZE.store(size, Relaxed);
+    } else {
+        STACK_SIZE.store(usize::MAX, Relaxed);
+    }
+    if std::env::var("QUAVER_QUANTUM").is_ok_and(|q| matches!(&*q, "off" | "none" | "0")) {
+        builder = builder.quantum(Some(RESCUE));
+    }
+    match builder.build() {
+        // It ends with the process.
+        Ok(runtime) => core::mem::forget::<Runtime>(runtime),
+        Err(e) => fatal(format_args!("{e}")),
+    }
+    state::set_internal(false);
+    cancel::install_kick();
+    if !FORK_HANDLER.swap(true, Relaxed) {
+        // SAFETY: a handler that may run in any child.
+        let r = unsafe { pthread_atfork(None, None, Some(in_child)) };
+        if r != 0 {
+            fatal(format_args!("cannot install a fork handler"));
+        }
+    }
+    signal::start();
+    quaver::foreign::sleep::set_sleeper(crate::time::sleep_for);
+    if std::env::var("QUAVER_SHIM_STATS").is_ok_and(|v| v == "1") {
+        // Programs close their standard error before they end.
+        // SAFETY: a function without requirements; a copy of a descriptor.
+        unsafe {
+            // A child reports on its own account only if it is followed.
+            STATS_FD.store(libc::fcntl(2, libc::F_DUPFD_CLOEXEC, 200), Relaxed);
+            libc::atexit(report);
+        }
+    }
+    forget_environment();
+}
+
+/// Programs that this one starts are their own affair, unless the user wants them here too.
+fn forget_environment() {
+    if std::env::var("QUAVER_SHIM_FOLLOW").is_ok_and(|v| v == "1") {
+        return;
+    }
+    let ours = |path: &str| path.ends_with("libquaver_shim.so");
+    let others: Vec<String> = std::env::var("LD_PRELOAD")
+        .unwrap_or_default()
+        .split([':', ' '])
+        .filter(|p| !p.is_empty() && !ours(p))
+        .map(String::from)
+        .collect();
+    // SAFETY: the program has not begun; no other thread reads the environment.
+    unsafe {
+        if others.is_empty() {
+            std::env::remove_var("LD_PRELOAD");
+        } else {
+            std::env::set_var("LD_PRELOAD", others.join(":"));
+        }
+    }
+}
+
+/// In the child of a fork: its only thread is its main thread, and a kernel thread until the end. The next `pthread_create`
+/// starts a runtime for the threads that it makes.
+extern "C" fn in_child() {
+    // SAFETY: the only thread, before anything else.
+    unsafe { fork::in_child() };
+    for word in [&STARTED, &state::META] {
+        word.store(0, Relaxed);
+    }
+    signal::in_child();
+    LIVE.store(1, Relaxed);
+    if let Some(me) = state::me() {
+        me.uthread.set(None);
+        me.blocked_in.store(0, Relaxed);
+        state::set_main(me);
+    }
+}
+
+/// What the runtime has done, in one line that scripts can read.
+extern "C" fn report() {
+    if let Ok(handle) = Handle::current() {
+        let s = handle.stats();
+        say_to(
+            STATS_FD.load(Relaxed),
+            format_args!(
+                "threads={} switches={} handovers={} preempt_received={} preempt_deferred={} preempt_useful={}",
+                s.spawned,
+                s.switches,
+                s.handovers,
+                s.preempt_received,
+                s.preempt_deferred,
+                s.preempt_useful
+            ),
+        );
+    }
+}
+
+/// What kernel threads block that run no code of the program: all but faults, and the signals that concern every kernel
+/// thread (32 and 33).
+const SERVICE_MASK: u64 = {
+    let open = [
+        libc::SIGILL,
+        libc::SIGTRAP,
+        libc::SIGABRT,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGSEGV,
+        libc::SIGSYS,
+        32,
+        33,
+    ];
+    let (mut mask, mut i) = (!0u64, 0);
+    while i < open.len() {
+        mask &= !(1 << (open[i] - 1));
+        i += 1;
+    }
+    mask
+};
+
+/// A kernel thread of the runtime names itself: those that run user threads take the program's signals, the others do not.
+///
+/// # Safety
+///
+/// `name` is a C string.
+pub(crate) unsafe fn adopt(name: *const c_char) {
+    if !state::internal() {
+        return;
+    }
+    // SAFETY: the caller's contract; complete sets for the calling kernel thread.
+    unsafe {
+        let name = CStr::from_ptr(name).to_bytes();
+        let service = name == b"quaver-keeper" || name == b"quaver-clock";
+        let bits: u64 = if service { SERVICE_MASK } else { 0 };
+        crate::sys::call(
+            libc::SYS_rt_sigprocmask,
+            [libc::SIG_SETMASK as usize, &raw const bits as usize, 0, 8, 0, 0],
+        );
+    }
+}
+
+struct Arguments(c_int, *mut *mut c_char, *mut *mut c_char);
+
+/// The program's `main`, as a start routine.
+unsafe extern "C-unwind" fn run_main(arguments: *mut c_void) -> *mut c_void {
+    // SAFETY: from `main_on_user_thread`, which waits.
+    unsafe {
+        let Arguments(argc, argv, envp) = *arguments.cast::<Arguments>();
+        let main = core::mem::transmute::<*mut c_void, Main>(PROGRAM.load(Relaxed));
+        let status = main(argc, argv, envp);
+        libc::exit(status)
+    }
+}
+
+extern "C" fn main_on_user_thread(
+    argc: c_int,
+    argv: *mut *mut c_char,
+    envp: *mut *mut c_char,
+) -> c_int {
+    ensure();
+    let arguments = Box::into_raw(Box::new(Arguments(argc, argv, envp)));
+    // SAFETY: no requirements.
+    let pid = unsafe { libc::getpid() };
+    let t: &'static Thread =
+        Box::leak(Box::new(Thread::new(run_main, arguments.cast(), pid as u32)));
+    // SAFETY: 16 bytes; nobody knows the thread yet.
+    unsafe {
+        let mut comm = [0u8; 16];
+        libc::prctl(libc::PR_GET_NAME, comm.as_mut_ptr());
+        *t.name.get() = comm;
+    }
+    LIVE.fetch_add(1, Relaxed);
+    state::set_main(t);
+    // This kernel thread only waits from now on: the program's signals are for those that run it.
+    let all = SERVICE_MASK;
+    // SAFETY: a complete set.
+    unsafe {
+        crate::sys::call(
+            libc::SYS_rt_sigprocmask,
+            [libc::SIG_SETMASK as usize, &raw const all as usize, 0, 8, 0, 0],
+        );
+    }
+    let body = move || {
+        state::set_me(t);
+        // SAFETY: as for any thread.
+        let result = unsafe { unwind::call_with_base(t.start, t.argument, &t.base) };
+        // Only pthread_exit comes here.
+        thread::finish(t, result);
+    };
+    match uthread::spawn(Some("main".into()), body) {
+        Ok((handle, u)) => {
+            t.uthread.set(Some(u));
+            core::mem::forget(handle);
+        }
+        Err(e) => fatal(format_args!("cannot start the main thread: {e}")),
+    }
+    loop {
+        // SAFETY: waits; every signal is blocked.
+        unsafe { crate::sys::call(libc::SYS_pause, [0; 6]) };
+    }
+}
+
+/// Called by the program's start code.
+///
+/// # Safety
+///
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __libc_start_main(
+    main: Main,
+    argc: c_int,
+    argv: *mut *mut c_char,
+    init: *mut c_void,
+    fini: *mut c_void,
+    rtld_fini: *mut c_void,
+    stack_end: *mut c_void,
+) -> c_int {
+    PROGRAM.store(main as *mut c_void, Relaxed);
+    // SAFETY: handed on, with another main.
+    unsafe {
+        real!(__libc_start_main(main_on_user_thread as *mut c_void => *mut c_void, argc => c_int, argv => *mut *mut c_char,
+            init => *mut c_void, fini => *mut c_void, rtld_fini => *mut c_void, stack_end => *mut c_void) -> c_int)
+    }
+}

@@ -1,0 +1,593 @@
+//! Making, joining and ending threads; their names, attributes and affinities.
+
+use crate::cancel::{self, Point};
+use crate::real::real;
+use crate::say::{Once, once};
+use crate::state::{self, LIVE, META, Start, Thread, cancel as bits, fate};
+use crate::sys::kernel_tid;
+use crate::time;
+use crate::{start, unwind};
+use core::ffi::{c_char, c_int, c_void};
+use core::ptr;
+use core::sync::atomic::{AtomicU32, Ordering::*};
+use libc::{clockid_t, cpu_set_t, pthread_attr_t, pthread_t, timespec};
+use quaver::foreign::futex::{self, End, Limits};
+use quaver::foreign::{lock, thread as uthread};
+
+/// Numbers of threads: above those of the kernel.
+fn next_number() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    1 << 28 | NEXT.fetch_add(1, Relaxed) & ((1 << 28) - 1)
+}
+
+unsafe extern "C" {
+    fn pthread_attr_getdetachstate(attr: *const pthread_attr_t, state: *mut c_int) -> c_int;
+}
+
+/// What an attribute object says that matters here.
+struct Attributes {
+    detached: bool,
+    size: usize,
+    own_stack: bool,
+}
+
+unsafe fn attributes(attr: *const pthread_attr_t) -> Attributes {
+    let mut a = Attributes { detached: false, size: 0, own_stack: false };
+    if !attr.is_null() {
+        let (mut state, mut at, mut size) = (0, ptr::null_mut(), 0usize);
+        // SAFETY: an initialised attribute object, and room for the answers.
+        unsafe {
+            pthread_attr_getdetachstate(attr, &mut state);
+            libc::pthread_attr_getstack(attr, &mut at, &mut size);
+            libc::pthread_attr_getstacksize(attr, &mut a.size);
+        }
+        a.detached = state == libc::PTHREAD_CREATE_DETACHED;
+        // Without a stack of its own the address is what a null end gives.
+        a.own_stack = (at as usize).wrapping_add(size) != 0;
+    }
+    a
+}
+
+/// See `pthread_create(3)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_create(
+    thread: *mut pthread_t,
+    attr: *const pthread_attr_t,
+    function: Start,
+    argument: *mut c_void,
+) -> c_int {
+    if state::internal() {
+        // SAFETY: handed on.
+        return unsafe { create_internal(thread, attr, function, argument) };
+    }
+    start::ensure();
+    // SAFETY: the caller's contract.
+    let wanted = unsafe { attributes(attr) };
+    if wanted.own_stack {
+        once(
+            Once::Stack,
+            format_args!(
+                "pthread_attr_setstack is not supported: a user thread needs a stack of the runtime (pthread_create fails)"
+            ),
+        );
+        return libc::EINVAL;
+    }
+    if wanted.size > start::stack_size() {
+        once(
+            Once::Stack,
+            format_args!(
+                "a thread wants a stack of {} KiB, but there are {}: use --stack-size (pthread_create fails)",
+                wanted.size >> 10,
+                start::stack_size() >> 10
+            ),
+        );
+        return libc::EAGAIN;
+    }
+    let t: &'static Thread = Box::leak(Box::new(Thread::new(function, argument, next_number())));
+    if let Some(me) = state::me() {
+        t.mask.store(me.mask.load(Relaxed), Relaxed);
+        // SAFETY: the caller's own name and the new thread's, which nobody knows yet.
+        unsafe { *t.name.get() = *me.name.get() };
+    }
+    if wanted.detached {
+        t.fate.store(fate::DETACHED, Relaxed);
+    }
+    LIVE.fetch_add(1, Relaxed);
+    match uthread::spawn(None, move || run(t)) {
+        Ok((handle, u)) => {
+            t.uthread.set(Some(u));
+            // SAFETY: the new thread waits until it is published.
+            unsafe {
+                state::install(u.fs_base(), t);
+                thread.write(u.fs_base() as pthread_t);
+                if wanted.detached {
+                    drop(handle);
+                    t.release();
+                } else {
+                    *t.handle.get() = Some(handle);
+                }
+            }
+            t.publish();
+            0
+        }
+        Err(_) => {
+            LIVE.fetch_sub(1, Relaxed);
+            t.release();
+            t.release();
+            libc::EAGAIN
+        }
+    }
+}
+
+/// A kernel thread of the runtime.
+unsafe fn create_internal(
+    thread: *mut pthread_t,
+    attr: *const pthread_attr_t,
+    function: Start,
+    argument: *mut c_void,
+) -> c_int {
+    struct Wrapped(Start, *mut c_void);
+    unsafe extern "C-unwind" fn wrapped(w: *mut c_void) -> *mut c_void {
+        state::set_internal(true);
+        // SAFETY: made below, for this call.
+        let w = unsafe { Box::from_raw(w.cast::<Wrapped>()) };
+        // SAFETY: what the runtime wants to be called.
+        unsafe { w.0(w.1) }
+    }
+    let w = Box::into_raw(Box::new(Wrapped(function, argument)));
+    // SAFETY: the caller's contract.
+    let r = unsafe {
+        real!(pthread_create(thread => *mut pthread_t, attr => *const pthread_attr_t,
+            wrapped => Start, w.cast() => *mut c_void) -> c_int)
+    };
+    if r != 0 {
+        // SAFETY: nobody has it.
+        drop(unsafe { Box::from_raw(w) });
+    }
+    r
+}
+
+/// The body of a thread.
+fn run(t: &'static Thread) {
+    while t.published.load(Acquire) == 0 {
+        futex::wait(&t.published, 0, &Limits::NONE);
+    }
+    state::set_me(t);
+    crate::signal::deliver_pending(t);
+    // SAFETY: what the program wants to be called; the base is this thread's.
+    let result = unsafe { unwind::call_with_base(t.start, t.argument, &t.base) };
+    finish(t, result);
+}
+
+/// What remains to be done when the start routine has returned.
+pub(crate) fn finish(t: &'static Thread, result: *mut c_void) {
+    t.cancel.fetch_or(bits::ENDING, Relaxed);
+    uthread::run_tls_destructors();
+    t.result.set(result);
+    crate::mutex::abandon_all(t);
+    if LIVE.fetch_sub(1, AcqRel) == 1 {
+        // The last thread, after the main thread's pthread_exit.
+        // SAFETY: ends the process in order.
+        unsafe { libc::exit(0) };
+    }
+    let word = &raw const t.ended;
+    t.ended.store(1, Release);
+    futex::wake(word, u32::MAX);
+    t.release();
+}
+
+unsafe fn join(thread: pthread_t, result: *mut *mut c_void, limits: &Limits<'_>) -> c_int {
+    // SAFETY: the caller's contract.
+    let Some(t) = (unsafe { state::of(thread) }) else { return libc::ESRCH };
+    if state::me().is_some_and(|me| ptr::eq(me, t)) {
+        return libc::EDEADLK;
+    }
+    if t.fate.compare_exchange(fate::JOINABLE, fate::JOINING, AcqRel, Relaxed).is_err() {
+        return libc::EINVAL;
+    }
+    while t.ended.load(Acquire) == 0 {
+        match futex::wait(&t.ended, 0, limits) {
+            End::Woken => {}
+            end => {
+                t.fate.store(fate::JOINABLE, Release);
+                return if end == End::TimedOut { libc::ETIMEDOUT } else { libc::EINTR };
+            }
+        }
+    }
+    // SAFETY: JOINING: nobody else takes it.
+    let handle = unsafe { (*t.handle.get()).take() };
+    let value = t.result.get();
+    if let Some(handle) = handle {
+        let _ = handle.join();
+    }
+    t.release();
+    if !result.is_null() {
+        // SAFETY: the caller's contract.
+        unsafe { result.write(value) };
+    }
+    0
+}
+
+/// See `pthread_join(3)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_join(thread: pthread_t, result: *mut *mut c_void) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if state::of(thread).is_none() {
+            return crate::io::off_worker(
+                || real!(pthread_join(thread => pthread_t, result => *mut *mut c_void) -> c_int),
+            );
+        }
+        let point = Point::enter();
+        let r = join(thread, result, &point.limits(None));
+        point.leave();
+        r
+    }
+}
+
+/// See `pthread_tryjoin_np(3)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_tryjoin_np(thread: pthread_t, result: *mut *mut c_void) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match state::of(thread) {
+            None => {
+                real!(pthread_tryjoin_np(thread => pthread_t, result => *mut *mut c_void) -> c_int)
+            }
+            Some(t) if t.ended.load(Acquire) == 0 => libc::EBUSY,
+            Some(_) => join(thread, result, &Limits::NONE),
+        }
+    }
+}
+
+/// See `pthread_timedjoin_np(3)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_timedjoin_np(
+    thread: pthread_t,
+    result: *mut *mut c_void,
+    at: *const timespec,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { pthread_clockjoin_np(thread, result, libc::CLOCK_REALTIME, at) }
+}
+
+/// See `pthread_clockjoin_np(3)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_clockjoin_np(
+    thread: pthread_t,
+    result: *mut *mut c_void,
+    clock: clockid_t,
+    at: *const timespec,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if state::of(thread).is_none() {
+            return real!(pthread_clockjoin_np(thread => pthread_t, result => *mut *mut c_void,
+                clock => clockid_t, at => *const timespec) -> c_int);
+        }
+        let deadline = match time::deadline(clock, at) {
+            Ok(deadline) => deadline,
+            Err(errno) => return errno,
+        };
+        let point = Point::enter();
+        let r = join(thread, result, &point.limits(deadline));
+        point.leave();
+        r
+    }
+}
+
+/// See `pthread_detach(3)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_detach(thread: pthread_t) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let Some(t) = state::of(thread) else {
+            return real!(pthread_detach(thread => pthread_t) -> c_int);
+        };
+        if t.fate.compare_exchange(fate::JOINABLE, fate::DETACHED, AcqRel, Relaxed).is_err() {
+            return libc::EINVAL;
+        }
+        drop((*t.handle.get()).take());
+        t.release();
+    }
+    0
+}
+
+/// See `pthread_exit(3)`.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
+    match state::me() {
+        Some(me) => {
+            me.cancel.fetch_or(bits::ENDING, Relaxed);
+            me.result.set(value);
+            unwind::unwind(me)
+        }
+        None => {
+            // SAFETY: a thread of the C library's.
+            unsafe { real!(pthread_exit(value => *mut c_void)) };
+            unreachable!("pthread_exit returned")
+        }
+    }
+}
+
+/// See `gettid(2)`: a number of the program's thread, not of the kernel thread that runs it at the moment.
+#[unsafe(no_mangle)]
+pub extern "C" fn gettid() -> i32 {
+    let main = state::main_thread().map_or(core::ptr::null(), core::ptr::from_ref);
+    match state::me() {
+        None => kernel_tid(),
+        Some(me) if core::ptr::eq(me, main) => std::process::id() as i32,
+        Some(me) => me.number as i32,
+    }
+}
+
+/// See `pthread_setname_np(3)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_setname_np(thread: pthread_t, name: *const c_char) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let Some(t) = state::of(thread) else {
+            start::adopt(name);
+            return real!(pthread_setname_np(thread => pthread_t, name => *const c_char) -> c_int);
+        };
+        let len = libc::strlen(name);
+        if len > 15 {
+            return libc::ERANGE;
+        }
+        let mut new = [0u8; 16];
+        ptr::copy_nonoverlapping(name.cast(), new.as_mut_ptr(), len);
+        lock::lock(&META, &Limits::NONE);
+        *t.name.get() = new;
+        lock::unlock(&META);
+    }
+    0
+}
+
+/// See `pthread_getname_np(3)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_getname_np(
+    thread: pthread_t,
+    buffer: *mut c_char,
+    size: usize,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let Some(t) = state::of(thread) else {
+            return real!(pthread_getname_np(thread => pthread_t, buffer => *mut c_char, size => usize) -> c_int);
+        };
+        if size < 16 {
+            return libc::ERANGE;
+        }
+        lock::lock(&META, &Limits::NONE);
+        ptr::copy_nonoverlapping((*t.name.get()).as_ptr(), buffer.cast(), 16);
+        lock::unlock(&META);
+    }
+    0
+}
+
+/// See `pthread_setaffinity_np(3)`. Remembered; workers run where the runtime wants them to.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_setaffinity_np(
+    thread: pthread_t,
+    size: usize,
+    set: *const cpu_set_t,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let Some(t) = state::of(thread) else {
+            return real!(pthread_setaffinity_np(thread => pthread_t, size => usize, set => *const cpu_set_t) -> c_int);
+        };
+        let new: Box<[u8]> = core::slice::from_raw_parts(set.cast::<u8>(), size).into();
+        if new.iter().all(|&byte| byte == 0) {
+            return libc::EINVAL;
+        }
+        lock::lock(&META, &Limits::NONE);
+        let old = (*t.affinity.get()).replace(new);
+        lock::unlock(&META);
+        drop(old);
+    }
+    0
+}
+
+/// See `pthread_getaffinity_np(3)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_getaffinity_np(
+    thread: pthread_t,
+    size: usize,
+    set: *mut cpu_set_t,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if let Some(t) = state::of(thread) {
+            lock::lock(&META, &Limits::NONE);
+            let known = match &*t.affinity.get() {
+                Some(mask) => {
+                    ptr::write_bytes(set.cast::<u8>(), 0, size);
+                    ptr::copy_nonoverlapping(mask.as_ptr(), set.cast(), mask.len().min(size));
+                    true
+                }
+                None => false,
+            };
+            lock::unlock(&META);
+            if known {
+                return 0;
+            }
+            // What the process may use.
+            let me = libc::getpid() as usize;
+            let r =
+                crate::sys::call(libc::SYS_sched_getaffinity, [me, size, set as usize, 0, 0, 0]);
+            if r < 0 {
+                return -r as c_int;
+            }
+            ptr::write_bytes(set.cast::<u8>().add(r as usize), 0, size - r as usize);
+            return 0;
+        }
+        real!(pthread_getaffinity_np(thread => pthread_t, size => usize, set => *mut cpu_set_t) -> c_int)
+    }
+}
+
+/// See `pthread_getattr_np(3)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_getattr_np(thread: pthread_t, attr: *mut pthread_attr_t) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let Some(t) = state::of(thread) else {
+            return real!(pthread_getattr_np(thread => pthread_t, attr => *mut pthread_attr_t) -> c_int);
+        };
+        let Some(u) = t.uthread.get() else { return libc::EAGAIN };
+        let stack = u.stack();
+        let r = libc::pthread_attr_init(attr);
+        if r != 0 {
+            return r;
+        }
+        // Aligned, as attribute objects want them.
+        let (low, high) = ((stack.start + 15) & !15, stack.end & !15);
+        libc::pthread_attr_setstack(attr, low as *mut c_void, high - low);
+        libc::pthread_attr_setguardsize(attr, 16384);
+        if t.fate.load(Relaxed) == fate::DETACHED {
+            libc::pthread_attr_setdetachstate(attr, libc::PTHREAD_CREATE_DETACHED);
+        }
+    }
+    0
+}
+
+/// See `pthread_setschedparam(3)`: fails, because user threads have no real-time priorities.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_setschedparam(
+    thread: pthread_t,
+    policy: c_int,
+    parameter: *const libc::sched_param,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if state::of(thread).is_none() {
+            return real!(pthread_setschedparam(thread => pthread_t, policy => c_int,
+                parameter => *const libc::sched_param) -> c_int);
+        }
+    }
+    if policy == libc::SCHED_OTHER {
+        return 0;
+    }
+    once(Once::Priority, format_args!("user threads have no real-time priorities (EPERM)"));
+    libc::EPERM
+}
+
+/// See `pthread_getschedparam(3)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_getschedparam(
+    thread: pthread_t,
+    policy: *mut c_int,
+    parameter: *mut libc::sched_param,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if state::of(thread).is_none() {
+            return real!(pthread_getschedparam(thread => pthread_t, policy => *mut c_int,
+                parameter => *mut libc::sched_param) -> c_int);
+        }
+        policy.write(libc::SCHED_OTHER);
+        (*parameter).sched_priority = 0;
+    }
+    0
+}
+
+/// See `pthread_setschedprio(3)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_setschedprio(thread: pthread_t, priority: c_int) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if state::of(thread).is_none() {
+            return real!(pthread_setschedprio(thread => pthread_t, priority => c_int) -> c_int);
+        }
+    }
+    if priority == 0 { 0 } else { libc::EINVAL }
+}
+
+/// See `pthread_cancel(3)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match state::of(thread) {
+            None => real!(pthread_cancel(thread => pthread_t) -> c_int),
+            Some(t) => cancel::request(t),
+        }
+    }
+}
+
+/// See `pthread_getcpuclockid(3)`: fails, because the kernel does not know the CPU time of a user thread.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_getcpuclockid(thread: pthread_t, clock: *mut clockid_t) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if state::of(thread).is_none() {
+            return real!(pthread_getcpuclockid(thread => pthread_t, clock => *mut clockid_t) -> c_int);
+        }
+    }
+    once(Once::CpuClock, format_args!("user threads have no CPU clocks (ENOENT)"));
+    libc::ENOENT
+}

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Unmodified programs on user threads: scripts/check_shim.sh quick|full.
+#
+# First the test programs of crates/shim, native and under `quaver run`; then programs of Debian packages, whose results must be
+# those of a native run (scripts/torture_shim.sh).
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+size=${1:-quick}
+case $size in
+quick) rounds=1 ;;
+full) rounds=50 ;;
+*) die "unknown size $size: quick and full are known" ;;
+esac
+cargo build --locked --release -p quaver-shim -p quaver-cli
+quaver=$(target_dir)/release/quaver
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+for program in locks threads blocking signals; do
+    cc -Wall -Wextra -Werror -O2 -g "crates/shim/programs/$program.c" -o "$work/$program" -lpthread
+done
+programs="locks threads blocking signals"
+if have g++; then
+    g++ -Wall -Wextra -Werror -O2 -g -std=c++17 crates/shim/programs/cxx.cpp -o "$work/cxx" -lpthread
+    programs="$programs cxx"
+fi
+
+runs=0
+# run_one PROGRAM OPTION...
+run_one() {
+    local program=$1 status=0
+    shift
+    # Without preemption a thread that computes would keep the others waiting.
+    local burners=2
+    case "$*" in *off*) burners=0 ;; esac
+    timeout 120 "$quaver" run "$@" -- "$work/$program" "$burners" >"$work/out" 2>&1 || status=$?
+    [ "$status" -eq 0 ] || die "$program with $*: status $status: $(cat "$work/out")"
+    runs=$((runs + 1))
+}
+for program in $programs; do
+    timeout 120 "$work/$program" >/dev/null || die "$program fails without the shim"
+    for ((round = 0; round < rounds; round++)); do
+        for workers in 1 2; do
+            run_one "$program" --workers "$workers" --quantum off
+            # Signals under fine preemption have a known fault, see docs/shim.md.
+            [ "$program" = signals ] && continue
+            for quantum in 100us 20us; do
+                run_one "$program" --workers "$workers" --quantum "$quantum"
+            done
+            run_one "$program" --workers "$workers" --quantum 5us --clock timer-thread
+        done
+    done
+done
+printf 'test programs: %s runs\n' "$runs"
+
+# What cannot run is refused, with the reason.
+refused() {
+    local expected=$1
+    shift
+    if timeout 60 "$quaver" run "$@" >"$work/out" 2>&1 || ! grep -q "$expected" "$work/out"; then
+        die "quaver run $* should say '$expected', but says: $(cat "$work/out")"
+    fi
+}
+printf 'int main(void) { return 0; }\n' | cc -x c -static - -o "$work/static" 2>/dev/null &&
+    refused "linked statically" -- "$work/static"
+refused "no program no-such-program" -- no-such-program
+refused "0 workers" --workers 0 -- true
+refused "soon" --quantum soon -- true
+printf '#define _GNU_SOURCE\n#include <sched.h>\nint main(void) { return clone(0, 0, 0, 0); }\n' |
+    cc -x c - -o "$work/clones" -Wno-nonnull
+refused "calls clone" -- "$work/clones"
+"$quaver" run -- env >"$work/out"
+! grep -q '^LD_PRELOAD=' "$work/out" || die "the shim stays in the environment"
+
+scripts/torture_shim.sh "$size" "$quaver"
