@@ -68,6 +68,20 @@ def demo(document):
     return f"{len(rows)} rows"
 
 
+def selftest(document):
+    paths = ["boundaries_tried", "preemptions", "migrations", "deferred", "differences"]
+    for path in paths:
+        need_number(document, path)
+    need(at(document, "differences") == 0, "preemption has changed a result")
+    rows = at(document, "rows")
+    kinds = {row.get("kind") for row in rows}
+    need(kinds == {"boundaries", "torture"}, f"rows of the kinds {kinds}")
+    for row in rows:
+        for path in paths + ["workers"]:
+            need_number(row, path, f"{row.get('name')}: ")
+    return f"{len(rows)} rows, {document['preemptions']} preemptions"
+
+
 def bench(document):
     need(isinstance(at(document, "machine"), dict), "machine is no object")
     rows = at(document, "rows")
@@ -85,7 +99,7 @@ def bench(document):
     return f"{len(rows)} rows, {len(ours)} of them Quaver's"
 
 
-CHECKS = {"doctor": doctor, "demo": demo, "bench": bench}
+CHECKS = {"doctor": doctor, "demo": demo, "bench": bench, "selftest": selftest}
 
 
 def main(arguments):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the release build's commands in their quick forms and checks the shape of their JSON; numbers decide nothing.
 #
-#   scripts/smoke.sh doctor|demo|bench|bench-all TARGET_DIR
+#   scripts/smoke.sh doctor|demo|bench|bench-all|selftest|selftest-all TARGET_DIR
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -22,6 +22,8 @@ demo)
         [ -s "$out/report/$file" ] || die "no $file was written"
     done
     ;;
+selftest) "$quaver" selftest --quick --json "$out/selftest.json" ;;
+selftest-all) "$quaver" selftest --json "$out/selftest.json" ;;
 bench) "$quaver" bench ops --quick --json "$out/bench.json" ;;
 bench-all) "$quaver" bench all --quick --json "$out/bench.json" ;;
 *) die "unknown command $what" ;;

@@ -52,9 +52,9 @@ step release cargo build --locked --release -p quaver-cli -p quaver-bench-peers
 step smoke-doctor scripts/smoke.sh doctor "$target"
 step smoke-demo scripts/smoke.sh demo "$target"
 step smoke-bench scripts/smoke.sh bench "$target"
+step smoke-selftest scripts/smoke.sh selftest "$target"
 
 step capi scripts/check_capi.sh
-step shim scripts/check_shim.sh "$size"
 
 if have python3; then
     step scripts-python python3 -B -m unittest discover -s scripts -p 'test_*.py'
@@ -85,5 +85,6 @@ if [ "$size" = full ]; then
     step test-release cargo test --locked --release -p quaver -p quaver-sched -p quaver-load --no-fail-fast
     step repeat scripts/repeat.sh "${REPEAT:-50}"
     step bench-all scripts/smoke.sh bench-all "$target"
+    step selftest-all scripts/smoke.sh selftest-all "$target"
 fi
 finish

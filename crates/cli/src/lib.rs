@@ -16,8 +16,9 @@ pub mod noise;
 pub mod output;
 pub mod parse;
 pub mod plan;
-pub mod run;
 pub mod sim;
+#[cfg(feature = "selftest")]
+pub mod selftest;
 pub mod slice;
 
 /// Preemptive user-level threads for Linux.
@@ -35,7 +36,9 @@ enum Command {
     Demo(Box<demo::Args>),
     /// Measure the runtime's operations, beside other thread libraries
     Bench(bench::Args),
-    Run(run::Args),
+    /// Find out whether preemption changes a result on this machine
+    #[cfg(feature = "selftest")]
+    Selftest(Box<selftest::Args>),
     Sim(Box<sim::Args>),
     Plan(plan::Args),
 }
@@ -46,7 +49,8 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(args),
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(args).map(|()| ExitCode::SUCCESS),
-        Command::Run(args) => run::run(args),
+        #[cfg(feature = "selftest")]
+        Command::Selftest(args) => selftest::run(*args),
         Command::Sim(args) => sim::run(&args),
         Command::Plan(args) => plan::run(&args),
     };

@@ -1,0 +1,104 @@
+//! Which jobs to run.
+
+use anyhow::bail;
+use quaver_selftest::{boundaries, boundaries::scenarios, torture};
+
+use super::{Args, Job, What};
+
+/// Instructions stepped for each scenario: a second or less, and half a minute.
+const QUICK_STEPS: u64 = 8_000;
+const FULL_STEPS: u64 = 1_000_000;
+/// How long each program runs.
+const QUICK_SECONDS: f64 = 1.2;
+const FULL_SECONDS: f64 = 60.0;
+
+fn known() -> Vec<&'static str> {
+    scenarios::all().iter().map(|s| s.name).chain(torture::names()).collect()
+}
+
+/// The jobs that the command line asks for.
+pub(super) fn jobs(args: &Args) -> anyhow::Result<Vec<Job>> {
+    if let Some(name) = args.only.iter().find(|name| !known().contains(&name.as_str())) {
+        bail!("there is no scenario or program '{name}'; `quaver selftest --list` shows them");
+    }
+    let chosen = |name: &str| args.only.is_empty() || args.only.iter().any(|only| only == name);
+    let workers = args.workers.map_or_else(|| vec![1, 2], |n| vec![n as usize]);
+    let mut jobs = Vec::new();
+    if args.what != What::Torture {
+        let names = scenarios::all().into_iter().map(|s| s.name).filter(|name| chosen(name));
+        for (name, &workers) in names.flat_map(|name| workers.iter().map(move |w| (name, w))) {
+            jobs.push(Job::Boundaries(boundaries::Job {
+                scenario: name.into(),
+                workers,
+                steps: args.steps.unwrap_or(if args.quick { QUICK_STEPS } else { FULL_STEPS }),
+                seed: args.seed,
+                only: args.at,
+            }));
+        }
+    }
+    if args.what != What::Boundaries && args.at.is_none() {
+        let names = torture::names().into_iter().filter(|name| chosen(name));
+        for (name, &workers) in names.flat_map(|name| workers.iter().map(move |w| (name, w))) {
+            let seconds = if args.quick { QUICK_SECONDS } else { FULL_SECONDS };
+            // Whoever asks for a number of preemptions waits for them.
+            let seconds = args.seconds.unwrap_or(args.preemptions.map_or(seconds, |_| 86_400.0));
+            jobs.push(Job::Torture(torture::Job {
+                program: name.into(),
+                workers,
+                seconds,
+                preemptions: args.preemptions.unwrap_or(u64::MAX),
+                seed: args.seed,
+            }));
+        }
+    }
+    if jobs.is_empty() {
+        bail!("nothing is left to do: --only names nothing of what was asked for");
+    }
+    Ok(jobs)
+}
+
+/// What there is to choose from.
+pub(super) fn listing() -> String {
+    let scenarios: Vec<_> = scenarios::all().iter().map(|s| s.name).collect();
+    format!("boundaries: {}\n\ntorture: {}\n", scenarios.join(", "), torture::names().join(", "))
+}
+
+/// `BOUNDARY` or `BOUNDARY/STRIDE`.
+pub(super) fn parse_at(text: &str) -> Result<(u64, u64), String> {
+    let (first, stride) = text.split_once('/').unwrap_or((text, "0"));
+    match (first.parse(), stride.parse()) {
+        (Ok(first @ 1..), Ok(stride)) => Ok((first, stride)),
+        _ => Err("expected a boundary, counted from 1, such as 17, or 17/50".into()),
+    }
+}
+
+/// A number of seconds above zero.
+pub(super) fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if seconds > 0.0 && seconds < 1e9 => Ok(seconds),
+        _ => Err("expected a number of seconds, such as 2.5".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_read() {
+        assert_eq!(parse_at("17"), Ok((17, 0)));
+        assert_eq!(parse_at("17/50"), Ok((17, 50)));
+        for bad in ["", "0", "x", "1/", "1/2/3", "-1"] {
+            assert!(parse_at(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_are_different() {
+        let mut names = known();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+}

@@ -1,0 +1,80 @@
+//! `quaver selftest` as users and scripts call it.
+#![cfg(feature = "selftest")]
+
+use std::process::{Command, Output};
+
+fn selftest(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_quaver")).arg("selftest").args(args).output().unwrap()
+}
+
+fn json(args: &[&str]) -> serde_json::Value {
+    let output = selftest(&[args, &["--json", "-"]].concat());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn every_boundary_of_a_short_scenario_is_tried() {
+    for workers in ["1", "2"] {
+        let report = json(&[
+            "boundaries",
+            "--only",
+            "general-registers",
+            "--workers",
+            workers,
+            "--steps",
+            "100000",
+        ]);
+        let row = &report["rows"][0];
+        let (tried, all) =
+            (row["boundaries_tried"].as_u64().unwrap(), row["boundaries"].as_u64().unwrap());
+        assert!(tried >= 50 && tried >= all, "{tried} of {all}");
+        assert!(row["preemptions"].as_u64().unwrap() >= tried, "{row}");
+        assert!(row["states_compared"].as_u64().unwrap() + 2 >= tried, "{row}");
+        assert_eq!(report["differences"], 0, "{report}");
+    }
+}
+
+#[test]
+fn a_boundary_can_be_chosen() {
+    let report = json(&["boundaries", "--only", "mutex", "--workers", "1", "--at", "5"]);
+    assert_eq!(report["rows"][0]["boundaries_tried"], 1, "{report}");
+}
+
+#[test]
+fn a_program_keeps_its_answers() {
+    let report =
+        json(&["torture", "--only", "serde-json", "--workers", "1", "--preemptions", "200"]);
+    let row = &report["rows"][0];
+    assert!(
+        row["preemptions"].as_u64().unwrap() >= 200 && row["steps"].as_u64().unwrap() > 0,
+        "{row}"
+    );
+    assert_eq!(report["differences"], 0, "{report}");
+}
+
+#[test]
+fn what_does_not_exist_is_named() {
+    let output = selftest(&["--only", "no-such-thing"]);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success() && text.contains("no-such-thing") && text.contains("--list"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_list_has_both_kinds() {
+    let output = selftest(&["--list"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("mutex-contended") && text.contains("sqlite"), "{text}");
+}
+
+/// A job that dies is a difference, and the next one runs.
+#[test]
+fn a_broken_job_is_a_failure() {
+    let output = selftest(&["--child", "{}"]);
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no valid JSON"));
+}

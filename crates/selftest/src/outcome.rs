@@ -1,0 +1,86 @@
+//! What came of a job.
+
+use serde::{Deserialize, Serialize};
+
+/// Counts of a job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Instruction boundaries at which a preemption was asked for, in all runs together.
+    pub boundaries_tried: u64,
+    /// Times that a running thread was preempted.
+    pub preemptions: u64,
+    /// Preempted threads that went on on another worker.
+    pub migrations: u64,
+    /// Requests that were put off at first: in the C library, the runtime, regions, on foreign stacks.
+    pub deferred: u64,
+    /// Threads that were caught at a system call and made it without a worker.
+    pub handed_over: u64,
+    /// Requests that met a worker without a thread: nothing to preempt.
+    pub idle: u64,
+    /// Register states that were compared after the resume.
+    pub states_compared: u64,
+    /// How often the scenario ran.
+    pub runs: u64,
+    /// Instruction boundaries of one run.
+    pub boundaries: u64,
+    /// The longest time from a request that was put off to when it was known to be taken, in microseconds.
+    pub longest_deferral_us: f64,
+    /// Torture: steps of the program whose answer was checked.
+    pub steps: u64,
+}
+
+/// Something that preemption has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// What, and where.
+    pub what: String,
+    /// A command line that does it again.
+    pub reproducer: String,
+}
+
+/// What came of a job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The scenario or program.
+    pub name: String,
+    /// How many workers it ran on.
+    pub workers: usize,
+    /// Why it did not run here.
+    pub skipped: Option<String>,
+    /// Something to know about it.
+    pub note: Option<String>,
+    /// Boundaries: the distance between preemptions of one run; none: one preemption in each run.
+    pub stride: Option<u64>,
+    /// Boundaries: one in so many was tried; none: all.
+    pub spacing: Option<u64>,
+    /// What was counted.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// How many differences there were. Zero is the promise.
+    pub differences: u64,
+    /// The first of them.
+    pub details: Vec<Difference>,
+}
+
+impl Outcome {
+    /// Nothing yet.
+    pub fn new(name: &str, workers: usize) -> Outcome {
+        Outcome {
+            name: name.into(),
+            workers,
+            skipped: None,
+            note: None,
+            stride: None,
+            spacing: None,
+            counts: Counts::default(),
+            differences: 0,
+            details: Vec::new(),
+        }
+    }
+
+    /// Adds a difference.
+    pub fn differ(&mut self, what: String, reproducer: String) {
+        self.differences += 1;
+        self.details.push(Difference { what, reproducer });
+    }
+}

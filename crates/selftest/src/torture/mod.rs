@@ -1,0 +1,283 @@
+//! Runs code that nobody here wrote under quanta that nobody would choose, and compares its answers with those of an
+//! undisturbed run.
+
+mod programs;
+mod rocksdb;
+
+use crate::outcome::{Counts, Outcome};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use quaver::{Builder, Clock, Runtime, Stats, inspect};
+use serde::{Deserialize, Serialize};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Which program to torture, and how long.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// The program's name.
+    pub program: String,
+    /// How many workers.
+    pub workers: usize,
+    /// When to stop.
+    pub seconds: f64,
+    /// When to stop earlier.
+    pub preemptions: u64,
+    /// Chooses data, quanta and order.
+    pub seed: u64,
+}
+
+/// Something that computes answers.
+trait Program: Sync {
+    /// The answer of step `i`; the same each time, whatever else goes on.
+    fn step(&self, i: u64) -> u64;
+}
+
+/// Prepares a program for data that depend on a seed. The error says why it cannot run here.
+type Prepare = fn(u64) -> Result<Box<dyn Program>, String>;
+
+/// The programs' names.
+pub fn names() -> Vec<&'static str> {
+    table().into_iter().map(|(name, _)| name).collect()
+}
+
+fn table() -> Vec<(&'static str, Prepare)> {
+    let mut all = programs::ALL.to_vec();
+    all.push(("rocksdb", rocksdb::prepare));
+    all
+}
+
+/// Steps with answers of their own.
+const STEPS: u64 = 24;
+/// User threads for each worker.
+const THREADS: usize = 4;
+/// How long a runtime lives before another, with another quantum, takes its place.
+const ROUND: Duration = Duration::from_millis(400);
+/// Enough differences to look at.
+const MOST_DIFFERENCES: usize = 8;
+/// The shortest quantum.
+const SHORTEST_US: u64 = 5;
+
+/// Does the job in this process, which must not have had a runtime before.
+pub fn run(job: &Job) -> Outcome {
+    let mut outcome = Outcome::new(&job.program, job.workers);
+    let found = table().into_iter().find(|(name, _)| *name == job.program);
+    let Some((_, prepare)) = found else {
+        outcome.differ(format!("there is no program {}", job.program), String::new());
+        return outcome;
+    };
+    match prepare(job.seed) {
+        Ok(program) => torture(&*program, job, &mut outcome),
+        Err(why) => outcome.skipped = Some(why),
+    }
+    outcome
+}
+
+fn torture(program: &dyn Program, job: &Job, outcome: &mut Outcome) {
+    let expected: Vec<u64> = (0..STEPS).map(|i| program.step(i)).collect();
+    if (0..STEPS).any(|i| program.step(i) != expected[i as usize]) {
+        outcome.skipped = Some("its answers differ from run to run without preemption, too".into());
+        return;
+    }
+    let mut rng = Rng(job.seed);
+    let end = Instant::now() + Duration::from_secs_f64(job.seconds);
+    let mut sum = Counts::default();
+    let mut quanta = (u64::MAX, 0);
+    for round in 0.. {
+        if Instant::now() >= end
+            || sum.preemptions >= job.preemptions
+            || outcome.details.len() >= MOST_DIFFERENCES
+        {
+            break;
+        }
+        let (clock, quantum) = choose(round, job.workers, &mut rng);
+        quanta = (quanta.0.min(quantum), quanta.1.max(quantum));
+        let built = Builder::new()
+            .workers(job.workers)
+            .clock(clock)
+            // Taking turns; and the default, which gives those who have been preempted more time.
+            .policy_str(if round % 4 < 3 { "ws" } else { "two-queue" })
+            .quantum(Some(Duration::from_micros(quantum)))
+            .build();
+        let rt = match built {
+            Ok(rt) => rt,
+            Err(e) => {
+                outcome.differ(
+                    format!("no runtime with {clock} and {quantum} us: {e}"),
+                    String::new(),
+                );
+                break;
+            }
+        };
+        let until = end.min(Instant::now() + ROUND);
+        let before = inspect::migrations();
+        let wrong = one_round(&rt, program, &expected, job, until, rng.next(), &sum);
+        let stats = rt.stats();
+        sum.preemptions += stats.preempt_useful;
+        sum.deferred += stats.preempt_deferred;
+        sum.handed_over += stats.handovers;
+        sum.migrations += inspect::migrations() - before;
+        sum.steps += wrong.steps;
+        sum.runs += 1;
+        for what in wrong.wrong {
+            let what = format!("{what}; clock {clock}, quantum {quantum} us, round {round}");
+            outcome.differ(what, reproducer(job));
+        }
+        account(&stats, &rt, job, outcome);
+    }
+    outcome.note = Some(format!("quanta {} to {} us", quanta.0, quanta.1));
+    outcome.counts = sum;
+}
+
+fn reproducer(job: &Job) -> String {
+    format!(
+        "quaver selftest torture --only {} --workers {} --seed {} --seconds {}",
+        job.program, job.workers, job.seed, job.seconds
+    )
+}
+
+/// Every thread that was started has ended.
+fn account(stats: &Stats, rt: &Runtime, job: &Job, outcome: &mut Outcome) {
+    if stats.spawned != stats.completed || inspect::waiting() != 0 {
+        let waiting = inspect::waiting();
+        let what = format!("threads are lost: {:?}, {waiting} in queues", rt.stats());
+        outcome.differ(what, reproducer(job));
+    }
+}
+
+/// The first rounds have the shortest quantum that each clock can keep, the others random ones. A timer core needs a CPU of
+/// its own.
+fn choose(round: u64, workers: usize, rng: &mut Rng) -> (Clock, u64) {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut clocks = vec![Clock::TimerThread, Clock::PosixTimer];
+    if cpus > workers {
+        clocks.insert(0, Clock::TimerCore);
+    }
+    let clock = clocks[(round % clocks.len() as u64) as usize];
+    let shortest = SHORTEST_US.max(clock.min_quantum().as_micros() as u64);
+    let quantum = if round < clocks.len() as u64 {
+        shortest
+    } else {
+        // From the shortest to sixteen times as much, each power of two as likely as the next.
+        shortest << rng.below(4) | rng.below(shortest)
+    };
+    (clock, quantum)
+}
+
+struct Round {
+    steps: u64,
+    wrong: Vec<String>,
+}
+
+fn one_round(
+    rt: &Runtime,
+    program: &dyn Program,
+    expected: &[u64],
+    job: &Job,
+    until: Instant,
+    seed: u64,
+    sum: &Counts,
+) -> Round {
+    let (steps, stop, wrong) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(Vec::new()));
+    let before = rt.stats().preempt_useful;
+    rt.run(|| {
+        quaver::scope(|s| {
+            for thread in 0..(THREADS * job.workers) as u64 {
+                let (steps, stop, wrong) = (&steps, &stop, &wrong);
+                s.spawn(move || {
+                    let mut rng = Rng(seed ^ thread << 32);
+                    while !stop.load(Relaxed) {
+                        let i = rng.below(STEPS);
+                        let found = program.step(i);
+                        steps.fetch_add(1, Relaxed);
+                        if found != expected[i as usize] {
+                            let want = expected[i as usize];
+                            let text = format!("step {i}: {found:#x} in place of {want:#x}");
+                            wrong.lock().unwrap_or_else(|e| e.into_inner()).push(text);
+                            stop.store(true, Relaxed);
+                        }
+                        let done = rt.stats().preempt_useful - before + sum.preemptions;
+                        if Instant::now() >= until || done >= job.preemptions {
+                            stop.store(true, Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+    });
+    while rt.stats().completed < rt.stats().spawned {
+        std::thread::yield_now();
+    }
+    let wrong = wrong.into_inner().unwrap_or_else(|e| e.into_inner());
+    Round { steps: steps.into_inner(), wrong }
+}
+
+/// A small generator (SplitMix64): the same numbers everywhere.
+#[derive(Clone, Debug)]
+struct Rng(u64);
+
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n.max(1)
+    }
+
+    /// Text-like bytes: words of a small vocabulary.
+    fn text(&mut self, bytes: usize) -> Vec<u8> {
+        const WORDS: [&str; 12] = [
+            "quantum",
+            "worker",
+            "thread",
+            "queue",
+            "a",
+            "of",
+            "preempted",
+            "42",
+            "user",
+            "the",
+            "signal",
+            "\n",
+        ];
+        let mut text = Vec::with_capacity(bytes + 16);
+        while text.len() < bytes {
+            text.extend_from_slice(WORDS[self.below(12) as usize].as_bytes());
+            text.push(if self.below(9) == 0 { b'0' + self.below(10) as u8 } else { b' ' });
+        }
+        text.truncate(bytes);
+        text
+    }
+}
+
+/// FNV-1a: a digest that needs no library under test.
+fn digest(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quanta_are_those_that_clocks_keep() {
+        let mut rng = Rng(1);
+        for round in 0..200 {
+            for workers in [1, 2] {
+                let (clock, quantum) = choose(round, workers, &mut rng);
+                assert!(u128::from(quantum) >= clock.min_quantum().as_micros() && quantum < 400);
+            }
+        }
+    }
+
+    #[test]
+    fn data_depend_on_the_seed_only() {
+        assert_eq!(Rng(3).text(100), Rng(3).text(100));
+        assert_ne!(digest(&Rng(3).text(100)), digest(&Rng(4).text(100)));
+    }
+}
