@@ -2,7 +2,7 @@
 # Makes sure that what a task needs is installed, and installs only what is missing.
 #
 #   scripts/setup.sh build          a linker, the C library's start files, the pinned Rust
-#   scripts/setup.sh build test     also gdb, shellcheck and python3, without which some tests are skipped
+#   scripts/setup.sh build test     also what tests use: without it some are skipped
 #
 # Debian packages are installed as root, or through sudo. Everything is looked for first, so on a prepared machine this
 # does nothing and needs no rights.
@@ -84,6 +84,12 @@ for task in "$@"; do
         want cmake cmake
         # Absent, `quaver selftest` skips it.
         ldconfig -p 2>/dev/null | grep -q librocksdb || packages+=(librocksdb7.8)
+        want pigz pigz
+        want xz xz-utils
+        want sqlite3 sqlite3
+        want kccachetest kyotocabinet-utils
+        want memcached memcached
+        want db_bench rocksdb-tools
         ;;
     *) die "unknown task $task: build and test are known" ;;
     esac

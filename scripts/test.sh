@@ -55,6 +55,7 @@ step smoke-bench scripts/smoke.sh bench "$target"
 step smoke-selftest scripts/smoke.sh selftest "$target"
 
 step capi scripts/check_capi.sh
+step shim scripts/check_shim.sh "$size"
 
 if have python3; then
     step scripts-python python3 -B -m unittest discover -s scripts -p 'test_*.py'

@@ -16,6 +16,7 @@ pub mod noise;
 pub mod output;
 pub mod parse;
 pub mod plan;
+pub mod run;
 pub mod sim;
 #[cfg(feature = "selftest")]
 pub mod selftest;
@@ -39,6 +40,7 @@ enum Command {
     /// Find out whether preemption changes a result on this machine
     #[cfg(feature = "selftest")]
     Selftest(Box<selftest::Args>),
+    Run(run::Args),
     Sim(Box<sim::Args>),
     Plan(plan::Args),
 }
@@ -51,6 +53,7 @@ pub fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "selftest")]
         Command::Selftest(args) => selftest::run(*args),
+        Command::Run(args) => run::run(args),
         Command::Sim(args) => sim::run(&args),
         Command::Plan(args) => plan::run(&args),
     };
