@@ -11,6 +11,7 @@ import (
 const (
 	quaverRetry   = 10 * 1000  // ns until a request that was not heeded is repeated, at least
 	quaverBackoff = 500 * 1000 // ns between two scans at most
+	quaverCalm    = 8          // scans without anything ready that waits, after which none is expected soon
 )
 
 // quaverClock is sysmon's own state.
@@ -19,6 +20,7 @@ var quaverClock struct {
 	lastBusy int64 // when a P was last seen at work
 	pause    int64 // between scans while slices are over and nothing waits
 	first    int   // where the next scan starts
+	calm     int   // scans since something ready waited
 }
 
 // quaverNap replaces the usleep(delay) of sysmon; delay is in µs.
@@ -135,9 +137,13 @@ func quaverScan(now, quantum int64) int64 {
 	}
 	unlock(&allpLock)
 
+	c.calm++
+	if global.seen {
+		c.calm = 0
+	}
 	if quiet {
 		c.pause = min(max(quantum, c.pause*2), quaverBackoff)
-	} else {
+	} else if c.calm < quaverCalm {
 		c.pause = quantum // a slice that begins right now ends then
 	}
 	return min(next, now+c.pause)
@@ -147,6 +153,7 @@ func quaverScan(now, quantum int64) int64 {
 type quaverGlobal struct {
 	fresh int32 // ready
 	old   int32 // preempted
+	seen  bool  // something ready waits, here or for a P
 }
 
 // quaverScanP asks pp to preempt if it has to, and returns when to look again. over says that its slice is over and nothing
@@ -174,6 +181,7 @@ func quaverScanP(pp *p, now, quantum int64, global *quaverGlobal) (when int64, o
 	waits, timer := quaverLocalWork(pp, now)
 	switch {
 	case waits || global.fresh > 0 || !quaver.skip:
+		global.seen = true
 		slice = quantum
 		if gp.quaver.bestEffort != 0 {
 			slice = quaverMinQuantum
@@ -184,7 +192,9 @@ func quaverScanP(pp *p, now, quantum int64, global *quaverGlobal) (when int64, o
 	ran := now - start
 	if ran < slice {
 		when = max(timer, start+quantum)
-		if ran < quantum {
+		// Something ready may come to wait within the quantum. Where only the preempted have waited for long, that is not
+		// worth a look at each slice.
+		if ran < quantum && quaverClock.calm < quaverCalm {
 			return start + min(slice, quantum), false
 		}
 		if slice == quaverForever {
