@@ -1,7 +1,7 @@
 # What can be done here; `make` lists it. The work is done by the scripts in scripts/, which run by themselves as well.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full bench report fmt lint doc install clean
+.PHONY: help demo test test-full bench report wheel fmt lint doc install clean
 
 # What `make bench` measures, and options of `quaver bench` and `quaver demo`.
 BENCH ?= all
@@ -32,6 +32,9 @@ bench: ## measure, beside other thread libraries; a table and bench-results.json
 
 report: ## quaver-report/index.html from the results of the demo and the benchmarks; runs what is missing
 	@scripts/report.sh
+
+wheel: ## the simulator as a Python package, in python/dist/
+	@scripts/wheel.sh
 
 fmt: ## format all code
 	@scripts/format.sh

@@ -85,6 +85,7 @@ fi
 if [ "$size" = full ]; then
     step test-release cargo test --locked --release -p quaver -p quaver-sched -p quaver-load --no-fail-fast
     step repeat scripts/repeat.sh "${REPEAT:-50}"
+    step wheel scripts/wheel.sh test
     step bench-all scripts/smoke.sh bench-all "$target"
     step selftest-all scripts/smoke.sh selftest-all "$target"
 fi

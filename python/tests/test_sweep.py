@@ -1,0 +1,37 @@
+"""The same sweep in this process and on a local Dask cluster; bad input."""
+
+import unittest
+
+import quaver_sim
+
+SCENARIO = """
+[load]
+mix = "get:95%:fixed=1us,scan:5%:fixed=100us"
+loads = "20..80:20"
+requests = 3000
+
+[server]
+workers = 4
+policy = "two-queue:quantum=5us"
+mechanism = "uintr"
+"""
+
+
+class Sweep(unittest.TestCase):
+    def test_outcomes_do_not_depend_on_where_they_are_computed(self):
+        from distributed import Client, LocalCluster
+
+        here = quaver_sim.sweep([SCENARIO, SCENARIO.replace("uintr", "signal")])
+        self.assertEqual([len(outcomes) for outcomes in here], [4, 4])
+        self.assertGreater(here[0][3]["total"]["latency_us"]["p99"], 1.0)
+        with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+            there = quaver_sim.sweep([SCENARIO, SCENARIO.replace("uintr", "signal")], quaver_sim.dask_map(client))
+        self.assertEqual(here, there)
+
+    def test_errors_name_line_and_key(self):
+        with self.assertRaisesRegex(ValueError, "line 8(.|\n)*workers"):
+            quaver_sim.simulate(SCENARIO.replace("workers = 4", "workers = -4"))
+
+
+if __name__ == "__main__":
+    unittest.main()
