@@ -192,12 +192,11 @@ impl Runtime {
         // One worker gains nothing by spinning for a holder that only it could run.
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         park::set_parallel(cpus > 1 && config.workers > 1);
-        preempt::install(config.signal, config.resume == Resume::Sigreturn).map_err(|error| {
-            match error.kind() {
+        preempt::install(config.signal, config.resume == Resume::Sigreturn, tls.mark_below_tp())
+            .map_err(|error| match error.kind() {
                 std::io::ErrorKind::AlreadyExists => BuildError::SignalInUse(config.signal),
                 _ => BuildError::Os { what: "install the preemption signal's handler", error },
-            }
-        })?;
+            })?;
         if config.clock == crate::Clock::PosixTimer && config.policy.quantum().is_some() {
             clock::try_posix_timer(config.signal).map_err(|error| BuildError::Os {
                 what: "create a POSIX timer (see ulimit -i)",
@@ -229,7 +228,7 @@ impl Runtime {
             retry: us(5),
             max_retry: us(160),
             region_retry: us(50),
-            lost_after: us(1000),
+            lost_after: us(50_000),
             timer_slop: us(1) / 2,
             config,
         }));
@@ -344,14 +343,21 @@ impl Runtime {
         rt.spares.wake_keeper();
         let deadline = Instant::now() + Duration::from_secs(2);
         // Carriers that are away come back when their calls return; nobody waits for that.
-        while rt.alive.load(Acquire) > rt.away.load(Acquire) && Instant::now() < deadline {
+        for round in 0.. {
+            if rt.alive.load(Acquire) <= rt.away.load(Acquire) || Instant::now() >= deadline {
+                break;
+            }
             rt.idle.wake_all(rt);
             rt.clock.wake();
             rt.spares.wake_all();
             // Interrupt what runs: the handler lets go of any thread while the runtime stops.
             for slot in rt.slots() {
                 if let Some((run, _)) = slot.running() {
-                    slot.pending.store(false, Release);
+                    // A thread may have set a flag aside for long. But each signal to one that has lost its CPU is a frame on
+                    // its stack.
+                    if round % 64 == 0 {
+                        slot.pending.store(false, Release);
+                    }
                     preempt::send(rt, slot, run, tsc::now());
                 }
             }

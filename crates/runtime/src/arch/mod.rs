@@ -1,5 +1,6 @@
 //! What depends on the processor: context switch, user-mode resume, segment bases.
 
+pub(crate) mod entry;
 pub(crate) mod resume;
 pub(crate) mod segment;
 pub(crate) mod switch;

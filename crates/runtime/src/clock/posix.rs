@@ -10,8 +10,11 @@ use std::time::Duration;
 /// See the module documentation of [`crate::clock`].
 pub(crate) struct PosixTimer {
     quantum: Ticks,
-    /// How late a timer may be before it is taken for lost.
+    /// How late a timer may be before its own carrier takes it for lost.
     lost_after: Ticks,
+    /// The same for others, who cannot know whether the carrier has only lost its CPU: if it has, each new signal
+    /// is another frame on the stack of the thread that it runs.
+    lost_to_others_after: Ticks,
 }
 
 /// Can this process have POSIX timers (RLIMIT_SIGPENDING)?
@@ -28,7 +31,11 @@ pub(crate) fn try_posix_timer(signal: i32) -> std::io::Result<()> {
 
 impl PosixTimer {
     pub(crate) fn new(quantum: Ticks) -> PosixTimer {
-        PosixTimer { quantum, lost_after: tsc::from_duration(Duration::from_millis(1)) }
+        PosixTimer {
+            quantum,
+            lost_after: tsc::from_duration(Duration::from_millis(1)),
+            lost_to_others_after: tsc::from_duration(Duration::from_millis(50)),
+        }
     }
 
     /// The timer of a new carrier; -1 if the kernel has none left (RLIMIT_SIGPENDING).
@@ -44,14 +51,14 @@ impl PosixTimer {
         if armed <= since + self.quantum && armed + self.lost_after > since {
             return;
         }
-        self.arm_if_waiting(slot);
+        self.arm_if_waiting(slot, self.lost_after);
     }
 
     /// `true` if the slot's timer has been set.
-    fn arm_if_waiting(&self, slot: &Slot) -> bool {
+    fn arm_if_waiting(&self, slot: &Slot, lost_after: Ticks) -> bool {
         let Some((_, due)) = slot.preempt_due() else { return false };
         let (now, armed) = (tsc::now(), slot.armed.load(Relaxed));
-        let needed = due < armed || armed.saturating_add(self.lost_after) < now;
+        let needed = due < armed || armed.saturating_add(lost_after) < now;
         if needed {
             self.arm(slot, due, now);
         }
@@ -84,8 +91,12 @@ impl PosixTimer {
         let now = tsc::now();
         let off = |s: &&Slot| {
             let armed = s.armed.load(Relaxed);
-            armed > now.saturating_add(self.quantum) || armed.saturating_add(self.lost_after) < now
+            armed > now.saturating_add(self.quantum)
+                || armed.saturating_add(self.lost_to_others_after) < now
         };
-        rt.slots().iter().filter(off).any(|slot| self.arm_if_waiting(slot));
+        rt.slots()
+            .iter()
+            .filter(off)
+            .any(|slot| self.arm_if_waiting(slot, self.lost_to_others_after));
     }
 }

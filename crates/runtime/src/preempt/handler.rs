@@ -1,6 +1,6 @@
 //! The receive path for signals. The protocol is in this folder's README.
 
-use crate::arch::resume;
+use crate::arch::{entry, resume};
 use crate::runtime::Inner;
 use crate::sys;
 use crate::thread::control::Uthread;
@@ -30,12 +30,12 @@ pub(crate) fn shadow_stack_active() -> bool {
     r == 0 && features & 1 != 0
 }
 
-/// Installs the handler for `signal`.
+/// Installs the handler for `signal`. `mark` is [`entry::handler`]'s.
 ///
 /// # Errors
 ///
 /// `AlreadyExists` when the program uses the signal itself; the kernel's error otherwise.
-pub(crate) fn install(signal: i32, use_sigreturn: bool) -> io::Result<()> {
+pub(crate) fn install(signal: i32, use_sigreturn: bool, mark: Option<usize>) -> io::Result<()> {
     let shadow_stack = shadow_stack_active();
     SHADOW_STACK.store(shadow_stack, Relaxed);
     USE_SIGRETURN.store(use_sigreturn || shadow_stack, Relaxed);
@@ -45,7 +45,7 @@ pub(crate) fn install(signal: i32, use_sigreturn: bool) -> io::Result<()> {
         if libc::sigaction(signal, core::ptr::null(), &mut old) != 0 {
             return Err(io::Error::last_os_error());
         }
-        let ours = on_signal as *const () as usize;
+        let ours = entry::handler(mark);
         if old.sa_sigaction != libc::SIG_DFL
             && old.sa_sigaction != libc::SIG_IGN
             && old.sa_sigaction != ours
@@ -65,22 +65,32 @@ pub(crate) fn install(signal: i32, use_sigreturn: bool) -> io::Result<()> {
 }
 
 /// The handler. `SA_NODEFER` and an empty mask: the kernel changes no mask on entry, so none has to be restored.
-unsafe extern "C" fn on_signal(_sig: i32, info: *mut libc::siginfo_t, uc: *mut libc::c_void) {
+/// `closed`: the interrupted thread, if [`entry`] has closed its gate already.
+pub(crate) unsafe extern "C" fn on_signal(
+    _sig: i32,
+    info: *mut libc::siginfo_t,
+    uc: *mut libc::c_void,
+    closed: Option<&'static Uthread>,
+) {
+    let uc = uc.cast::<ucontext_t>();
     // A stray signal may reach a kernel thread that is no carrier (gs = 0): only the senders of this process's clocks
     // are heeded, and they aim at carriers. A carrier that ends clears `gs` after its clock has stopped.
     // SAFETY: the kernel filled `info`.
     let code = unsafe { (*info).si_code };
-    if code != libc::SI_TKILL && code != libc::SI_TIMER || !crate::thread::raw::attached() {
-        return;
-    }
-    let uc = uc.cast::<ucontext_t>();
+    let ours = code == libc::SI_TKILL || code == libc::SI_TIMER;
     let source = if code == libc::SI_TIMER { Source::Timer } else { Source::Clock };
-    // SAFETY: attached; `uc` is the context of the frame that we are in.
+    // SAFETY: attached where there is a thread; `uc` is the context of the frame that we are in.
     unsafe {
-        match crate::thread::raw::current() {
-            Some(t) => {
-                let gate = close_gate(t);
-                judge(source, t, gate, uc);
+        let gate = match closed {
+            Some(t) => Some((t, t.no_preempt.get() - 1)),
+            None if !ours || !crate::thread::raw::attached() => return,
+            None => crate::thread::raw::current().map(|t| (t, close_gate(t))),
+        };
+        match gate {
+            Some((t, gate)) => {
+                if ours {
+                    judge(source, t, gate, uc);
+                }
                 leave_handler(t, gate, uc);
             }
             None => in_scheduler(),
@@ -199,8 +209,16 @@ fn put_off(slot: &Slot, now: tsc::Ticks) {
     rt.clock.arm(slot, now + delay, now);
 }
 
-/// Leaves a flag for the end of the section or region in which the thread is.
-fn defer(slot: &Slot, t: &Uthread, now: tsc::Ticks) {
+/// Leaves a flag for the end of the section or the outer handler in which the thread is. Until then nothing is sent:
+/// `pending` stays set, lest handlers pile up on a slow machine.
+fn defer_to_section(slot: &Slot, t: &Uthread) {
+    t.deferred.set(true);
+    slot.stats.preempt_deferred.add_shared(1, true);
+}
+
+/// Leaves a flag for the end of the user's region in which the thread is. A region may wait in the kernel, so requests go on,
+/// now and then.
+fn defer_to_region(slot: &Slot, t: &Uthread, now: tsc::Ticks) {
     t.deferred.set(true);
     slot.stats.preempt_deferred.add_shared(1, true);
     slot.retry_at.store(now + slot.rt().region_retry, Relaxed);
@@ -244,7 +262,7 @@ unsafe fn receive(
     }
     if gate > 0 {
         // A section of the runtime, or an outer handler.
-        defer(slot, t, now);
+        defer_to_section(slot, t);
         return Verdict::Deferred;
     }
     let stopping = rt.stopping.load(Relaxed);
@@ -276,7 +294,7 @@ unsafe fn receive(
         return Verdict::HandedOver;
     }
     if t.regions.get() > 0 && !stopping {
-        defer(slot, t, now);
+        defer_to_region(slot, t, now);
         return Verdict::Deferred;
     }
     // SAFETY: the calling thread, gate closed.
@@ -311,7 +329,10 @@ unsafe fn interrupted_at(rt: &Inner, t: &Uthread, uc: *const ucontext_t) -> Plac
         (reg(libc::REG_RIP) as usize, reg(libc::REG_RSP) as usize, reg(libc::REG_RAX))
     };
     // A handler of the program may run on an alternate stack, which belongs to the carrier: it must end there.
-    if crate::arch::resume::range().contains(&rip) || !rt.table.stack(t).contains(&rsp) {
+    if resume::range().contains(&rip)
+        || entry::range().contains(&rip)
+        || !rt.table.stack(t).contains(&rsp)
+    {
         return Place::Unsafe;
     }
     // SAFETY: two bytes at rip, unless the second lies on another page; two bytes before it after a call.

@@ -8,7 +8,7 @@ mod ranges;
 mod sigsegv;
 
 pub(crate) use gate::{disable, enable, take_deferred};
-pub(crate) use handler::{install, send, shadow_stack_active, signal_is_valid};
+pub(crate) use handler::{install, on_signal, send, shadow_stack_active, signal_is_valid};
 pub(crate) use ranges::refresh;
 pub(crate) use sigsegv::{AltStack, install as install_overflow_report};
 

@@ -32,10 +32,10 @@ pub(crate) fn min_signal_frame() -> usize {
     n.max(2048)
 }
 
-/// The smallest stack that a preempted thread can live on: two signal frames (one may nest in the last instructions of
-/// the other), the handler, the scheduler and a little for the thread itself.
+/// The smallest stack that a preempted thread can live on: three signal frames (a second may come in the last instructions
+/// of the first, and a third in the handler of the second), the handler, the scheduler and a little for the thread itself.
 pub(crate) fn min_stack_size() -> usize {
-    (2 * min_signal_frame() + 8 * 1024).next_multiple_of(PAGE)
+    (3 * min_signal_frame() + 10 * 1024).next_multiple_of(PAGE)
 }
 
 /// The sizes of one region.
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn smallest_stack_holds_two_frames() {
-        assert!(min_stack_size() >= 2 * min_signal_frame() + 4096);
+    fn smallest_stack_holds_three_frames() {
+        assert!(min_stack_size() >= 3 * min_signal_frame() + 4096);
     }
 }

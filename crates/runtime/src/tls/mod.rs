@@ -168,6 +168,11 @@ impl Layout {
         self.below + self.above + self.align
     }
 
+    /// How far below the thread pointer the flag of attached threads lies, if that is the same in all blocks.
+    pub(crate) fn mark_below_tp(&self) -> Option<usize> {
+        self.mark_below_tp
+    }
+
     /// Lays a block out below `top`: the thread pointer, and the first address of the block.
     pub(crate) fn place(&self, top: usize) -> (usize, usize) {
         let tp = (top - self.above) & !(self.align - 1);

@@ -1,0 +1,74 @@
+//! Where the preemption signal enters: closes the gate of the interrupted thread before any compiled code runs.
+//!
+//! A second notification may come at any instruction of the handler. Behind the closed gate it leaves a flag and goes; before
+//! that it must be recognised by its address, because the code beneath the first frame may be the C library's, whatever the
+//! second one has interrupted. So what runs with the gate still open is this assembly and nothing else, and all of it lies in
+//! [`range`].
+//!
+//! ```text
+//!   rdi, rsi, rdx   as the kernel sets them: signal, siginfo, ucontext     (handed on)
+//!   rcx             the thread whose gate was closed, or 0: on a kernel thread, in the scheduler, or
+//!                   if this library's TLS is not static (loaded by dlopen into a full process)
+//!   rsp             untouched: the handler returns to the kernel's trampoline
+//! ```
+
+use crate::arch::segment::GS_CURRENT;
+use crate::thread::control::Uthread;
+use core::ffi::c_void;
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicIsize, Ordering::Relaxed};
+
+/// Where the flag "`gs` is a carrier" lies, relative to `fs`; 0 if that differs from thread to thread.
+static MARK: AtomicIsize = AtomicIsize::new(0);
+
+/// What the entry goes on with.
+type Handler =
+    unsafe extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void, Option<&'static Uthread>);
+
+/// The handler to install. `below_tp`: how far below `fs` the flag lies in all TLS blocks.
+pub(crate) fn handler(below_tp: Option<usize>) -> usize {
+    MARK.store(below_tp.map_or(0, |d| -(d as isize)), Relaxed);
+    let _: Handler = crate::preempt::on_signal;
+    quaver_enter as *const () as usize
+}
+
+core::arch::global_asm!(
+    ".pushsection .text.quaver_enter, \"ax\", @progbits",
+    ".globl quaver_enter",
+    ".hidden quaver_enter",
+    ".type quaver_enter, @function",
+    "quaver_enter:",
+        ".cfi_startproc",
+        "xor ecx, ecx",
+        "mov rax, [rip + {mark}]",
+        "test rax, rax",
+        "jz 2f",
+        "cmp byte ptr fs:[rax], 0",
+        "je 2f",
+        "mov rcx, gs:[{current}]",
+        "test rcx, rcx",
+        "jz 2f",
+        "inc dword ptr [rcx + {no_preempt}]",
+        "2:",
+        "jmp {handler}",
+        ".cfi_endproc",
+        ".size quaver_enter, . - quaver_enter",
+    ".globl quaver_enter_end",
+    ".hidden quaver_enter_end",
+    "quaver_enter_end:",
+    ".popsection",
+    mark = sym MARK,
+    current = const GS_CURRENT,
+    no_preempt = const offset_of!(Uthread, no_preempt),
+    handler = sym crate::preempt::on_signal,
+);
+
+unsafe extern "C" {
+    fn quaver_enter();
+    static quaver_enter_end: u8;
+}
+
+/// Addresses at which the gate may still be open.
+pub(crate) fn range() -> core::ops::Range<usize> {
+    (quaver_enter as *const () as usize)..(&raw const quaver_enter_end as usize)
+}
