@@ -17,9 +17,9 @@ pub mod output;
 pub mod parse;
 pub mod plan;
 pub mod run;
-pub mod sim;
 #[cfg(feature = "selftest")]
 pub mod selftest;
+pub mod sim;
 pub mod slice;
 
 /// Preemptive user-level threads for Linux.

@@ -92,7 +92,7 @@ impl Args {
         }
         let mut scenario = match &self.scenario {
             Some(path) => Scenario::open(path)?,
-            None => self.from_options()?,
+            None => self.of_options()?,
         };
         let bad =
             |option: &str, error: &dyn std::fmt::Display| anyhow::anyhow!("--{option}: {error}");
@@ -124,7 +124,7 @@ impl Args {
         Ok(scenario)
     }
 
-    fn from_options(&self) -> Result<Scenario> {
+    fn of_options(&self) -> Result<Scenario> {
         let (Some(mix), Some(workers)) = (&self.mix, self.workers) else {
             bail!("give a scenario file, or --mix and --workers");
         };

@@ -219,7 +219,6 @@ fn serve(
             .grace(Duration::from_secs(2))
             .run(schedule, &clock, |request| {
                 let (recorder, request) = (Arc::clone(&recorder), *request);
-                let clock = clock.clone();
                 let serve = move || {
                     turn((request.service_ns as f64 / 1e3 * per_us) as u64);
                     let _ = recorder.complete(request.id, clock.now_ns());
