@@ -122,7 +122,11 @@ impl Program for Png {
         let mut file = Vec::new();
         let mut encoder = png::Encoder::new(&mut file, SIDE, SIDE);
         encoder.set_color(png::ColorType::Rgb);
-        encoder.set_filter(if i.is_multiple_of(2) { png::Filter::Paeth } else { png::Filter::Adaptive });
+        encoder.set_filter(if i.is_multiple_of(2) {
+            png::Filter::Paeth
+        } else {
+            png::Filter::Adaptive
+        });
         let written = encoder.write_header().and_then(|mut w| {
             w.write_image_data(pixels)?;
             w.finish()
