@@ -29,7 +29,11 @@ NO_RUNTIME = "there is no Quaver runtime in this process"
 
 def read(address, size):
     """Memory of the process, as bytes."""
-    return gdb.selected_inferior().read_memory(address, size).tobytes()
+    try:
+        return gdb.selected_inferior().read_memory(address, size).tobytes()
+    except (OverflowError, MemoryError) as error:
+        # Numbers that are no address, or no size.
+        raise gdb.MemoryError(f"cannot read {size} bytes at {address:#x}") from error
 
 
 def read_half(address):
@@ -45,7 +49,8 @@ def read_word(address):
 def description_addresses():
     """Where each loaded file that contains the runtime has its description."""
     files = gdb.execute("info files", to_string=True)
-    found = re.findall(r"(0x[0-9a-f]+) - 0x[0-9a-f]+ is " + re.escape(SECTION) + r"(?: in |$)", files, re.M)
+    # Lines such as "0x8a0 - 0x8f0 is .quaver_gdb in /lib/x.so", in the language of the user.
+    found = re.findall(r"(0x[0-9a-f]+) - 0x[0-9a-f]+ [^/\n]*" + re.escape(SECTION) + r"(?!\S)", files)
     return [int(address, 16) for address in found]
 
 

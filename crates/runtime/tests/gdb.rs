@@ -363,6 +363,11 @@ fn what_is_not_there_is_said() {
 
     let target = Target::start(child::command("0"));
     let session = Session::attached(&target);
+    // Each of these is noticed before the one above. The first field of the table is the offset of the control blocks.
+    let offset = "set *(long *)((char *)&QUAVER_GDB + 72) = -1";
+    expect(&session, &["set language c", offset], "the runtime's thread table is corrupted");
+    let name = "set *((char *)&QUAVER_GDB + 48) = 'X'";
+    expect(&session, &["set language c", name], "it has no 'Inner.table.blocks'");
     let version = "set *((int *)&QUAVER_GDB + 2) = 7";
     expect(&session, &["set language c", version], "has version 7");
     let magic = "set *(int *)&QUAVER_GDB = 7";
