@@ -18,7 +18,10 @@ fn checked(t: &timespec) -> Option<Duration> {
 ///
 /// As for libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn nanosleep(request: *const timespec, remaining: *mut timespec) -> c_int {
+pub unsafe extern "C-unwind" fn nanosleep(
+    request: *const timespec,
+    remaining: *mut timespec,
+) -> c_int {
     // SAFETY: handed on.
     match unsafe { clock_nanosleep(libc::CLOCK_MONOTONIC, 0, request, remaining) } {
         0 => 0,
@@ -57,10 +60,8 @@ pub unsafe extern "C-unwind" fn clock_nanosleep(
             return 0;
         }
         if flags & libc::TIMER_ABSTIME == 0 && !remaining.is_null() {
-            let left = timespec {
-                tv_sec: left.as_secs() as i64,
-                tv_nsec: left.subsec_nanos().into(),
-            };
+            let left =
+                timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
             // SAFETY: not null, so valid.
             unsafe { remaining.write(left) };
         }
