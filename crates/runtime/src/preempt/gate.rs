@@ -83,6 +83,14 @@ pub(crate) fn enable() {
 /// Yields because a preemption was asked for inside the region that has just ended.
 #[cold]
 pub(crate) fn take_deferred(t: &'static Uthread) {
-    t.deferred.set(false);
-    crate::worker::scheduler::preempted_at_region_end(t);
+    // A loop and no recursion: each resumption may be flagged again behind the gate.
+    loop {
+        t.deferred.set(false);
+        t.preempt_disable();
+        // SAFETY: `t` is the calling thread, preemption is disabled.
+        unsafe { crate::worker::scheduler::preempted_at_region_end(t) };
+        if !t.preempt_enable_only() {
+            return;
+        }
+    }
 }

@@ -143,15 +143,22 @@ impl Uthread {
         core::sync::atomic::compiler_fence(SeqCst);
     }
 
-    /// Leaves a critical section; takes a deferred preemption when nothing forbids it any more.
+    /// Leaves a critical section without looking whether a preemption was deferred. `true` if one was, and nothing forbids
+    /// it any more.
     #[inline(always)]
-    pub(crate) fn preempt_enable(&'static self) {
+    pub(crate) fn preempt_enable_only(&self) -> bool {
         core::sync::atomic::compiler_fence(SeqCst);
         let n = self.no_preempt.get();
         debug_assert!(n > 0, "preempt_enable without preempt_disable");
         self.no_preempt.set(n - 1);
         core::sync::atomic::compiler_fence(SeqCst);
-        if n == 1 && self.deferred.get() && self.regions.get() == 0 {
+        n == 1 && self.deferred.get() && self.regions.get() == 0
+    }
+
+    /// Leaves a critical section; takes a deferred preemption when nothing forbids it any more.
+    #[inline(always)]
+    pub(crate) fn preempt_enable(&'static self) {
+        if self.preempt_enable_only() {
             crate::preempt::take_deferred(self);
         }
     }

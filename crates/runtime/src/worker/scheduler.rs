@@ -258,8 +258,11 @@ fn ended(rt: &Inner, slot: Option<&Slot>, t: &Uthread) {
 
 /// A preemption was asked for inside a section or region that has just ended. It may be due no longer, or, where a
 /// timer asked that knows nothing of dispatches, not yet.
-pub(crate) fn preempted_at_region_end(t: &'static Uthread) {
-    t.preempt_disable();
+///
+/// # Safety
+///
+/// As for [`leave`].
+pub(crate) unsafe fn preempted_at_region_end(t: &'static Uthread) {
     // SAFETY: `t` is the calling thread, preemption is disabled, and the reference is dropped before the switch.
     if let Some(slot) = unsafe { Carrier::here() }.slot() {
         let (rt, now) = (slot.rt(), tsc::now());
@@ -283,7 +286,6 @@ pub(crate) fn preempted_at_region_end(t: &'static Uthread) {
             None => {}
         }
     }
-    t.preempt_enable();
 }
 
 /// Gives the slot of the calling carrier to a spare, because the calling thread is about to block. `false`: there is no
