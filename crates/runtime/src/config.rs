@@ -43,6 +43,19 @@ pub enum Resume {
     Sigreturn,
 }
 
+/// Whose thread-local variables user threads have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Tls {
+    /// Each thread has its own, as kernel threads have.
+    #[default]
+    Private,
+    /// Those of the worker that happens to run the thread. Costs less memory, and less time to start a thread; but
+    /// `thread_local!`, C's `__thread`, `errno` and thread-specific values may change their values whenever the thread is preempted
+    /// or waits. Panics, `println!` and [`std::thread::current`] work as ever. Only for programs whose threads keep the rules
+    /// of the book's chapter on preemption.
+    Shared,
+}
+
 /// A word that is not one of those allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not one of {allowed}")]
@@ -85,6 +98,7 @@ names!(
     PosixTimer = "posix-timer"
 );
 names!(Notification, "auto, signal", Auto = "auto", Signal = "signal");
+names!(Tls, "private, shared", Private = "private", Shared = "shared");
 names!(Resume, "auto, sigreturn", Auto = "auto", Sigreturn = "sigreturn");
 
 impl Clock {
@@ -174,6 +188,9 @@ pub enum BuildError {
     /// The C library offers no private TLS.
     #[error(transparent)]
     Tls(#[from] tls::Unsupported),
+    /// Threads cannot share TLS with this standard library.
+    #[error(transparent)]
+    SharedTls(#[from] tls::shared::Unshareable),
     /// A setting could not be read.
     #[error("{name}: `{value}` cannot be used: {reason}")]
     Setting {
@@ -210,6 +227,7 @@ pub(crate) struct Config {
     pub(crate) idle_spin: Duration,
     pub(crate) signal: i32,
     pub(crate) resume: Resume,
+    pub(crate) tls: Tls,
 }
 
 /// Makes a [`Runtime`](crate::Runtime).
@@ -244,6 +262,7 @@ pub struct Builder {
     idle_spin: Duration,
     signal: i32,
     resume: Resume,
+    tls: Tls,
     error: Option<(&'static str, String, String)>,
 }
 
@@ -274,6 +293,7 @@ impl Builder {
             idle_spin: Duration::from_micros(20),
             signal: libc::SIGURG,
             resume: Resume::Auto,
+            tls: Tls::Private,
             error: None,
         }
     }
@@ -332,6 +352,11 @@ impl Builder {
         if let Some(v) = get("QUAVER_RESUME") {
             b = b.parsed("QUAVER_RESUME", &v, |b, v| {
                 v.parse().map(|c| b.resume = c).map_err(|e: UnknownName| e.to_string())
+            });
+        }
+        if let Some(v) = get("QUAVER_TLS") {
+            b = b.parsed("QUAVER_TLS", &v, |b, v| {
+                v.parse().map(|c| b.tls = c).map_err(|e: UnknownName| e.to_string())
             });
         }
         b
@@ -476,6 +501,12 @@ impl Builder {
         self
     }
 
+    /// Whose thread-local variables user threads have. Default: [`Tls::Private`].
+    pub fn tls(mut self, tls: Tls) -> Builder {
+        self.tls = tls;
+        self
+    }
+
     /// Builds and starts the runtime.
     ///
     /// # Errors
@@ -557,6 +588,7 @@ impl Builder {
             idle_spin: self.idle_spin,
             signal: self.signal,
             resume: self.resume,
+            tls: self.tls,
         })
     }
 }

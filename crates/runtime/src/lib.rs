@@ -19,13 +19,13 @@
 //! * [`spawn`], [`scope`], [`JoinHandle`], [`yield_now`], [`sleep`]: threads, as in `std::thread`.
 //! * [`sync`]: locks, condition variables, channels, as in `std::sync`, for user threads and kernel threads alike.
 //! * [`Builder`], [`Runtime`], [`Handle`]: starting a runtime, using it from other kernel threads.
-//! * [`no_preempt`]: short regions that must not be interrupted.
+//! * [`no_preempt`]: short regions that must not be interrupted; [`Guarded`]: an allocator in such regions.
 //! * [`block_in_place`]: calls that block in the kernel.
-//! * [`Stats`]: what the runtime has done.
+//! * [`Stats`], [`Lateness`]: what the runtime has done.
 //!
 //! # What you can rely on
 //!
-//! * `thread_local!` variables, `errno` and panics belong to the user thread and move with it.
+//! * `thread_local!` variables, `errno` and panics belong to the user thread and move with it (unless you choose [`Tls::Shared`]).
 //! * Locks of `std` and `parking_lot` park the user thread. Any other lock or blocking call that waits in the kernel never
 //!   stops a worker for long: its place is given to another kernel thread.
 //! * A signal interrupts system calls: those that Linux does not restart (`epoll_wait`, `poll`, `nanosleep`, sockets with a
@@ -53,9 +53,13 @@ mod debugger;
 #[cfg(not(loom))]
 #[doc(hidden)]
 pub mod foreign;
+#[cfg(not(loom))]
+mod guarded;
 mod idle;
 #[cfg(not(loom))]
 mod interpose;
+#[cfg(not(loom))]
+mod lateness;
 mod park;
 #[cfg(not(loom))]
 pub mod platform;
@@ -85,8 +89,13 @@ mod worker;
 pub use block::block_in_place;
 #[cfg(not(loom))]
 pub use config::{
-    BuildError, Builder, Clock, DEFAULT_STACK_SIZE, MAX_WORKERS, Notification, Resume, UnknownName,
+    BuildError, Builder, Clock, DEFAULT_STACK_SIZE, MAX_WORKERS, Notification, Resume, Tls,
+    UnknownName,
 };
+#[cfg(not(loom))]
+pub use guarded::Guarded;
+#[cfg(not(loom))]
+pub use lateness::Lateness;
 #[cfg(not(loom))]
 pub use policy::{ActivePolicy, PolicyRoom};
 #[cfg(all(feature = "inspect", not(loom)))]
@@ -107,7 +116,7 @@ pub use thread::{JoinHandle, scope, spawn, spawn_detached, yield_now};
 #[cfg(not(loom))]
 pub use time::{sleep, sleep_until};
 #[cfg(not(loom))]
-pub use tls::Unsupported as TlsUnsupported;
+pub use tls::{Unsupported as TlsUnsupported, shared::Unshareable as TlsUnshareable};
 
 /// For the macros.
 #[cfg(not(loom))]

@@ -4,6 +4,7 @@ use crate::arch::segment;
 use crate::clock;
 use crate::config::{BuildError, Config, Resume};
 use crate::idle::Idle;
+use crate::lateness::Lateness;
 use crate::policy::Choice;
 use crate::stats::{Counters, Stats};
 use crate::thread::control::life;
@@ -97,6 +98,10 @@ impl Inner {
         Stats::sum(self.slots().iter().map(|s| &s.stats).chain([&self.stats]))
     }
 
+    pub(crate) fn lateness(&self) -> Lateness {
+        Lateness::sum(self.slots().iter().map(|s| &s.lateness))
+    }
+
     /// Threads that exist: running, waiting, or ended and not yet joined. Exact when nothing runs.
     pub(crate) fn in_use(&self) -> usize {
         let pools: isize = self.slots().iter().map(Slot::pool_balance).sum();
@@ -176,14 +181,23 @@ impl Runtime {
         if thread::raw::current().is_some() {
             return Err(BuildError::OnUserThread);
         }
-        let tls = tls::layout()?;
+        let tls = match config.tls {
+            crate::Tls::Private => Some(tls::layout()?),
+            crate::Tls::Shared => {
+                tls::shared::prepare()?;
+                None
+            }
+        };
         if OCCUPIED.swap(true, AcqRel) {
             return Err(BuildError::AlreadyRunning);
         }
         Self::start_exclusively(config, tls).inspect_err(|_| OCCUPIED.store(false, Release))
     }
 
-    fn start_exclusively(config: Config, tls: &'static tls::Layout) -> Result<Runtime, BuildError> {
+    fn start_exclusively(
+        config: Config,
+        tls: Option<&'static tls::Layout>,
+    ) -> Result<Runtime, BuildError> {
         tsc::init();
         segment::init();
         interpose::link();
@@ -192,11 +206,13 @@ impl Runtime {
         // One worker gains nothing by spinning for a holder that only it could run.
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         park::set_parallel(cpus > 1 && config.workers > 1);
-        preempt::install(config.signal, config.resume == Resume::Sigreturn, tls.mark_below_tp())
-            .map_err(|error| match error.kind() {
+        let mark = tls.map_or_else(tls::shared::mark_below_tp, tls::Layout::mark_below_tp);
+        preempt::install(config.signal, config.resume == Resume::Sigreturn, mark).map_err(
+            |error| match error.kind() {
                 std::io::ErrorKind::AlreadyExists => BuildError::SignalInUse(config.signal),
                 _ => BuildError::Os { what: "install the preemption signal's handler", error },
-            })?;
+            },
+        )?;
         if config.clock == crate::Clock::PosixTimer && config.policy.quantum().is_some() {
             clock::try_posix_timer(config.signal).map_err(|error| BuildError::Os {
                 what: "create a POSIX timer (see ulimit -i)",
@@ -298,6 +314,11 @@ impl Runtime {
     /// What has been done so far.
     pub fn stats(&self) -> Stats {
         self.inner.stats()
+    }
+
+    /// How late preemptions came, so far, that had to be put off.
+    pub fn lateness(&self) -> Lateness {
+        self.inner.lateness()
     }
 
     /// Number of workers.
@@ -427,6 +448,11 @@ impl Handle {
     /// As `std::thread::Builder::spawn`: no thread can be made, or the runtime has been shut down.
     pub fn spawn_detached(&self, f: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
         thread::spawn_detached_on(self.inner, f)
+    }
+
+    /// How late preemptions came, so far, that had to be put off.
+    pub fn lateness(&self) -> Lateness {
+        self.inner.lateness()
     }
 
     /// What has been done so far.

@@ -62,7 +62,9 @@ impl Thread {
 
 /// Runs the destructors of the calling thread's thread-local variables and `pthread_setspecific` values, as at its end.
 pub fn run_tls_destructors() {
-    if let (Some(rt), Some(_)) = (Inner::latest(), raw::current()) {
-        rt.table.tls().run_destructors();
+    if let (Some(rt), Some(_)) = (Inner::latest(), raw::current())
+        && let Some(tls) = rt.table.tls()
+    {
+        tls.run_destructors();
     }
 }

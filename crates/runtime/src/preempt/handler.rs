@@ -221,6 +221,7 @@ fn defer_to_section(slot: &Slot, t: &Uthread) {
 fn defer_to_region(slot: &Slot, t: &Uthread, now: tsc::Ticks) {
     t.deferred.set(true);
     slot.stats.preempt_deferred.add_shared(1, true);
+    slot.count_put_off(now);
     slot.retry_at.store(now + slot.rt().region_retry, Relaxed);
     slot.pending.store(false, Release);
 }
@@ -283,12 +284,14 @@ unsafe fn receive(
     let place = unsafe { interrupted_at(rt, t, uc) };
     if place == Place::Unsafe {
         slot.stats.preempt_deferred.add_shared(1, true);
+        slot.count_put_off(now);
         put_off(slot, now);
         return Verdict::Deferred;
     }
+    let late = slot.late_by(now);
     // SAFETY: the gate is closed, and the thread is at a system call that it wants to make.
     if place == Place::Syscall && !stopping && unsafe { scheduler::hand_over(c) } {
-        slot.stats.preempt_useful.add_shared(1, true);
+        slot.count_useful(late);
         // SAFETY: as above; the registers are those of the call.
         unsafe { make_call_without_slot(t, uc) };
         return Verdict::HandedOver;
@@ -299,7 +302,7 @@ unsafe fn receive(
     }
     // SAFETY: the calling thread, gate closed.
     if unsafe { scheduler::leave_if_work(t, Why::Preempted) } {
-        slot.stats.preempt_useful.add_shared(1, true);
+        slot.count_useful(late);
         Verdict::Preempted
     } else {
         put_off(slot, now);
@@ -347,7 +350,14 @@ unsafe fn interrupted_at(rt: &Inner, t: &Uthread, uc: *const ucontext_t) -> Plac
             return Place::Anywhere;
         }
     }
-    if super::ranges::is_unsafe(rip) { Place::Unsafe } else { Place::Anywhere }
+    // Where threads share TLS, an address of it is right on this carrier only.
+    // SAFETY: general registers, up to rsp.
+    let general = unsafe { &(&(*uc).uc_mcontext.gregs)[..=libc::REG_RCX as usize] };
+    if t.fs.get() == 0 && crate::tls::shared::holds_address(general) {
+        return Place::Unsafe;
+    }
+    // SAFETY: rsp is on the thread's own stack.
+    if unsafe { super::ranges::may_switch(rip, rsp) } { Place::Anywhere } else { Place::Unsafe }
 }
 
 /// Calls that wait for something, that restart, and that do the same on whatever stack they are made.

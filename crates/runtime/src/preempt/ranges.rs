@@ -1,77 +1,150 @@
-//! Code in which a preemption is put off: who is interrupted there may hold a lock of the C library.
+//! What kind of code an address belongs to, asked by the handler about the interrupted instruction.
 //!
-//! Ranges are found from the loaded modules' program headers and kept in a fixed array that the handler reads without
-//! a lock. [`refresh`] looks again, for modules that were loaded later.
+//! ```text
+//!   in a range found at the start (libc, ld.so, ..., symbols of allocators, the resume path)  -> Unsafe
+//!   ... but inside a routine of libc without a frame of its own (leaf.rs)                     -> Leaf
+//!   in the main program                                                                       -> Free
+//!   in a module that was loaded since: its name decides                                       -> Unsafe or Free
+//!   anywhere else (code made at run time)                                                     -> Free
+//! ```
+//!
+//! Modules that come and go with `dlopen` and `dlclose` are not listed. `dlopen` cannot be replaced by a function of our own:
+//! libc loads modules without calling it (name services, character sets, `libgcc_s`), and where it looks for a library
+//! depends on who calls it. Nor is a list kept up to date, which would be late when it matters. Instead the handler asks glibc
+//! whose code the address is, with `_dl_find_object`: made for unwinders, documented as async-signal-safe, without locks and
+//! without TLS. So the answer is never out of date, and costs nothing where the main program or libc was interrupted. With glibc
+//! 2.34, which does not have the function, modules are those that were there when the runtime was built.
 
-use core::ffi::{CStr, c_void};
+mod leaf;
+mod modules;
+mod symbols;
+
 use core::ops::Range;
-use core::sync::atomic::{AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 
-const MAX: usize = 32;
-static START: [AtomicUsize; MAX] = [const { AtomicUsize::new(0) }; MAX];
-static END: [AtomicUsize; MAX] = [const { AtomicUsize::new(0) }; MAX];
-static LEN: AtomicUsize = AtomicUsize::new(0);
-
-/// Modules whose code holds locks or half-done bookkeeping.
-const UNSAFE_MODULES: [&str; 7] =
-    ["libc.so", "libc-", "ld-linux", "libpthread", "libgcc_s", "libunwind", "libstdc++"];
-
-/// Must a preemption of code at `address` be put off? Async-signal-safe.
-pub(crate) fn is_unsafe(address: usize) -> bool {
-    let n = LEN.load(Acquire);
-    (0..n).any(|i| (START[i].load(Relaxed)..END[i].load(Relaxed)).contains(&address))
+/// What it means to be interrupted at an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Code {
+    /// No lock of the C library is held by this code.
+    Free,
+    /// It may hold a lock, or be half-way through something.
+    Unsafe,
+    /// A routine that holds nothing, has no frame and calls nobody: its caller decides, whose address is at the stack pointer.
+    Leaf,
 }
 
-/// Looks for the unsafe modules among those loaded now. Serialised by the caller.
-pub(crate) fn refresh() {
-    let mut found: Vec<Range<usize>> = vec![crate::arch::resume::range()];
-    // SAFETY: the callback gets valid module descriptions and our vector.
-    unsafe {
-        libc::dl_iterate_phdr(Some(collect), &mut found as *mut Vec<Range<usize>> as *mut c_void)
-    };
-    found.truncate(MAX);
-    // A handler that reads while this writes sees each range old, new or mixed with an empty one; ranges of modules that
-    // stay loaded do not change, so what was unsafe stays unsafe.
-    for (i, r) in found.iter().enumerate() {
-        START[i].store(r.start, Relaxed);
-        END[i].store(r.end, Relaxed);
+/// What was found at the start. Sorted, without overlaps inside a list.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Table {
+    leaves: Vec<Range<usize>>,
+    unsafe_code: Vec<Range<usize>>,
+    /// Executable addresses of the main program.
+    program: Vec<Range<usize>>,
+}
+
+/// Replaced as a whole; a table that was replaced stays, because a handler may be reading it.
+static TABLE: AtomicPtr<Table> = AtomicPtr::new(core::ptr::null_mut());
+
+fn contains(sorted: &[Range<usize>], address: usize) -> bool {
+    let after = sorted.partition_point(|r| r.start <= address);
+    after > 0 && address < sorted[after - 1].end
+}
+
+/// The code at `address`. Async-signal-safe.
+#[inline]
+pub(crate) fn code_at(address: usize) -> Code {
+    // SAFETY: null, or leaked by `refresh`.
+    let Some(table) = (unsafe { TABLE.load(Acquire).as_ref() }) else { return Code::Unsafe };
+    if contains(&table.unsafe_code, address) {
+        if contains(&table.leaves, address) { Code::Leaf } else { Code::Unsafe }
+    } else if added(address) {
+        Code::Unsafe
+    } else if contains(&table.program, address) || !modules::is_unsafe_now(address) {
+        Code::Free
+    } else {
+        Code::Unsafe
     }
-    LEN.store(found.len(), Release);
 }
 
-/// Adds a range until the next [`refresh`].
+/// May a thread be switched out that was interrupted at `rip`, as far as addresses tell? Async-signal-safe.
+///
+/// # Safety
+///
+/// `rsp` is the stack pointer that belongs to `rip`, on a readable stack.
+#[inline]
+pub(crate) unsafe fn may_switch(rip: usize, rsp: usize) -> bool {
+    match code_at(rip) {
+        Code::Free => true,
+        Code::Unsafe => false,
+        // SAFETY: a leaf's return address is at rsp (see `leaf`).
+        Code::Leaf => code_at(unsafe { (rsp as *const usize).read() }) == Code::Free,
+    }
+}
+
+/// Must a preemption of code at `address` be put off, whoever has called it? Async-signal-safe.
+#[cfg(any(test, feature = "inspect"))]
+pub(crate) fn is_unsafe(address: usize) -> bool {
+    code_at(address) == Code::Unsafe
+}
+
+/// Looks at what is loaded now. Serialised by the caller.
+pub(crate) fn refresh() {
+    let found = modules::loaded();
+    let mut table = Table { program: sorted(found.program), ..Table::default() };
+    table.unsafe_code = found.unsafe_code;
+    table.unsafe_code.push(crate::arch::resume::range());
+    table.unsafe_code.extend_from_slice(symbols::of_this_program());
+    table.unsafe_code = sorted(core::mem::take(&mut table.unsafe_code));
+    table.leaves = sorted(leaf::routines());
+    // SAFETY: null, or leaked below.
+    let present = unsafe { TABLE.load(Acquire).as_ref() };
+    if present != Some(&table) {
+        TABLE.store(Box::leak(Box::new(table)), Release);
+    }
+}
+
+/// Sorted, with ranges that touch or overlap made one.
+fn sorted(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.retain(|r| !r.is_empty());
+    ranges.sort_unstable_by_key(|r| r.start);
+    ranges.dedup_by(|next, last| {
+        let joined = next.start <= last.end;
+        if joined {
+            last.end = last.end.max(next.end);
+        }
+        joined
+    });
+    ranges
+}
+
+/// Ranges of [`add`].
+const MAX_ADDED: usize = 4;
+static ADDED: [[AtomicUsize; 2]; MAX_ADDED] =
+    [const { [const { AtomicUsize::new(0) }; 2] }; MAX_ADDED];
+
+/// Makes a range unsafe.
 #[cfg(feature = "inspect")]
 pub(super) fn add(range: Range<usize>) {
-    let n = LEN.load(Acquire);
-    if n < MAX {
-        START[n].store(range.start, Relaxed);
-        END[n].store(range.end, Relaxed);
-        LEN.store(n + 1, Release);
-    }
-}
-
-unsafe extern "C" fn collect(
-    info: *mut libc::dl_phdr_info,
-    _size: usize,
-    data: *mut c_void,
-) -> i32 {
-    // SAFETY: `data` is the vector of `refresh`; `info` is valid during the callback.
-    let (info, found) = unsafe { (&*info, &mut *data.cast::<Vec<Range<usize>>>()) };
-    // SAFETY: dlpi_name is a C string, empty for the main program.
-    let name = unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy();
-    let file = name.rsplit('/').next().unwrap_or("");
-    if !UNSAFE_MODULES.iter().any(|m| file.starts_with(m)) {
-        return 0;
-    }
-    // SAFETY: dlpi_phdr has dlpi_phnum entries.
-    let headers = unsafe { core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-    for h in headers {
-        if h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_X != 0 {
-            let start = (info.dlpi_addr + h.p_vaddr) as usize;
-            found.push(start..start + h.p_memsz as usize);
+    for [start, end] in &ADDED {
+        if start.load(Acquire) == range.start {
+            return;
+        }
+        if end.load(Acquire) == 0 {
+            start.store(range.start, Relaxed);
+            end.store(range.end, Release);
+            return;
         }
     }
-    0
+    panic!("more than {MAX_ADDED} ranges");
+}
+
+#[inline]
+fn added(address: usize) -> bool {
+    cfg!(feature = "inspect")
+        && ADDED.iter().any(|[start, end]| {
+            let end = end.load(Acquire);
+            (start.load(Relaxed)..end).contains(&address)
+        })
 }
 
 #[cfg(test)]
@@ -81,8 +154,27 @@ mod tests {
     #[test]
     fn libc_is_unsafe_and_this_is_not() {
         refresh();
-        assert!(is_unsafe(libc::malloc as *const () as usize));
-        assert!(!is_unsafe(libc_is_unsafe_and_this_is_not as *const () as usize));
+        assert_eq!(code_at(libc::malloc as *const () as usize), Code::Unsafe);
+        assert_eq!(code_at(libc_is_unsafe_and_this_is_not as *const () as usize), Code::Free);
         assert!(is_unsafe(crate::arch::resume::range().start));
+        // On the heap, as code that a program makes at run time.
+        assert_eq!(code_at((&raw const *Box::new(0u64)) as usize), Code::Free);
+    }
+
+    #[test]
+    fn ranges_are_joined() {
+        assert_eq!(sorted(vec![5..9, 1..2, 2..3, 7..8, 4..4]), [1..3, 5..9]);
+        let s = sorted(vec![10..20, 30..40]);
+        let inside: Vec<_> = (0..50).filter(|&a| contains(&s, a)).collect();
+        assert_eq!(inside, (10..20).chain(30..40).collect::<Vec<_>>());
+        assert!(!contains(&[], 5));
+    }
+
+    #[test]
+    fn looking_again_changes_nothing() {
+        refresh();
+        let before = TABLE.load(Acquire);
+        refresh();
+        assert_eq!(TABLE.load(Acquire), before);
     }
 }

@@ -58,7 +58,8 @@ pub(crate) mod phase {
 pub(crate) struct Uthread {
     /// Saved stack pointer while switched out.
     pub(crate) rsp: Cell<usize>,
-    /// `fs` base: address of its TLS block's thread pointer. 0 until the region is mapped.
+    /// `fs` base: address of its TLS block's thread pointer. 0 until the region is mapped, and for ever where threads use the TLS of
+    /// their carriers.
     pub(crate) fs: Cell<usize>,
     /// Depth of the runtime's own critical sections. At least 1 whenever the thread is switched out or in scheduler
     /// code; while it is not 0 the thread neither switches nor waits. Touched by the thread and the handler that interrupts it only.

@@ -16,6 +16,7 @@ pub use scope::{Scope, ScopedJoinHandle, scope};
 use crate::arch::switch;
 use crate::park;
 use crate::runtime::{Inner, NoRuntime, ShutDown};
+use crate::tls::shared;
 use crate::worker::carrier::{After, Carrier};
 use crate::worker::scheduler;
 use crate::worker::slot::Slot;
@@ -275,8 +276,11 @@ extern "C" fn thread_main() -> ! {
     // SAFETY: preemption is still disabled.
     let rt = unsafe { Carrier::here() }.rt();
     let tls = rt.table.tls();
-    if !t.tls_ready.replace(true) {
-        tls.init_from_inside();
+    match tls {
+        Some(tls) if !t.tls_ready.replace(true) => tls.init_from_inside(),
+        Some(_) => {}
+        // SAFETY: prepared when the runtime was built; the thread that ran here before has saved its own.
+        None => unsafe { shared::begin() },
     }
     t.preempt_enable();
     if let Some(run) = t.run.get() {
@@ -293,7 +297,16 @@ extern "C" fn thread_main() -> ! {
         // SAFETY: made by `Arc::into_raw` in `start`, and taken here once.
         unsafe { Arc::from_raw(scope) }.leave();
     }
-    tls.run_destructors();
+    match tls {
+        Some(tls) => tls.run_destructors(),
+        None => {
+            t.preempt_disable();
+            // SAFETY: prepared; preemption is disabled.
+            let handle = unsafe { shared::end() };
+            t.preempt_enable();
+            drop(handle);
+        }
+    }
     // SAFETY: the thread's own; debuggers and the overflow report look at it only while the thread runs.
     drop(unsafe { (*t.name.get()).take() });
     t.preempt_disable();

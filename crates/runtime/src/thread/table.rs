@@ -18,7 +18,8 @@ pub(crate) struct Table {
     pub(crate) blocks: *mut Uthread,
     max: u32,
     shape: Shape,
-    tls: &'static tls::Layout,
+    /// How the threads' TLS blocks are laid out; `None`: they have none of their own.
+    tls: Option<&'static tls::Layout>,
     /// The first free handle that is in no slot's pool. Nothing is allocated under this lock.
     free: SpinLock<u32>,
     /// The newest chunk. Its lock makes [`Table::grow`] one thread's at a time; its holder may be preempted.
@@ -85,7 +86,11 @@ impl Table {
     /// # Errors
     ///
     /// The kernel's, if even the address space cannot be had.
-    pub(crate) fn new(max: u32, stack: usize, tls: &'static tls::Layout) -> io::Result<Table> {
+    pub(crate) fn new(
+        max: u32,
+        stack: usize,
+        tls: Option<&'static tls::Layout>,
+    ) -> io::Result<Table> {
         let bytes = max as usize * size_of::<Uthread>();
         // SAFETY: a new private mapping, touched entry by entry.
         let p = unsafe {
@@ -104,7 +109,7 @@ impl Table {
         Ok(Table {
             blocks: p.cast(),
             max,
-            shape: Shape::new(stack, tls.size()),
+            shape: Shape::new(stack, tls.map_or(0, tls::Layout::size)),
             tls,
             free: SpinLock::new(NONE),
             chunk: Mutex::new(None),
@@ -136,8 +141,8 @@ impl Table {
         self.high.load(Acquire)
     }
 
-    /// The TLS layout that the blocks have.
-    pub(crate) fn tls(&self) -> &'static tls::Layout {
+    /// The TLS layout that the blocks have; `None`: threads use the TLS of their carriers.
+    pub(crate) fn tls(&self) -> Option<&'static tls::Layout> {
         self.tls
     }
 
@@ -223,9 +228,10 @@ impl Table {
         let Some(Chunk { base, .. }) = *chunk else { unreachable!("handles are used in turn") };
         let region = base + index * self.shape.size;
         self.shape.guard(region)?;
-        let (tp, base) = self.tls.place(region + self.shape.size);
+        let top = region + self.shape.size;
+        let (tp, base) = self.tls.map_or((0, top - 64), |tls| tls.place(top));
         // SAFETY: the top of a fresh, zeroed region.
-        if !unsafe { self.tls.init(tp, handle) } {
+        if !self.tls.is_none_or(|tls| unsafe { tls.init(tp, handle) }) {
             return Err(Exhausted::Memory(io::Error::from_raw_os_error(libc::ENOMEM)));
         }
         let block = Uthread::new(handle);
@@ -249,8 +255,10 @@ impl Table {
     /// Gives a thread back. Its stack and TLS block must not be in use.
     pub(crate) fn give(&self, t: &Uthread, pool: Option<&mut LocalPool>) {
         t.phase.store(phase::FREE, Relaxed);
-        // SAFETY: the thread has ended and nobody else has it.
-        unsafe { self.tls.reset(t.fs.get()) };
+        if let Some(tls) = self.tls {
+            // SAFETY: the thread has ended and nobody else has it.
+            unsafe { tls.reset(t.fs.get()) };
+        }
         let Some(pool) = pool else {
             self.retract();
             self.put_free(t.handle, t.handle);
@@ -289,9 +297,11 @@ impl Table {
             // SAFETY: `grow` has built the block.
             unsafe { &*self.blocks.add(h as usize) }
         };
-        for h in 0..high {
-            // SAFETY: the block is not in use.
-            unsafe { self.tls.release(block(h).fs.get()) };
+        if let Some(tls) = self.tls {
+            for h in 0..high {
+                // SAFETY: the block is not in use.
+                unsafe { tls.release(block(h).fs.get()) };
+            }
         }
         for h in (0..high).step_by(stack::CHUNK as usize) {
             // SAFETY: the caller's contract; the region of a chunk's first handle is at its beginning.
@@ -318,7 +328,7 @@ mod tests {
     use super::*;
 
     fn table(max: u32) -> Table {
-        Table::new(max, 64 * 1024, tls::layout().unwrap()).unwrap()
+        Table::new(max, 64 * 1024, Some(tls::layout().unwrap())).unwrap()
     }
 
     fn take<'a>(t: &'a Table, mut pool: Option<&mut LocalPool>) -> &'a Uthread {

@@ -21,9 +21,12 @@
 //! and the dynamic loader their initial image back. libc's variables stay: they hold malloc's per-thread cache and arena
 //! choice, which belong to the block and serve its next owner; `errno` and the locale are set back.
 //! Variables of modules that were loaded with `dlopen` are freed ([`dynamic`]).
+//!
+//! A runtime can do without all this: [`shared`].
 
 mod dynamic;
 mod keys;
+pub(crate) mod shared;
 
 use crate::arch::segment;
 use crate::thread::raw;

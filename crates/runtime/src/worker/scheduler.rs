@@ -3,6 +3,7 @@
 use crate::arch::{segment, switch::switch};
 use crate::runtime::Inner;
 use crate::thread::control::{Uthread, life, park_state};
+use crate::tls::shared;
 use crate::tsc::{self, Ticks};
 use crate::worker::carrier::{After, Carrier};
 use crate::worker::slot::Slot;
@@ -73,14 +74,22 @@ unsafe fn enter(save: *mut usize, t: &Uthread) {
     unsafe { switch_fs(save, t.rsp.get(), t.fs.get()) }
 }
 
-/// [`switch`], whatever way `fs` is set on this machine.
+/// [`switch`], whatever way `fs` is set on this machine; 0: threads use the TLS of their carriers.
 ///
 /// # Safety
 ///
 /// As for [`switch`].
 #[inline(always)]
 unsafe fn switch_fs(save: *mut usize, to: usize, fs: usize) {
-    if segment::fast_fs() {
+    if fs == 0 {
+        // SAFETY: handed on; where threads share TLS, the words were found when the runtime was built. They are read and
+        // written where the context runs at that moment.
+        unsafe {
+            let words = shared::save();
+            switch(save, to, 0);
+            shared::restore(words);
+        }
+    } else if segment::fast_fs() {
         // SAFETY: handed on.
         unsafe { switch(save, to, fs) }
     } else {
@@ -150,8 +159,9 @@ unsafe fn leave_to_native(c: &Carrier, t: &Uthread, after: After) {
         slot.end_run();
     }
     c.set_current(core::ptr::null());
+    let fs = if t.fs.get() == 0 { 0 } else { c.native_fs };
     // SAFETY: the native context waits in `run`; its `fs` is the kernel thread's own.
-    unsafe { switch_fs(t.rsp.as_ptr(), c.native_rsp.get(), c.native_fs) };
+    unsafe { switch_fs(t.rsp.as_ptr(), c.native_rsp.get(), fs) };
     finish_switch();
 }
 
@@ -275,8 +285,9 @@ pub(crate) unsafe fn preempted_at_region_end(t: &'static Uthread) {
             }
             // SAFETY: as above.
             Some((_, due)) if due <= now + rt.timer_slop => unsafe {
+                let late = slot.late_by(now);
                 if leave_if_work(t, Why::Preempted) {
-                    slot.stats.preempt_useful.add_shared(1, true);
+                    slot.count_useful(late);
                 } else {
                     #[cfg(feature = "inspect")]
                     slot.forced.store(0, Relaxed);

@@ -1,5 +1,6 @@
 //! A worker slot: queues' identity, timers, thread pool, and the words that clocks read.
 
+use crate::lateness;
 use crate::park::SpinLock;
 use crate::park::shim::Futex;
 use crate::runtime::Inner;
@@ -39,6 +40,11 @@ pub(crate) struct Slot {
     pub(crate) retry_at: AtomicU64,
     /// How long the next request of this dispatch is put off if it comes at a bad moment.
     pub(crate) retry_delay: AtomicU64,
+    /// The generation of the last dispatch in which a request was put off, and when that was for the first time.
+    put_off_run: AtomicU64,
+    put_off_since: AtomicU64,
+    /// How late preemptions came that were put off.
+    pub(crate) lateness: lateness::Counts,
     /// The kernel thread that has the slot.
     pub(crate) tid: AtomicI32,
     /// Its POSIX timer.
@@ -79,6 +85,9 @@ impl Slot {
             pending_since: AtomicU64::new(0),
             retry_at: AtomicU64::new(0),
             retry_delay: AtomicU64::new(rt.retry),
+            put_off_run: AtomicU64::new(0),
+            put_off_since: AtomicU64::new(0),
+            lateness: lateness::Counts::new(),
             tid: AtomicI32::new(0),
             timer: AtomicI32::new(0),
             bed: Futex::new(0),
@@ -162,6 +171,31 @@ impl Slot {
             let task = Task(self.run_task.load(Relaxed));
             (run, Running { task, since: run & !RUN_PREEMPTED, class })
         })
+    }
+
+    /// A request for the running thread is put off.
+    pub(crate) fn count_put_off(&self, now: Ticks) {
+        let run = self.run.load(Relaxed);
+        if self.put_off_run.load(Relaxed) != run {
+            self.put_off_run.store(run, Relaxed);
+            self.put_off_since.store(now, Relaxed);
+        }
+    }
+
+    /// For how long the preemption of the running thread has been put off, if it has.
+    #[inline]
+    pub(crate) fn late_by(&self, now: Ticks) -> Option<Ticks> {
+        (self.put_off_run.load(Relaxed) == self.run.load(Relaxed))
+            .then(|| now.saturating_sub(self.put_off_since.load(Relaxed)))
+    }
+
+    /// A preemption has been taken, which had been put off for so long.
+    #[inline]
+    pub(crate) fn count_useful(&self, late: Option<Ticks>) {
+        self.stats.preempt_useful.add_shared(1, true);
+        if let Some(late) = late {
+            self.lateness.record(late);
+        }
     }
 
     /// When the running thread must be preempted, as things are: its generation and the time, not before `retry_at`.
