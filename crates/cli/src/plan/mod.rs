@@ -15,7 +15,7 @@ use crate::output::{self, Target};
 /// Find the smallest server that meets an objective, in simulation
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
-    /// A scenario with a [plan]; docs/simulator.md explains its keys
+    /// A scenario that has a table `plan`; docs/simulator.md explains its keys
     pub scenario: PathBuf,
     /// Write everything that was tried as JSON; - is standard output
     #[arg(long, value_name = "FILE")]

@@ -63,7 +63,7 @@ pub enum End {
     Woken,
     /// The deadline came.
     TimedOut,
-    /// [`Limits::interrupted`] said so.
+    /// The limit `interrupted` said so.
     Interrupted,
 }
 
