@@ -77,10 +77,18 @@ fn preempted_threads_compute_rightly_in_every_variant() {
 
 #[test]
 fn several_benchmarks_make_one_report() {
-    let args =
-        ["wake", "scale", "--quick", "--rounds", "1", "--only", "run-to-completion,timer-thread"];
+    let args = [
+        "wake",
+        "scale",
+        "defer",
+        "--quick",
+        "--rounds",
+        "1",
+        "--only",
+        "run-to-completion,timer-thread",
+    ];
     let report = json(&args);
-    assert_eq!(report["benchmarks"], serde_json::json!(["wake", "scale"]));
+    assert_eq!(report["benchmarks"], serde_json::json!(["wake", "scale", "defer"]));
     let names = names(&report);
     for name in ["4 hogs p99", "1000 parked: memory of a thread", "yield with 1 workers"] {
         assert!(names.contains(name), "{name} in {names:?}; {}", notes(&report));
@@ -101,7 +109,7 @@ fn benchmarks_are_listed() {
         let output = run(args);
         assert!(output.status.success());
         let listing = text(&output.stdout);
-        for name in ["ops", "preempt", "kv", "wake", "scale", "implementations: quaver"] {
+        for name in ["ops", "preempt", "kv", "wake", "scale", "defer", "implementations: quaver"] {
             assert!(listing.contains(name), "{name} in {listing}");
         }
     }

@@ -6,7 +6,7 @@ use quaver_bench_common::{Outcome, Spec};
 use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
-use super::{kv, ours, preempt};
+use super::{defer, kv, ours, preempt};
 
 /// One measurement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -21,6 +21,8 @@ pub enum Work {
     },
     /// The cost of preemption.
     Preempt(preempt::PreemptSpec),
+    /// Preemptions that are put off.
+    Defer(defer::DeferSpec),
     /// The service times of the key-value store.
     KvCalibrate(kv::CalibrateSpec),
     /// The client of the key-value service in Go.
@@ -42,6 +44,7 @@ pub fn run(work: &str) -> anyhow::Result<()> {
     let outcome = match &work {
         Work::Ours { settings, spec } => ours::run(settings, spec),
         Work::Preempt(spec) => preempt::run(spec),
+        Work::Defer(spec) => defer::run(spec),
         Work::KvCalibrate(spec) => kv::calibrate(spec),
         Work::KvRing { program, spec } => kv::ring::run(program, spec),
     };

@@ -17,6 +17,7 @@
 
 pub mod child;
 mod context;
+mod defer;
 pub mod harness;
 mod kv;
 mod ops;
@@ -84,6 +85,8 @@ enum Name {
     Wake,
     /// Memory and time of very many threads; several workers
     Scale,
+    /// How often a preemption is put off, and how late it then is
+    Defer,
     /// All of these
     All,
     /// Say what can be measured, and with what
@@ -91,7 +94,8 @@ enum Name {
 }
 
 impl Name {
-    const BENCHMARKS: [Name; 5] = [Name::Ops, Name::Preempt, Name::Kv, Name::Wake, Name::Scale];
+    const BENCHMARKS: [Name; 6] =
+        [Name::Ops, Name::Preempt, Name::Kv, Name::Wake, Name::Scale, Name::Defer];
 
     fn text(self) -> &'static str {
         match self {
@@ -100,6 +104,7 @@ impl Name {
             Name::Kv => "kv",
             Name::Wake => "wake",
             Name::Scale => "scale",
+            Name::Defer => "defer",
             Name::All => "all",
             Name::List => "list",
         }
@@ -112,6 +117,7 @@ impl Name {
             Name::Kv => kv::plan(context),
             Name::Wake => Ok(wake::plan(context)),
             Name::Scale => Ok(scale::plan(context)),
+            Name::Defer => Ok(defer::plan(context)),
             Name::All | Name::List => Ok(Plan::default()),
         }
     }
@@ -249,7 +255,7 @@ mod tests {
     fn benchmarks_run_once_in_the_order_given() {
         assert_eq!(chosen(&[Name::Kv, Name::Ops, Name::Kv]), [Name::Kv, Name::Ops]);
         assert_eq!(chosen(&[Name::All, Name::Ops]), Name::BENCHMARKS);
-        let last_first = [Name::Scale, Name::Ops, Name::Preempt, Name::Kv, Name::Wake];
+        let last_first = [Name::Scale, Name::Ops, Name::Preempt, Name::Kv, Name::Wake, Name::Defer];
         assert_eq!(chosen(&[Name::Scale, Name::All]), last_first);
     }
 
@@ -264,7 +270,9 @@ mod tests {
     fn the_list_names_benchmarks_and_implementations() {
         let peer = peers::Peer { name: "may".into(), command: vec![] };
         let text = listing(&Peers { found: vec![peer], notes: vec!["no go".into()] });
-        for part in ["ops ", "preempt ", "kv ", "wake ", "scale ", "quaver, may", "* no go"] {
+        for part in
+            ["ops ", "preempt ", "kv ", "wake ", "scale ", "defer ", "quaver, may", "* no go"]
+        {
             assert!(text.contains(part), "{part} in\n{text}");
         }
         assert!(!text.contains("list"));

@@ -3,7 +3,7 @@
 //! What the operations are, on the same terms for all, is said at [`Op`]. The unit is CPU time of the whole process:
 //! none of the operations waits for time to pass, so it is what an operation costs, whoever else uses the machine, and
 //! nothing is hidden on another core, because the process has only one. Ours runs with preemption on and private TLS,
-//! as in production, once for each tickless clock; the row without preemption shows what having it costs. (A timer core
+//! as in production, once for each tickless clock; the row without preemption shows what having it costs, the row with shared TLS what private TLS costs. (A timer core
 //! would need a second core.)
 
 use quaver_bench_common::outcome::CPU_NS_PER_OP;
@@ -34,7 +34,9 @@ fn group(context: &Context, op: Op) -> Group {
         readings: vec![Reading::new(op.name(), CPU_NS_PER_OP, "ns")],
     };
     let preemptive = TICKLESS.map(|clock| Settings::preemptive(clock, QUANTUM_US, &cpus));
-    let settings = preemptive.into_iter().chain([Settings::run_to_completion(&cpus)]);
+    let completion = Settings::run_to_completion(&cpus);
+    let shared = Settings { shared_tls: true, ..preemptive[1].clone() };
+    let settings = preemptive.into_iter().chain([completion, shared]);
     let mut jobs: Vec<_> = settings.map(|settings| context.ours(&settings, &spec, &task)).collect();
     jobs.extend(context.peers(&spec, &task));
     Group { title: format!("ops {}", op.name()), jobs }

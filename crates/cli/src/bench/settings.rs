@@ -17,6 +17,8 @@ pub struct Settings {
     pub timer_cpu: Option<usize>,
     /// Stacks as small as this machine allows, for very many threads.
     pub small_stacks: bool,
+    /// Threads share the thread-local variables of their workers.
+    pub shared_tls: bool,
 }
 
 /// Clock and quantum.
@@ -43,7 +45,13 @@ impl Settings {
 
     /// Workers on these CPUs that never preempt.
     pub fn run_to_completion(cpus: &[usize]) -> Self {
-        Self { preemption: None, cpus: cpus.to_vec(), timer_cpu: None, small_stacks: false }
+        Self {
+            preemption: None,
+            cpus: cpus.to_vec(),
+            timer_cpu: None,
+            small_stacks: false,
+            shared_tls: false,
+        }
     }
 
     /// With the timer core, if that is the clock, on this CPU.
@@ -59,6 +67,9 @@ impl Settings {
     pub fn build(&self) -> anyhow::Result<quaver::Runtime> {
         let mut builder =
             quaver::Builder::new().workers(self.cpus.len()).cpus(self.cpus.clone()).quantum(None);
+        if self.shared_tls {
+            builder = builder.tls(quaver::Tls::Shared);
+        }
         if let Some(Preemption { clock, quantum_us }) = &self.preemption {
             let clock: quaver::Clock = clock.parse()?;
             builder = builder.clock(clock).quantum(Some(Duration::from_micros(*quantum_us)));
@@ -84,6 +95,7 @@ impl fmt::Display for Settings {
         match &self.preemption {
             Some(Preemption { clock, quantum_us }) => write!(f, "quaver {clock} {quantum_us}us"),
             None => write!(f, "quaver run-to-completion"),
-        }
+        }?;
+        if self.shared_tls { write!(f, " shared-tls") } else { Ok(()) }
     }
 }
