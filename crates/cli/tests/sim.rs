@@ -78,7 +78,6 @@ fn errors_name_what_is_wrong() {
         (&["--mechanism", "pigeon"], "--mechanism: unknown name `pigeon`"),
         (&["--system", "x"], "--system: unknown name `x`"),
         (&["--load=-5"], "load"),
-        (&["--requests", "0"], "--requests: 0"),
         (&["--json", "/no/such/file"], "/no/such/file"),
         (&["--window", "3..1"], "--window"),
     ] {
@@ -86,10 +85,35 @@ fn errors_name_what_is_wrong() {
         let error = text(&output.stderr);
         assert!(!output.status.success() && error.contains(part), "{more:?}: {error}");
     }
+    let none = quaver(&[&SMALL[..5], &["--requests", "0"]].concat());
+    let error = text(&none.stderr);
+    assert!(!none.status.success() && error.contains("--requests: 0"), "{error}");
     let error = text(&quaver(&["sim"]).stderr);
     assert!(error.contains("--mix and --workers"), "{error}");
     let error = text(&quaver(&["sim", "/no/such.toml"]).stderr);
     assert!(error.contains("/no/such.toml"), "{error}");
+}
+
+/// Whatever the machine does meanwhile: only the form is checked.
+#[test]
+fn a_validation_compares_and_says_what_disturbed() {
+    let output = quaver(&["sim", "--validate", "--quick", "--json", "-"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for row in json["rows"].as_array().unwrap() {
+        assert!(["short", "long"].contains(&row["class"].as_str().unwrap()), "{row}");
+        assert!(["p50", "p99"].contains(&row["percentile"].as_str().unwrap()), "{row}");
+        let number = |key: &str| row[key].as_f64().unwrap();
+        let ratio = number("simulated_us") / number("measured_us");
+        assert!((number("ratio") - ratio).abs() < 1e-9 && number("load_percent") >= 30.0, "{row}");
+    }
+    let warnings = json["warnings"].as_array().unwrap();
+    assert_eq!(json["noisy"].as_bool().unwrap(), !warnings.is_empty());
+    for warning in warnings {
+        let warning = warning.as_str().unwrap();
+        assert!(text(&output.stderr).contains(warning), "{warning}");
+    }
+    assert!(json["machine"]["worker_noise"]["watched_s"].as_f64().unwrap() > 0.5);
 }
 
 #[test]

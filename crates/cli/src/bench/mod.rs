@@ -200,7 +200,7 @@ fn measure(args: &Args, peers: Peers, bar: &ProgressBar) -> anyhow::Result<Repor
 }
 
 /// A warning when others use the machine, from the content of `/proc/loadavg`.
-fn busy(loadavg: &str) -> Option<String> {
+pub(crate) fn busy(loadavg: &str) -> Option<String> {
     let load: f64 = loadavg.split_whitespace().next()?.parse().ok()?;
     (load > 0.5).then(|| {
         format!("the machine was busy when this began (load average {load}): wait until it is idle")

@@ -1,0 +1,148 @@
+//! The real side: a client on one CPU, one worker on another, and requests that are loops of calibrated length.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use quaver_load::{
+    Clock as _, OpenLoop, RealClock, Recorder, Schedule, Sent, Summary, reduce_timer_slack,
+};
+
+use crate::affinity;
+
+/// How long a batch takes, about: shorter than a quantum, so that few batches meet an interruption.
+const BATCH: Duration = Duration::from_micros(50);
+/// Batches of one try.
+const BATCHES: usize = 501;
+/// Tries, of which the steadiest counts.
+const TRIES: usize = 5;
+/// A try with at most this spread, in percent, needs no other.
+const STEADY: f64 = 1.0;
+
+/// How fast the worker turns.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Speed {
+    /// Turns of [`turn`] in a microsecond: the median over batches.
+    pub per_us: f64,
+    /// The distance of the quartiles in percent of the median: how steady the machine was.
+    pub spread_percent: f64,
+}
+
+impl Speed {
+    /// Of batches' speeds, of which there is at least one.
+    fn of(mut batches: Vec<f64>) -> Speed {
+        batches.sort_by(f64::total_cmp);
+        let at = |share: usize| batches[(batches.len() - 1) * share / 4];
+        Speed { per_us: at(2), spread_percent: 100.0 * (at(3) - at(1)) / at(2) }
+    }
+
+    /// Measures on the calling thread. Tries again where batches differ, and takes the steadiest try; never fails.
+    pub fn measure() -> Speed {
+        Speed::steadiest(std::iter::repeat_with(one_try).take(TRIES))
+    }
+
+    fn steadiest(tries: impl Iterator<Item = Speed>) -> Speed {
+        let mut best = Speed { per_us: f64::NAN, spread_percent: f64::INFINITY };
+        for speed in tries {
+            if speed.spread_percent < best.spread_percent {
+                best = speed;
+            }
+            if best.spread_percent <= STEADY {
+                break;
+            }
+        }
+        best
+    }
+}
+
+fn one_try() -> Speed {
+    let time = |turns: u64| {
+        let start = Instant::now();
+        turn(turns);
+        start.elapsed().max(Duration::from_nanos(1))
+    };
+    // So many turns that a batch is long enough, whatever interrupts a single one.
+    let mut turns = 1_000;
+    while turns < 1 << 30 && (0..5).map(|_| time(turns)).min().is_some_and(|t| t < BATCH) {
+        turns += turns / 4;
+    }
+    let speed = |_| turns as f64 / (time(turns).as_nanos() as f64 / 1e3);
+    Speed::of((0..BATCHES).map(speed).collect())
+}
+
+fn turn(turns: u64) {
+    let mut x = turns;
+    for _ in 0..turns {
+        x = black_box(x.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(7));
+    }
+}
+
+/// Offers the schedule to the real runtime, from the CPU `client`. Blocks until all is served or twice `span` is over.
+///
+/// # Errors
+///
+/// The client's CPU cannot be used, or its thread cannot be started.
+pub fn serve(
+    runtime: &quaver::Runtime,
+    schedule: &Schedule,
+    client: usize,
+    speed: Speed,
+    span: Duration,
+) -> Result<Summary> {
+    let recorder = Arc::new(Recorder::for_schedule(schedule)?);
+    let clock = RealClock::with_spin_ns(200_000);
+    let handle = runtime.handle();
+    let offer = || -> Result<Summary> {
+        affinity::pin(&[client]).with_context(|| format!("the client cannot use CPU {client}"))?;
+        reduce_timer_slack().context("cannot make the client's sleeps exact")?;
+        let outcome = OpenLoop::new(&recorder)
+            .max_outstanding(20_000)
+            .time_limit(2 * span + Duration::from_secs(1))
+            .grace(Duration::from_secs(2))
+            .run(schedule, &clock, |request| {
+                let (recorder, request) = (Arc::clone(&recorder), *request);
+                let serve = move || {
+                    turn((request.service_ns as f64 / 1e3 * speed.per_us) as u64);
+                    let _ = recorder.complete(request.id, clock.now_ns());
+                };
+                match handle.spawn_detached(serve) {
+                    Ok(()) => Sent::Accepted,
+                    Err(_) => Sent::Refused,
+                }
+            });
+        Ok(outcome.summary(&recorder))
+    };
+    std::thread::scope(|scope| {
+        let client = std::thread::Builder::new().name("client".into());
+        let client = client.spawn_scoped(scope, offer).context("cannot start the client")?;
+        client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_disturbed_batches_change_nothing() {
+        let mut batches = vec![100.0; 80];
+        batches.extend([3.0; 20]);
+        assert_eq!(Speed::of(batches), Speed { per_us: 100.0, spread_percent: 0.0 });
+        assert_eq!(Speed::of(vec![7.0]).per_us, 7.0);
+    }
+
+    #[test]
+    fn the_steadiest_try_counts_and_a_steady_one_is_enough() {
+        let speeds = [(90.0, 20.0), (100.0, 4.0), (80.0, 9.0), (101.0, 0.5), (50.0, 0.0)];
+        let all = speeds.map(|(per_us, spread_percent)| Speed { per_us, spread_percent });
+        assert_eq!(Speed::steadiest(all[..3].iter().copied()).per_us, 100.0);
+        assert_eq!(Speed::steadiest(all.into_iter()).per_us, 101.0);
+    }
+
+    #[test]
+    fn a_real_thread_has_a_speed() {
+        let speed = Speed::measure();
+        assert!(speed.per_us > 0.0 && speed.spread_percent.is_finite(), "{speed:?}");
+    }
+}
