@@ -30,7 +30,7 @@ test-full: ## the same with the long forms of the heavy suites (hours)
 bench: ## measure, beside other thread libraries; a table and bench-results.json
 	@scripts/bench.sh
 
-report: ## quaver-report/index.html from the results of the demo and the benchmarks; runs what is missing
+report: ## quaver-report/index.html from the demo, the benchmarks and the simulated figures; runs what is missing
 	@scripts/report.sh
 
 wheel: ## the simulator as a Python package, in python/dist/

@@ -1,6 +1,7 @@
-"""Checks the shape of the JSON that `quaver doctor`, `demo` and `bench` promise to scripts; its numbers decide nothing.
+"""Checks the shape of the JSON that `quaver doctor`, `demo` and `bench` promise to scripts; its numbers decide nothing, but for
+those of `figures` (bench/figures/draw.py), which are simulated and therefore the same everywhere.
 
-    python3 check_json.py doctor|demo|bench FILE
+    python3 check_json.py doctor|demo|figures|bench|selftest FILE
 """
 
 import json
@@ -82,6 +83,19 @@ def selftest(document):
     return f"{len(rows)} rows, {document['preemptions']} preemptions"
 
 
+def figures(document):
+    need(isinstance(document, list) and document, "there are no figures")
+    for figure in document:
+        name = at(figure, "figure")
+        for curve, best in at(figure, "best").items():
+            need(is_number(best), f"{name}: {curve} is no number")
+        if "headline" in figure:
+            need_number(figure, "headline.ours", f"{name}: ")
+        if name == "aspen-11":
+            need(at(figure, "best") == at(figure, "paper_best"), f"{name}: {figure['best']}, not {figure['paper_best']}")
+    return f"{len(document)} figures"
+
+
 def bench(document):
     need(isinstance(at(document, "machine"), dict), "machine is no object")
     rows = at(document, "rows")
@@ -99,7 +113,7 @@ def bench(document):
     return f"{len(rows)} rows, {len(ours)} of them Quaver's"
 
 
-CHECKS = {"doctor": doctor, "demo": demo, "bench": bench, "selftest": selftest}
+CHECKS = {"doctor": doctor, "demo": demo, "figures": figures, "bench": bench, "selftest": selftest}
 
 
 def main(arguments):

@@ -1,9 +1,10 @@
 """Makes one HTML page of the results of `quaver bench` and `quaver demo`, without references to anything outside.
 
-    python3 report.py --bench FILE --demo FILE --out FILE
+    python3 report.py --bench FILE --demo FILE --figures FILE --out FILE
 
 The page has a table and a bar chart for each row name of the benchmarks, and the demonstration's verdict with a link to
-its own page, which lies beside this one. A file that is missing leaves its part out; one that cannot be read is an error.
+its own page, which lies beside this one; and the headlines of the papers' simulated figures (bench/figures/draw.py), whose
+page lies in figures/. A file that is missing leaves its part out; one that cannot be read is an error.
 """
 
 import argparse
@@ -105,7 +106,20 @@ def machine(facts):
     return ", ".join(escape(part) for part in parts if part)
 
 
-def page(bench, demo):
+def headlines(figures):
+    """What the papers' figures say, ours and theirs, with a link to the curves."""
+    lines = []
+    for figure in figures:
+        line = figure.get("headline") or {}
+        said = "" if line.get("ours") is None else f"{number(line['ours'])}, in the paper {number(line['paper'])}"
+        of = f"{line['of']} over {line['over']}" if said else ""
+        lines.append(f"<tr><td>{escape(figure['title'])}</td><td>{escape(of)}</td><td>{said}</td></tr>")
+    head = "<tr><th>figure</th><th>ratio</th><th>simulated</th></tr>"
+    link = '<p><a href="figures/index.html">Curves, and what was not run for real</a></p>'
+    return f"<h2>The papers' figures, simulated</h2>{link}<table>{head}{''.join(lines)}</table>"
+
+
+def page(bench, demo, figures=None):
     """The whole page."""
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Quaver: results</title>',
@@ -115,6 +129,8 @@ def page(bench, demo):
         verdict = (demo.get("summary") or {}).get("verdict") or "It has no verdict."
         parts.append(f'<h2>Demonstration</h2><p class="verdict">{escape(verdict)}</p>')
         parts.append('<p><a href="report.html">Curves and all figures</a></p>')
+    if figures is not None:
+        parts.append(headlines(figures))
     if bench is not None:
         parts.append(f'<p class="soft">Benchmarks: {machine(bench.get("machine") or {})}. ')
         if bench.get("quick"):
@@ -122,7 +138,7 @@ def page(bench, demo):
         parts.append("Bars are medians, lines reach from the lowest to the highest run; ratios compare with the first ")
         parts.append("implementation of each table in the same round.</p>")
         parts.append(benchmarks(bench))
-    if bench is None and demo is None:
+    if bench is None and demo is None and figures is None:
         parts.append("<p>Nothing has been measured yet: <code>make demo</code>, <code>make bench</code>.</p>")
     parts.append("</body></html>\n")
     return "".join(parts)
@@ -156,10 +172,11 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bench", type=Path, metavar="FILE", help="what `quaver bench --json` wrote")
     parser.add_argument("--demo", type=Path, metavar="FILE", help="what `quaver demo` wrote")
+    parser.add_argument("--figures", type=Path, metavar="FILE", help="results.json of bench/figures/draw.py")
     parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the page")
     options = parser.parse_args(arguments)
     try:
-        write(options.out, page(read(options.bench), read(options.demo)))
+        write(options.out, page(read(options.bench), read(options.demo), read(options.figures)))
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"report.py: {type(error).__name__}: {error}", file=sys.stderr)
         return 1

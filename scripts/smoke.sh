@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the release build's commands in their quick forms and checks the shape of their JSON; numbers decide nothing.
 #
-#   scripts/smoke.sh doctor|demo|bench|bench-all|selftest|selftest-all TARGET_DIR
+#   scripts/smoke.sh doctor|demo|figures|bench|bench-all|selftest|selftest-all TARGET_DIR
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -21,6 +21,12 @@ demo)
     for file in report.html report.json; do
         [ -s "$out/report/$file" ] || die "no $file was written"
     done
+    ;;
+figures)
+    have python3 || { say "python3 is not installed: no figure is drawn"; exit 0; }
+    python3 -B bench/figures/draw.py --quick --quaver "$quaver" --out "$out/figures" aspen-11 skyloft-06
+    [ -s "$out/figures/index.html" ] || die "no page was written"
+    cp "$out/figures/results.json" "$out/figures.json"
     ;;
 selftest) "$quaver" selftest --quick --json "$out/selftest.json" ;;
 selftest-all) "$quaver" selftest --json "$out/selftest.json" ;;

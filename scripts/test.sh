@@ -51,6 +51,7 @@ step book scripts/check_book.sh
 step release cargo build --locked --release -p quaver-cli -p quaver-bench-peers
 step smoke-doctor scripts/smoke.sh doctor "$target"
 step smoke-demo scripts/smoke.sh demo "$target"
+step smoke-figures scripts/smoke.sh figures "$target"
 step smoke-bench scripts/smoke.sh bench "$target"
 step smoke-selftest scripts/smoke.sh selftest "$target"
 

@@ -83,6 +83,15 @@ class Page(unittest.TestCase):
         self.assertNotIn("Demonstration", report.page(BENCH, None))
         self.assertNotIn("Benchmarks", report.page(None, DEMO))
 
+    def test_headlines_of_figures_are_listed(self):
+        ratio = {"of": "a < b", "over": "c", "ours": 1.5, "paper": 1.25}
+        figures = [{"title": "One", "headline": ratio}, {"title": "Two"}, {"title": "Three", "headline": ratio | {"ours": None}}]
+        page = report.page(None, None, figures)
+        self.assertIn("<td>One</td><td>a &lt; b over c</td><td>1.50, in the paper 1.25</td>", page)
+        self.assertIn("<td>Three</td><td></td><td></td>", page)
+        self.assertIn('href="figures/index.html"', page)
+        self.assertNotIn("Nothing has been measured", page)
+
     def test_files_are_replaced_as_a_whole(self):
         with tempfile.TemporaryDirectory() as directory:
             bench, out = Path(directory, "bench.json"), Path(directory, "new", "index.html")

@@ -5,7 +5,12 @@
 
 Every folder beside this file has a `figure.toml`: a scenario of `quaver sim`, the curves with their options, where the
 reference curve is in bench/reference, and what was run for real and where it differs. Writes a page, and results.json with
-the highest load of each curve that meets the limit, and how the headline ratio compares with the paper's.
+what each curve says ("best") and how the headline ratio compares with the paper's. There are four kinds of figures:
+
+    percentile over load       best: the highest load within limit-us
+    quanta-us = [...]          that highest load over the quantum; best: the quantum with the highest
+    timer-quanta-us = [...]    workers that one timer core serves, over the quantum; best: those at headline-quantum-us
+    threads = [...]            percentile over the threads of a message benchmark; best: that at headline-threads
 """
 
 import argparse
@@ -33,10 +38,11 @@ def as_toml(tables):
     return "\n".join(lines) + "\n"
 
 
-def simulate(quaver, figure, curve, quick, quantum=None):
-    """The outcomes of one curve."""
+def simulate(quaver, figure, curve, quick, quantum=None, changes=None):
+    """The outcomes of one curve; `changes` are keys of the scenario's tables."""
     tables = {name: dict(table) for name, table in figure["scenario"].items()}
-    tables["server"].update(curve.get("server", {}))
+    for name, table in [("server", curve.get("server", {})), *(changes or {}).items()]:
+        tables[name].update(table)
     if quick:
         tables["load"]["requests"] = min(tables["load"].get("requests", 100_000), 20_000)
     with tempfile.TemporaryDirectory() as folder:
@@ -69,6 +75,21 @@ def highest(points, limit):
             best = x0 + (x1 - x0) * max(0.0, min(1.0, share))
         break
     return best
+
+
+def followed(quaver, figure, curve, quantum, workers):
+    """Does one timer core send so many workers 99 % of the notifications that are due?"""
+    outcome = simulate(quaver, figure, curve, False, quantum, {"server": {"workers": workers}})[0]
+    return outcome["counts"]["sent"] >= 0.99 * outcome["seconds"] * 1e6 / quantum * workers
+
+
+def most_workers(quaver, figure, curve, quantum):
+    """How many workers one timer core can serve, of those that there are."""
+    low, high = 0, figure["most-workers"]
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if followed(quaver, figure, curve, quantum, middle) else (low, middle - 1)
+    return low
 
 
 def reference(figure, key):
@@ -120,10 +141,21 @@ def chart(title, unit, curves, log=True):
 def draw(quaver, folder, quick):
     """One figure: HTML and results."""
     figure = tomllib.loads((folder / "figure.toml").read_text(encoding="utf-8"))
-    limit, ours, shares, best = figure["limit-us"], {}, {}, {}
+    limit, ours, shares, best = figure.get("limit-us"), {}, {}, {}
     for curve in figure["curve"]:
         name = curve["name"]
-        if "quanta-us" in figure:
+        if "timer-quanta-us" in figure:
+            quanta = [figure["headline-quantum-us"]] if quick else figure["timer-quanta-us"]
+            ours[name] = [(quantum, most_workers(quaver, figure, curve, quantum)) for quantum in quanta]
+            best[name] = dict(ours[name])[figure["headline-quantum-us"]]
+        elif "threads" in figure:
+            ours[name] = []
+            for threads in figure["threads"]:
+                changes = {"schbench": {"workers": threads}}
+                outcome = simulate(quaver, figure, curve, quick, changes=changes)[0]
+                ours[name].append((threads, value_of(figure, outcome)))
+            best[name] = dict(ours[name])[figure["headline-threads"]]
+        elif "quanta-us" in figure:
             ours[name] = []
             for quantum in figure["quanta-us"]:
                 outcomes = simulate(quaver, figure, curve, quick, quantum)
@@ -137,15 +169,25 @@ def draw(quaver, folder, quick):
             best[name] = highest(ours[name], limit)
     papers = reference(figure, "reference")
     result = {"figure": folder.name, "title": figure["title"], "best": best}
-    result["paper_best"] = {name: highest(sorted(points), limit) for name, points in papers.items()}
+    if "threads" in figure:
+        result["paper_best"] = {name: dict(points).get(figure["headline-threads"]) for name, points in papers.items()}
+    else:
+        result["paper_best"] = {name: highest(sorted(points), limit) for name, points in papers.items()}
+    result["paper_best"].update(figure.get("paper-best", {}))
     if "headline" in figure:
         one, other, expected = figure["headline"]
         ratio = best[one] / best[other] if best[other] else None
         result["headline"] = {"of": one, "over": other, "ours": ratio, "paper": expected}
     curves = [(n, p, False) for n, p in ours.items()] + [(f"{n} (paper)", p, True) for n, p in papers.items()]
-    unit = "requests/s within the limit, over the quantum in us" if "quanta-us" in figure else (
-        f"{figure['percentile'].replace('_', '.')} of {figure['class']}, {'slowdown' if figure.get('slowdown') else 'us'}, over requests/s")
-    page = [f"<h2>{html.escape(figure['title'])}</h2>", chart(figure["title"], unit, curves, "quanta-us" not in figure)]
+    if "timer-quanta-us" in figure:
+        unit, log = "workers, over the quantum in us", False
+    elif "quanta-us" in figure:
+        unit, log = "requests/s within the limit, over the quantum in us", False
+    else:
+        what = "slowdown" if figure.get("slowdown") else "us"
+        over = "threads" if "threads" in figure else "requests/s"
+        unit, log = f"{figure['percentile'].replace('_', '.')} of {figure['class']}, {what}, over {over}", True
+    page = [f"<h2>{html.escape(figure['title'])}</h2>", chart(figure["title"], unit, curves, log)]
     if "share-reference" in figure:
         papers = reference(figure, "share-reference")
         curves = [(n, p, False) for n, p in shares.items()] + [(f"{n} (paper)", p, True) for n, p in papers.items()]
@@ -153,7 +195,7 @@ def draw(quaver, folder, quick):
     if "headline" in result and result["headline"]["ours"]:
         h = result["headline"]
         page.append(f"<p>{html.escape(h['of'])} over {html.escape(h['over'])}: {h['ours']:.2f}, in the paper {h['paper']:.2f}.</p>")
-    page.append(f"<p>Simulated: all curves. For real: {html.escape(figure['real'])}. Difference: {html.escape(figure['difference'])}.</p>")
+    page.append(f"<p>Simulated: {html.escape(figure.get('simulated', 'all curves'))}. For real: {html.escape(figure['real'])}. Difference: {html.escape(figure['difference'])}.</p>")
     return "\n".join(page), result
 
 
