@@ -47,7 +47,7 @@ doc: ## the library's documentation, in target/doc/
 
 PREFIX ?= /usr/local
 
-install: ## install the C library: PREFIX=/usr/local, DESTDIR, LIBDIR
+install: ## install quaver and the C library: PREFIX=/usr/local, DESTDIR, LIBDIR, PARTS
 	@scripts/install.sh "$(PREFIX)"
 
 clean: ## remove everything that was built or measured

@@ -8,7 +8,7 @@ set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 prefix=$work/prefix
-PROFILE=debug scripts/install.sh "$prefix"
+PROFILE=debug PARTS=library scripts/install.sh "$prefix"
 source=crates/capi
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
 

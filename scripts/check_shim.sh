@@ -44,8 +44,6 @@ for program in $programs; do
     for ((round = 0; round < rounds; round++)); do
         for workers in 1 2; do
             run_one "$program" --workers "$workers" --quantum off
-            # Signals under fine preemption have a known fault, see docs/shim.md.
-            [ "$program" = signals ] && continue
             for quantum in 100us 20us; do
                 run_one "$program" --workers "$workers" --quantum "$quantum"
             done
@@ -54,6 +52,10 @@ for program in $programs; do
     done
 done
 printf 'test programs: %s runs\n' "$runs"
+
+# As installed.
+PARTS=programs scripts/install.sh "$work/prefix" 2>/dev/null
+"$work/prefix/bin/quaver" run -- "$work/locks" 0 >"$work/out" 2>&1 || die "the installed quaver run: $(cat "$work/out")"
 
 # What cannot run is refused, with the reason.
 refused() {

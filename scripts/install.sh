@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Builds and installs the C library: scripts/install.sh [PREFIX], with PREFIX=/usr/local unless given.
+# Builds and installs the C library, `quaver` and its shim: scripts/install.sh [PREFIX], with PREFIX=/usr/local unless given.
 #
 # DESTDIR: put in front of every path, for packages. LIBDIR: lib unless given. PROFILE: release, or debug for tests.
+# PARTS: what to install, "library programs" unless given.
 #
 #   PREFIX/include/quaver.h                     PREFIX/LIBDIR/libquaver.so -> .so.0 -> .so.VERSION, libquaver.a
 #   PREFIX/LIBDIR/pkgconfig/quaver.pc           PREFIX/LIBDIR/cmake/quaver/quaver-config.cmake
+#   PREFIX/bin/quaver                           PREFIX/lib/libquaver_shim.so, where `quaver run` looks for it
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -19,9 +21,17 @@ profile=${PROFILE:-release}
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 source=crates/capi
 
+packages=()
+for part in ${PARTS:-library programs}; do
+    case $part in
+    library) packages+=(-p quaver-capi) ;;
+    programs) packages+=(-p quaver-cli -p quaver-shim) ;;
+    *) die "unknown part $part in PARTS: library and programs are known" ;;
+    esac
+done
 case $profile in
-release) cargo build --locked --release -p quaver-capi >&2 ;;
-debug) cargo build --locked -p quaver-capi >&2 ;;
+release) cargo build --locked --release "${packages[@]}" >&2 ;;
+debug) cargo build --locked "${packages[@]}" >&2 ;;
 *) die "unknown PROFILE $profile: release and debug are known" ;;
 esac
 built=$(target_dir)/$profile
@@ -39,13 +49,25 @@ fill() {
     rm -f "$text"
 }
 
-put 644 "$source/include/quaver.h" include/quaver.h
-put 755 "$built/libquaver_capi.so" "$libdir/libquaver.so.$version"
-ln -sf "libquaver.so.$version" "$to/$libdir/libquaver.so.0"
-ln -sf libquaver.so.0 "$to/$libdir/libquaver.so"
-put 644 "$built/libquaver_capi.a" "$libdir/libquaver.a"
-fill "$source/quaver.pc.in" "$libdir/pkgconfig/quaver.pc"
-for file in quaver-config.cmake quaver-config-version.cmake; do
-    fill "$source/cmake/$file.in" "$libdir/cmake/quaver/$file"
+install_library() {
+    put 644 "$source/include/quaver.h" include/quaver.h
+    put 755 "$built/libquaver_capi.so" "$libdir/libquaver.so.$version"
+    ln -sf "libquaver.so.$version" "$to/$libdir/libquaver.so.0"
+    ln -sf libquaver.so.0 "$to/$libdir/libquaver.so"
+    put 644 "$built/libquaver_capi.a" "$libdir/libquaver.a"
+    fill "$source/quaver.pc.in" "$libdir/pkgconfig/quaver.pc"
+    for file in quaver-config.cmake quaver-config-version.cmake; do
+        fill "$source/cmake/$file.in" "$libdir/cmake/quaver/$file"
+    done
+    say "installed the C library in $to; compile with: cc \$(PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig pkg-config --cflags --libs quaver)"
+}
+
+install_programs() {
+    put 755 "$built/quaver" bin/quaver
+    put 755 "$built/libquaver_shim.so" lib/libquaver_shim.so
+    say "installed $to/bin/quaver"
+}
+
+for part in ${PARTS:-library programs}; do
+    "install_$part"
 done
-say "installed the C library in $to; compile with: cc \$(PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig pkg-config --cflags --libs quaver)"

@@ -33,10 +33,26 @@ static void await(int n, int times) {
     EXPECT(got[n] >= times);
 }
 
+/* Has the call that waits returned? */
+static int returned;
+
+/* A handler may run before the call has begun, which then waits on: so until it has returned, one signal after the other. */
 static void *send_to_main(void *p) {
-    usleep(20000);
-    EXPECT(kill(getpid(), (int)(long)p) == 0);
+    int n = (int)(long)p;
+    while (!__atomic_load_n(&returned, __ATOMIC_ACQUIRE)) {
+        usleep(20000);
+        int before = got[n];
+        EXPECT(kill(getpid(), n) == 0);
+        await(n, before + 1);
+        for (int i = 0; i < 200 && !__atomic_load_n(&returned, __ATOMIC_ACQUIRE); i++)
+            usleep(1000);
+    }
     return NULL;
+}
+
+static int set_returned(void) {
+    __atomic_store_n(&returned, 1, __ATOMIC_RELEASE);
+    return 1;
 }
 
 static void *wait_for_usr2(void *p) {
@@ -68,9 +84,10 @@ int main(void) {
     }
     /* A call that waits is interrupted. */
     EXPECT(pthread_create(&t, NULL, send_to_main, (void *)SIGUSR1) == 0);
-    EXPECT(poll(NULL, 0, 60000) == -1 && errno == EINTR && pthread_join(t, NULL) == 0);
+    EXPECT(poll(NULL, 0, 60000) == -1 && errno == EINTR && set_returned() && pthread_join(t, NULL) == 0);
+    returned = 0;
     EXPECT(pthread_create(&t, NULL, send_to_main, (void *)SIGUSR1) == 0);
-    EXPECT(sleep(60) > 0 && pthread_join(t, NULL) == 0);
+    EXPECT(sleep(60) > 0 && set_returned() && pthread_join(t, NULL) == 0);
 
     /* Blocked: pending, then delivered. */
     sigemptyset(&set);

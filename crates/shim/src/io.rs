@@ -18,6 +18,7 @@
 //! handler of the program has run on the thread is made again, with what is left of its timeout.
 
 use crate::cancel;
+use crate::interrupt::Call;
 use crate::state::{self, Thread};
 use crate::sys::{self, call, nonblocking, ready, returned};
 use crate::time;
@@ -55,10 +56,10 @@ fn errno() -> c_int {
     unsafe { *__errno_location() }
 }
 
-/// Makes a call outside the workers until it says something else than that a signal of the runtime's came. `call` is told
+/// Makes a call outside the workers until it says something else than that a signal of the runtime's came. `make` is told
 /// whether it is repeated.
-fn wait_for(me: &'static Thread, mut call: impl FnMut(bool) -> isize) -> isize {
-    let handled = me.handled.load(Relaxed);
+fn wait_for(call: &Call, mut make: impl FnMut(bool) -> isize) -> isize {
+    let me = call.thread();
     blocking::begin();
     me.blocked_in.store(sys::kernel_tid(), SeqCst);
     let mut again = false;
@@ -68,8 +69,8 @@ fn wait_for(me: &'static Thread, mut call: impl FnMut(bool) -> isize) -> isize {
             break EINTR_;
         }
         crate::signal::deliver_pending(me);
-        let result = if me.handled.load(Relaxed) != handled { EINTR_ } else { call(again) };
-        if result != EINTR_ || me.handled.load(Relaxed) != handled {
+        let result = if call.is_broken() { EINTR_ } else { make(again) };
+        if result != EINTR_ || call.is_broken() {
             break result;
         }
         again = true;
@@ -84,11 +85,11 @@ fn try_then_wait(first: impl Fn() -> isize, real: impl FnMut(bool) -> isize) -> 
     let mut real = real;
     let Some(me) = blocker() else { return real(false) };
     cancel::test();
-    let handled = me.handled.load(Relaxed);
+    let call = Call::begin(me);
     // Even what does not wait says EINTR when the runtime's signal comes with it.
     let first = || loop {
         let result = first();
-        if result != EINTR_ || me.handled.load(Relaxed) != handled {
+        if result != EINTR_ || call.is_broken() {
             return result;
         }
     };
@@ -97,7 +98,8 @@ fn try_then_wait(first: impl Fn() -> isize, real: impl FnMut(bool) -> isize) -> 
         result = first();
     }
     if result == EAGAIN_ {
-        result = wait_for(me, real);
+        result = wait_for(&call, real);
+        drop(call);
         cancel::test();
     }
     result
@@ -178,23 +180,21 @@ fn write_all(
     if nonblocking(fd) {
         return if unsupported { waiting(vec) } else { first };
     }
+    let call = Call::begin(me);
     thread::try_yield();
     let mut done = first.max(0) as usize;
-    let handled = me.handled.load(Relaxed);
-    let r = wait_for(me, |_| {
+    let r = wait_for(&call, |_| {
         loop {
             match waiting(&rest(vec, done)) {
                 // Interrupted by a signal of the runtime's after a part.
-                r if r > 0
-                    && done + (r as usize) < total
-                    && me.handled.load(Relaxed) == handled =>
-                {
+                r if r > 0 && done + (r as usize) < total && !call.is_broken() => {
                     done += r as usize
                 }
                 r => return r,
             }
         }
     });
+    drop(call);
     cancel::test();
     more(done as isize, r)
 }
@@ -330,7 +330,9 @@ fn send_impl(
         return returned(first);
     }
     let done = first.max(0) as usize;
-    let r = wait_for(me, |_| raw(SYS_sendto, arguments(done, flags)));
+    let call = Call::begin(me);
+    let r = wait_for(&call, |_| raw(SYS_sendto, arguments(done, flags)));
+    drop(call);
     cancel::test();
     returned(if r >= 0 {
         r + done as isize

@@ -19,6 +19,7 @@
 //! The kernel changes no mask for a handler (`SA_NODEFER`), so a handler may be preempted and go on elsewhere like any code. It
 //! runs with the shim's mask of the thread changed. A handler that leaves by `siglongjmp` leaves that mask as it is.
 
+use crate::interrupt::{self, Call};
 use crate::real::real;
 use crate::state::{self, Thread};
 use crate::sys::{self, call};
@@ -61,11 +62,6 @@ fn valid(signal: c_int) -> bool {
     (1..=SIGNALS as c_int).contains(&signal)
 }
 
-/// Handlers of the program that have run on the calling thread.
-pub(crate) fn handled() -> usize {
-    state::me().map_or(0, |me| me.handled.load(Relaxed))
-}
-
 /// Starts the courier.
 pub(crate) fn start() {
     state::set_internal(true);
@@ -95,29 +91,47 @@ unsafe extern "C" fn trampoline(signal: c_int, info: *mut siginfo_t, context: *m
     if fault || here && !region::in_runtime() {
         // SAFETY: the kernel's arguments.
         unsafe { handle(signal, info, context) };
+        // It may be about to wait, with no further look at what has happened.
+        if let Some(me) = state::me()
+            && me.call.load(Relaxed) != 0
+        {
+            if interrupt::is_stuck(me) {
+                tell_courier();
+            } else if !region::in_runtime() {
+                me.interrupt();
+            }
+        }
     } else {
         PENDING.fetch_or(bit(signal), SeqCst);
-        NEWS.fetch_add(1, SeqCst);
-        // The raw call: whoever is interrupted here may hold a list of waiters.
-        // SAFETY: wakes by address.
-        unsafe { call(libc::SYS_futex, [NEWS.as_ptr() as usize, 129, i32::MAX as usize, 0, 0, 0]) };
+        tell_courier();
     }
     sys::set_errno(errno);
 }
 
-/// Does what the program wants done about a signal, on the calling thread.
-unsafe fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+fn tell_courier() {
+    NEWS.fetch_add(1, SeqCst);
+    // The raw call: whoever is interrupted here may hold a list of waiters.
+    // SAFETY: wakes by address.
+    unsafe { call(libc::SYS_futex, [NEWS.as_ptr() as usize, 129, i32::MAX as usize, 0, 0, 0]) };
+}
+
+/// Does what the program wants done about a signal, on the calling thread. `true`: a handler has run.
+unsafe fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) -> bool {
     let i = signal as usize - 1;
     let handler = HANDLERS[i].load(Acquire);
     let flags = FLAGS[i].load(Relaxed) as c_int;
     match handler {
-        libc::SIG_IGN => {}
-        libc::SIG_DFL => default(signal),
+        libc::SIG_IGN => false,
+        libc::SIG_DFL => {
+            default(signal);
+            false
+        }
         _ => {
             if flags & libc::SA_RESETHAND != 0 {
                 HANDLERS[i].store(libc::SIG_DFL, Relaxed);
             }
             let me = state::me();
+            let call = me.map_or(0, |me| me.call.load(SeqCst));
             let before = me.map(|me| {
                 let own = if flags & libc::SA_NODEFER != 0 { 0 } else { bit(signal) };
                 me.mask.fetch_or(own | MASKS[i].load(Relaxed), SeqCst)
@@ -135,9 +149,12 @@ unsafe fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
             }
             if let (Some(me), Some(before)) = (me, before) {
                 me.mask.store(before, SeqCst);
-                me.handled.fetch_add(1, Relaxed);
+                // A handler that left a call of its own by a jump has not ended it.
+                me.call.store(call, SeqCst);
+                me.broken.store(call, SeqCst);
                 deliver_pending(me);
             }
+            true
         }
     }
 }
@@ -162,19 +179,29 @@ fn default(signal: c_int) {
     }
 }
 
-/// Runs the handlers of pending signals that `me` allows. On `me`.
+/// Runs the handlers of pending signals that `me` allows. On `me`. As in the kernel, the process's signals are for the main
+/// thread, whose call they may interrupt, unless it blocks them.
 pub(crate) fn deliver_pending(me: &Thread) {
+    let for_others = state::main_thread()
+        .map_or(!0, |main| if core::ptr::eq(main, me) { !0 } else { main.mask.load(SeqCst) });
+    deliver(me, for_others);
+}
+
+/// [`deliver_pending`]; of the process's signals only `of_process`. `true`: a handler has run.
+fn deliver(me: &Thread, of_process: u64) -> bool {
+    let mut ran = false;
     let allowed = !me.mask.load(Relaxed);
-    for set in [&me.pending, &PENDING] {
+    for (set, allowed) in [(&me.pending, allowed), (&PENDING, allowed & of_process)] {
         while set.load(Relaxed) & allowed != 0 {
             let signal = (set.load(Relaxed) & allowed).trailing_zeros() as c_int + 1;
             if set.fetch_and(!bit(signal), AcqRel) & bit(signal) != 0 {
                 let mut info = synthetic(signal);
                 // SAFETY: complete; there is no interrupted context.
-                unsafe { handle(signal, &mut info, core::ptr::null_mut()) };
+                ran |= unsafe { handle(signal, &mut info, core::ptr::null_mut()) };
             }
         }
     }
+    ran
 }
 
 fn synthetic(signal: c_int) -> siginfo_t {
@@ -191,6 +218,12 @@ fn carry() {
         // Whoever is in the middle of something may be out of it by then, and take it.
         crate::time::nap();
         while carry_one() {}
+        if let Some(main) = state::main_thread() {
+            while interrupt::is_stuck(main) {
+                crate::cancel::kick(main);
+                crate::time::nap();
+            }
+        }
         futex::wait(&NEWS, news, &Limits::NONE);
     }
 }
@@ -217,17 +250,21 @@ fn carry_one() -> bool {
         }
     }
     // A thread made for it.
-    let deliver = || {
+    let deliver = move || {
         let t = Thread::new(nothing, core::ptr::null_mut(), 1);
         let t: &'static Thread = Box::leak(Box::new(t));
         state::set_me(t);
-        deliver_pending(t);
+        // Only the call that main is in now is interrupted, not one that it begins when the handler has had its effects.
+        let call = main.map_or(0, |main| main.call.load(SeqCst));
+        let ran = deliver(t, !0);
         // What a handler of C may have left.
         quaver::foreign::thread::run_tls_destructors();
-        if let Some(main) = state::main_thread() {
-            main.handled.fetch_add(t.handled.load(Relaxed), SeqCst);
+        if let Some(main) = main
+            && ran
+            && call != 0
+        {
+            main.broken.store(call, SeqCst);
             main.interrupt();
-            crate::cancel::kick(main);
         }
     };
     match quaver::foreign::thread::spawn(None, deliver) {
@@ -503,13 +540,14 @@ pub unsafe extern "C-unwind" fn sigwaitinfo(set: *const sigset_t, info: *mut sig
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sigsuspend(set: *const sigset_t) -> c_int {
     if let Some(me) = state::me() {
+        let call = Call::begin(me);
         // SAFETY: the caller's contract.
         let before = me.mask.swap(unsafe { bits(set) }, SeqCst);
-        let seen = me.handled.load(Relaxed);
         deliver_pending(me);
-        while me.handled.load(Relaxed) == seen {
-            crate::time::sleep_for(std::time::Duration::from_secs(3600));
-        }
+        // Sleeps are calls of their own.
+        while !call.is_broken()
+            && crate::time::sleep_for(std::time::Duration::from_secs(3600)).is_zero()
+        {}
         me.mask.store(before, SeqCst);
     }
     sys::set_errno(libc::EINTR);

@@ -60,8 +60,10 @@ pub(crate) struct Thread {
     pub(crate) mask: AtomicU64,
     /// Signals for it alone that are still to be delivered.
     pub(crate) pending: AtomicU64,
-    /// Handlers of the program that have run on it.
-    pub(crate) handled: AtomicUsize,
+    /// The call that may wait in which it is, or 0; see [`interrupt`](crate::interrupt).
+    pub(crate) call: AtomicU64,
+    /// The call that a handler has interrupted last.
+    pub(crate) broken: AtomicU64,
     /// Where it began.
     pub(crate) base: Base,
     /// `pthread_cleanup_push` of C programs.
@@ -178,7 +180,8 @@ impl Thread {
             blocked_in: AtomicI32::new(0),
             mask: AtomicU64::new(0),
             pending: AtomicU64::new(0),
-            handled: AtomicUsize::new(0),
+            call: AtomicU64::new(0),
+            broken: AtomicU64::new(0),
             base: Base::new(),
             cleanup: Cell::new(ptr::null_mut()),
             name: UnsafeCell::new([0; 16]),

@@ -1,6 +1,7 @@
 //! Deadlines of C, and sleeping.
 
 use crate::cancel::{self, Point};
+use crate::interrupt::Call;
 use crate::state;
 use crate::sys;
 use core::ffi::{c_int, c_uint};
@@ -69,8 +70,9 @@ pub(crate) fn sleep_for(span: Duration) -> Duration {
         })
     };
     let word = AtomicU32::new(0);
-    let handled = crate::signal::handled();
-    let interrupted = || cancel::is_due() || pending() || crate::signal::handled() != handled;
+    let call = state::me().map(Call::begin);
+    let broken = || call.as_ref().is_some_and(Call::is_broken);
+    let interrupted = || cancel::is_due() || pending() || broken();
     let limits = futex::Limits { deadline: Some(deadline), interrupted: Some(&interrupted) };
     let mut end = End::Woken;
     while end == End::Woken {
@@ -80,6 +82,7 @@ pub(crate) fn sleep_for(span: Duration) -> Duration {
         crate::signal::deliver_pending(me);
     }
     let left = deadline.left();
+    drop(call);
     point.leave();
     if end == End::Interrupted { left } else { Duration::ZERO }
 }
