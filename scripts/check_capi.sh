@@ -12,11 +12,11 @@ PROFILE=debug PARTS=library scripts/install.sh "$prefix"
 source=crates/capi
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
 
-# Symbols: what the header declares, and what is interposed, and nothing else.
+# Symbols: what the header declares, what is interposed, and what gdb looks for, and nothing else.
 nm -D --defined-only "$prefix/lib/libquaver.so" | awk '{ print $3 }' | sort >"$work/exported"
 {
     grep -o '\bquaver_[a-z_]*(' "$prefix/include/quaver.h" | tr -d '('
-    printf '%s\n' syscall nanosleep clock_nanosleep sched_yield
+    printf '%s\n' syscall nanosleep clock_nanosleep sched_yield QUAVER_GDB
 } | sort -u >"$work/declared"
 # Comments mention functions that the header declares, so nothing is declared by a comment alone.
 diff "$work/declared" "$work/exported" || die "quaver.h (left) and libquaver.so (right) differ"
