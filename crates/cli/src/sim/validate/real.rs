@@ -23,7 +23,7 @@ const STEADY: f64 = 1.0;
 /// How fast the worker turns.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Speed {
-    /// Turns of [`turn`] in a microsecond: the median over batches.
+    /// Turns of `turn` in a microsecond: the median over batches.
     pub per_us: f64,
     /// The distance of the quartiles in percent of the median: how steady the machine was.
     pub spread_percent: f64,
