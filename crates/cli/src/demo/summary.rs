@@ -24,7 +24,8 @@ fn both(rows: &[Row], without: f64, with: f64, slo: &str) -> String {
     let target = format!("GET p99 below {slo}");
     if with == 0.0 && without == 0.0 {
         return format!(
-            "Preemption bought nothing measurable: neither mode kept {target} at any load, from {lowest} % up."
+            "Neither mode kept {target} at any load, from {lowest} % up. {}",
+            side_by_side(rows)
         );
     }
     if with <= without {
@@ -42,6 +43,33 @@ fn both(rows: &[Row], without: f64, with: f64, slo: &str) -> String {
     format!(
         "Preemption kept {target} up to {with} % of capacity instead of {without} %: {ratio:.1} times the load{price}."
     )
+}
+
+/// Where the objective was out of reach: at which loads GET p99 was lower with preemption, and the most that it gained.
+fn side_by_side(rows: &[Row]) -> String {
+    let get_p99 = |mode, load| {
+        let row = rows.iter().find(|row| row.mode == mode && row.load_percent == load)?;
+        Some(row.get.as_ref()?.p99_us)
+    };
+    let pairs: Vec<(f64, f64, f64)> = rows
+        .iter()
+        .filter(|row| row.mode == Mode::Preemptive)
+        .filter_map(|row| {
+            let load = row.load_percent;
+            Some((load, get_p99(Mode::RunToCompletion, load)?, get_p99(Mode::Preemptive, load)?))
+        })
+        .collect();
+    let lower = pairs.iter().filter(|(_, without, with)| with < without).count();
+    let gain = |&(_, without, with): &(f64, f64, f64)| without / with;
+    match pairs.iter().max_by(|a, b| gain(a).total_cmp(&gain(b))) {
+        Some(&(load, without, with)) if with < without => format!(
+            "Preemption lowered GET p99 at {lower} of {} loads, most at {load} %: {} instead of {}.",
+            pairs.len(),
+            super::table::time(with),
+            super::table::time(without)
+        ),
+        _ => "Preemption bought nothing: GET p99 was lower with it at no load.".to_owned(),
+    }
 }
 
 /// What it cost: how SCANs fared at a load that both modes were measured at.
@@ -88,10 +116,32 @@ mod tests {
 
     #[test]
     fn no_gain_is_called_so() {
-        for (without, with) in [(50.0, 10.0), (10.0, 10.0), (0.0, 0.0), (10.0, 0.0)] {
+        for (without, with) in [(50.0, 10.0), (10.0, 10.0), (10.0, 0.0)] {
             let summary = verdict(Some(without), Some(with));
             assert!(summary.verdict.contains("bought nothing"), "{}", summary.verdict);
         }
+    }
+
+    #[test]
+    fn where_nobody_reached_the_objective_both_are_compared() {
+        let loads = SloLoads { run_to_completion: Some(0.0), preemptive: Some(0.0) };
+        let set = |rows: &mut Vec<Row>, mode, p99_us| {
+            for row in rows.iter_mut().filter(|row| row.mode == mode) {
+                row.get.as_mut().unwrap().p99_us = p99_us;
+            }
+        };
+        let mut rows = report().rows;
+        set(&mut rows, Mode::RunToCompletion, 1400.0);
+        set(&mut rows, Mode::Preemptive, 350.0);
+        let verdict = summarise(&rows, loads, "50us").verdict;
+        assert!(
+            verdict.contains("Neither mode") && verdict.contains("lowered GET p99 at"),
+            "{verdict}"
+        );
+        assert!(verdict.contains("350 µs instead of 1.40 ms"), "{verdict}");
+        set(&mut rows, Mode::Preemptive, 2000.0);
+        let verdict = summarise(&rows, loads, "50us").verdict;
+        assert!(verdict.contains("bought nothing"), "{verdict}");
     }
 
     #[test]
