@@ -51,7 +51,8 @@ pub(crate) struct Inner {
     pub(crate) max_retry: Ticks,
     /// When to ask again after one was put off by a region, which takes it itself at its end.
     pub(crate) region_retry: Ticks,
-    /// After this time a signal that nobody received is taken for lost.
+    /// After this time others take a signal or a timer for lost. They cannot know whether the carrier has only lost its CPU:
+    /// if it has, each new signal is another frame on the stack of the thread that it runs.
     pub(crate) lost_after: Ticks,
     /// A preemption is not worth waiting for if it is due within this time.
     pub(crate) timer_slop: Ticks,

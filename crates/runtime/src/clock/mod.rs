@@ -68,7 +68,7 @@ impl Running {
         match self {
             Running::Off | Running::Core(_) => {}
             Running::Posix(c) => c.dispatched(slot),
-            Running::Thread(c) => c.work(slot.rt()),
+            Running::Thread(c) => c.work(),
         }
     }
 
@@ -79,7 +79,7 @@ impl Running {
             Running::Off | Running::Core(_) => {}
             _ if interrupt_overdue(rt) => {}
             Running::Posix(c) => c.work_somewhere(rt),
-            Running::Thread(c) => c.work(rt),
+            Running::Thread(c) => c.work(),
         }
     }
 

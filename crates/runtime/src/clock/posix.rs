@@ -12,9 +12,6 @@ pub(crate) struct PosixTimer {
     quantum: Ticks,
     /// How late a timer may be before its own carrier takes it for lost.
     lost_after: Ticks,
-    /// The same for others, who cannot know whether the carrier has only lost its CPU: if it has, each new signal
-    /// is another frame on the stack of the thread that it runs.
-    lost_to_others_after: Ticks,
 }
 
 /// Can this process have POSIX timers (RLIMIT_SIGPENDING)?
@@ -31,11 +28,7 @@ pub(crate) fn try_posix_timer(signal: i32) -> std::io::Result<()> {
 
 impl PosixTimer {
     pub(crate) fn new(quantum: Ticks) -> PosixTimer {
-        PosixTimer {
-            quantum,
-            lost_after: tsc::from_duration(Duration::from_millis(1)),
-            lost_to_others_after: tsc::from_duration(Duration::from_millis(50)),
-        }
+        PosixTimer { quantum, lost_after: tsc::from_duration(Duration::from_millis(1)) }
     }
 
     /// The timer of a new carrier; -1 if the kernel has none left (RLIMIT_SIGPENDING).
@@ -91,12 +84,8 @@ impl PosixTimer {
         let now = tsc::now();
         let off = |s: &&Slot| {
             let armed = s.armed.load(Relaxed);
-            armed > now.saturating_add(self.quantum)
-                || armed.saturating_add(self.lost_to_others_after) < now
+            armed > now.saturating_add(self.quantum) || armed.saturating_add(rt.lost_after) < now
         };
-        rt.slots()
-            .iter()
-            .filter(off)
-            .any(|slot| self.arm_if_waiting(slot, self.lost_to_others_after));
+        rt.slots().iter().filter(off).any(|slot| self.arm_if_waiting(slot, rt.lost_after));
     }
 }

@@ -39,7 +39,7 @@ impl TimerThread {
 
     /// Something was made runnable.
     #[inline]
-    pub(crate) fn work(&self, _rt: &Inner) {
+    pub(crate) fn work(&self) {
         fence(SeqCst);
         if self.sleep.load(Relaxed) == LONG {
             self.wake();
