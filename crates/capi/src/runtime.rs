@@ -164,16 +164,8 @@ pub unsafe extern "C" fn quaver_run(
         Err(_) => return Failure::from(Status::NoRuntime).report(),
     };
     let joined = handle.spawn(move || call.call()).join();
-    match joined {
-        Ok(returned) => {
-            if !result.is_null() {
-                // SAFETY: the caller's contract.
-                unsafe { result.write(returned.0) };
-            }
-            Status::Ok as c_int
-        }
-        Err(_) => Failure::from(Status::ShutDown).report(),
-    }
+    // SAFETY: the caller's contract.
+    unsafe { crate::thread::hand_over(joined, result) }
 }
 
 /// See `quaver.h`.

@@ -83,7 +83,20 @@ pub unsafe extern "C" fn quaver_join(thread: *mut Thread, result: *mut *mut c_vo
     }
     // SAFETY: the caller's contract.
     let thread = unsafe { Box::from_raw(thread) };
-    match thread.0.join() {
+    // SAFETY: the caller's contract.
+    unsafe { hand_over(thread.0.join(), result) }
+}
+
+/// Stores what a joined thread has returned where the caller wants it, if it does, and tells the status.
+///
+/// # Safety
+///
+/// `result` is null or may be written.
+pub(crate) unsafe fn hand_over(
+    joined: std::thread::Result<Returned>,
+    result: *mut *mut c_void,
+) -> c_int {
+    match joined {
         Ok(returned) => {
             if !result.is_null() {
                 // SAFETY: the caller's contract.
