@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use support::gdb::{Session, Target, is_missing};
+use support::gdb::{Session, Target, frames, is_missing, position};
 use support::{Setup, child, spin, with_runtime};
 
 static BUSY: AtomicBool = AtomicBool::new(false);
@@ -148,19 +148,6 @@ fn row(table: &str, name: &str) -> Row {
     let mut words = text.trim_start_matches('*').split_whitespace();
     let number = words.next().unwrap().parse().unwrap_or_else(|e| panic!("{e} in {text}"));
     Row { number, state: words.next().unwrap().to_owned(), text }
-}
-
-/// The frames of a backtrace, innermost first.
-fn frames(text: &str) -> Vec<&str> {
-    text.lines().filter(|l| l.starts_with('#')).collect()
-}
-
-/// Where in `frames` the first is that mentions `name`.
-fn position(frames: &[&str], name: &str) -> usize {
-    frames
-        .iter()
-        .position(|f| f.contains(name))
-        .unwrap_or_else(|| panic!("no {name} in {frames:#?}"))
 }
 
 /// A thread's name, its state, and two functions that it is in, the inner one first.

@@ -21,6 +21,7 @@ use std::hint::black_box;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
+use support::gdb::{frames, position};
 use support::{Setup, child, spin, until_preempted, with_runtime};
 
 /// The calling user thread's control block.
@@ -100,19 +101,6 @@ fn backtrace_of(control_block: &str) -> Vec<String> {
     commands.push("set $rsp = $saved + 64".into());
     commands.push("backtrace".into());
     commands
-}
-
-/// The frames of a backtrace by gdb, innermost first.
-fn frames(text: &str) -> Vec<&str> {
-    text.lines().filter(|l| l.starts_with('#')).collect()
-}
-
-/// Where in `frames` the first is that mentions `name`.
-fn position(frames: &[&str], name: &str) -> usize {
-    frames
-        .iter()
-        .position(|f| f.contains(name))
-        .unwrap_or_else(|| panic!("no {name} in {frames:#?}"))
 }
 
 #[test]

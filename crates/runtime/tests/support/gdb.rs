@@ -81,3 +81,16 @@ impl Session {
         texts
     }
 }
+
+/// The frames of a backtrace by gdb, innermost first.
+pub fn frames(text: &str) -> Vec<&str> {
+    text.lines().filter(|l| l.starts_with('#')).collect()
+}
+
+/// Where in `frames` the first is that mentions `name`.
+pub fn position(frames: &[&str], name: &str) -> usize {
+    frames
+        .iter()
+        .position(|f| f.contains(name))
+        .unwrap_or_else(|| panic!("no {name} in {frames:#?}"))
+}
