@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that what a task needs is installed, and installs only what is missing.
 #
-#   scripts/setup.sh build          a linker, the C library's start files, the pinned Rust
+#   scripts/setup.sh build          compilers for C and C++, a linker, the pinned Rust
 #   scripts/setup.sh build test     also what tests use: without it some are skipped
 #
 # Debian packages are installed as root, or through sudo. Everything is looked for first, so on a prepared machine this
