@@ -84,10 +84,17 @@ skip() {
     printf '==> %s\n    skipped: %s\n' "$1" "$2"
 }
 
+# The tests that failed and why, in a few lines, for those who see only the end of the output.
+reasons() {
+    grep -aE '^test .* FAILED$|^--- FAIL|panicked at|^assertion|^error(\[|:)|signal: ' "$1" | cut -c1-200 | awk '!seen[$0]++' |
+        head -n 20 | sed 's/^/    /' || true # not every failure has such lines
+}
+
 finish() {
     local name
     for name in "${steps_failed[@]}"; do
         printf 'failed: %s\n' "$name"
+        reasons "$steps_logs/${name// /-}.log"
     done
     printf '%s passed, %s failed\n' "$steps_passed" "${#steps_failed[@]}"
     [ ${#steps_failed[@]} -eq 0 ]

@@ -1,6 +1,8 @@
 //! Blocking calls.
 
-use crate::thread::raw;
+use crate::park::shim::os_nap;
+use crate::thread::control::Uthread;
+use crate::thread::{raw, try_yield};
 use crate::worker::carrier::{After, Carrier};
 use crate::worker::scheduler;
 use quaver_sched::Why;
@@ -14,9 +16,9 @@ use quaver_sched::Why;
 /// A blocking call outside `block_in_place` works as well: when other threads wait, the clock notices, interrupts the call and
 /// does the same for it (see the architecture page). `block_in_place` does so at once, and without interrupting the call.
 ///
-/// If no spare kernel thread is ready (each takes a moment to start, and there are at most
-/// [`Builder::max_blocking`](crate::Builder::max_blocking)), `f` runs on the worker. On an ordinary kernel thread this just calls
-/// `f`.
+/// If no spare kernel thread is ready, the thread waits until one has been started, and others run meanwhile. If there are
+/// [`Builder::max_blocking`](crate::Builder::max_blocking) already, all of them in use, or the system refuses to start another,
+/// `f` runs on the worker. On an ordinary kernel thread this just calls `f`.
 ///
 /// ```
 /// # quaver::Builder::new().workers(1).build().unwrap().run(|| {
@@ -27,16 +29,47 @@ use quaver_sched::Why;
 /// ```
 pub fn block_in_place<T>(f: impl FnOnce() -> T) -> T {
     let Some(t) = raw::current() else { return f() };
-    t.preempt_disable();
-    // SAFETY: preemption is disabled until the carrier has been used.
-    let c = unsafe { Carrier::here() };
-    // SAFETY: a user thread with preemption disabled. Without a spare the thread keeps its slot.
-    unsafe { scheduler::hand_over(c) };
-    t.preempt_enable();
+    give_worker_away(t);
     let returning = Return;
     let result = f();
     drop(returning);
     result
+}
+
+/// Gives the worker of the calling thread `t` to a spare kernel thread, for which it waits while one is being made; others run
+/// meanwhile. `false`: there is none to be had now, and the thread keeps its worker.
+pub(crate) fn give_worker_away(t: &'static Uthread) -> bool {
+    loop {
+        t.preempt_disable();
+        // SAFETY: preemption is disabled until the carrier has been used.
+        let c = unsafe { Carrier::here() };
+        // SAFETY: a user thread with preemption disabled.
+        let given = unsafe { scheduler::hand_over(c) };
+        let expected = c.rt().spares.expected();
+        t.preempt_enable();
+        if given || !expected {
+            return given;
+        }
+        let_others_run(t);
+    }
+}
+
+/// A moment for something that nobody announces.
+pub(crate) fn let_others_run(t: &'static Uthread) {
+    if !try_yield(t) {
+        os_nap();
+    }
+}
+
+/// Queues for a worker and returns on it, if the calling thread `t` has given its own away.
+pub(crate) fn take_worker_back(t: &'static Uthread) {
+    t.preempt_disable();
+    // SAFETY: preemption is disabled, and `leave` is the last use.
+    if unsafe { Carrier::here() }.slot().is_none() {
+        // SAFETY: the calling thread, preemption disabled.
+        unsafe { scheduler::leave(t, After::Requeue(t, Why::Woken)) };
+    }
+    t.preempt_enable();
 }
 
 /// Gets a worker back, also when the closure panics.
@@ -44,13 +77,8 @@ struct Return;
 
 impl Drop for Return {
     fn drop(&mut self) {
-        let Some(t) = raw::current() else { return };
-        t.preempt_disable();
-        // SAFETY: preemption is disabled, and `leave` is the last use.
-        if unsafe { Carrier::here() }.slot().is_none() {
-            // SAFETY: the calling thread, preemption disabled.
-            unsafe { scheduler::leave(t, After::Requeue(t, Why::Woken)) };
+        if let Some(t) = raw::current() {
+            take_worker_back(t);
         }
-        t.preempt_enable();
     }
 }

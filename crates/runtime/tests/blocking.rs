@@ -12,6 +12,7 @@
 
 mod support;
 
+use quaver::Builder;
 use std::cell::UnsafeCell;
 use std::collections::HashSet;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
@@ -23,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering:
 use std::sync::{Barrier, Condvar, LazyLock, Mutex, Once, RwLock, mpsc};
 use std::time::{Duration, Instant};
 use support::setup::{alone, with_leftover};
-use support::{Rng, Setup, child, spin, stats, until, until_preempted, with_runtime};
+use support::{Rng, Setup, child, on_runtime, spin, stats, until, until_preempted, with_runtime};
 
 /// What is protected: the second number follows the first, after a while.
 #[derive(Default)]
@@ -732,9 +733,34 @@ fn block_in_place_gives_the_worker_away() {
             quaver::yield_now();
             drop(writers);
             waiting.into_iter().for_each(|t| assert_eq!(t.join().unwrap(), 0));
-            assert!(stats().handovers > 0);
+            assert!(stats().handovers >= 40);
         });
     }
+}
+
+/// Without a clock nobody else would get the only worker.
+#[test]
+fn block_in_place_needs_no_clock() {
+    on_runtime(Builder::new().workers(1).quantum(None), || {
+        let (mut outer, mut inner): (Vec<_>, Vec<_>) = (Vec::new(), Vec::new());
+        for i in 0..20u8 {
+            let (mut rx, tx) = pipe().unwrap();
+            inner.push(tx);
+            outer.push(quaver::spawn(move || {
+                let mut byte = [0];
+                quaver::block_in_place(|| rx.read_exact(&mut byte)).unwrap();
+                assert_eq!(byte[0], i);
+            }));
+        }
+        let writes = quaver::spawn(move || {
+            for (i, mut tx) in inner.into_iter().enumerate().rev() {
+                tx.write_all(&[i as u8]).unwrap();
+            }
+        });
+        outer.into_iter().for_each(|t| t.join().unwrap());
+        writes.join().unwrap();
+        assert!(stats().handovers >= 20);
+    });
 }
 
 /// Whatever is done inside.

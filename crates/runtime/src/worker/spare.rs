@@ -3,7 +3,7 @@
 use crate::park::SpinLock;
 use crate::sys;
 use crate::worker::carrier::Carrier;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 
 /// The list of spares. Taking and adding are lock-free in spirit: a spin lock whose holders are never preempted, so that
 /// the preemption handler may use it.
@@ -16,6 +16,10 @@ pub(crate) struct Spares {
     max: usize,
     /// Carriers besides one for each slot.
     extra: AtomicUsize,
+    /// The keeper is starting a carrier that is not in the list yet.
+    starting: AtomicBool,
+    /// The last attempt to start one failed.
+    refused: AtomicBool,
 }
 
 // SAFETY: carriers in the list are alive: each withdraws before it ends, or has been taken.
@@ -32,6 +36,9 @@ impl Spares {
             keeper: AtomicU32::new(0),
             max,
             extra: AtomicUsize::new(0),
+            // The keeper makes the first one at once.
+            starting: AtomicBool::new(true),
+            refused: AtomicBool::new(false),
         }
     }
 
@@ -41,6 +48,15 @@ impl Spares {
         debug_assert!(list.len() < list.capacity());
         list.push(c);
         self.waiting.store(list.len(), Release);
+        self.starting.store(false, Release);
+    }
+
+    /// Whether there is a spare, or one is being made: worth waiting for. Otherwise all carriers that there may be have
+    /// something to do, or the system lends no more.
+    pub(crate) fn expected(&self) -> bool {
+        self.waiting.load(Acquire) > 0
+            || self.starting.load(Acquire)
+            || (self.extra.load(Acquire) < self.max && !self.refused.load(Acquire))
     }
 
     /// Takes a spare, to give it a slot. Asks the keeper for a new one when the last is taken or there is none.
@@ -93,11 +109,15 @@ impl Spares {
                 return;
             }
             if self.waiting.load(Acquire) == 0 && self.extra.load(Relaxed) < self.max {
+                self.starting.store(true, Release);
                 match make() {
                     Ok(()) => {
-                        self.extra.fetch_add(1, Relaxed);
+                        self.extra.fetch_add(1, Release);
+                        self.refused.store(false, Release);
                     }
                     Err(e) => {
+                        self.refused.store(true, Release);
+                        self.starting.store(false, Release);
                         eprintln!("quaver: cannot start a spare kernel thread: {e}");
                     }
                 }
