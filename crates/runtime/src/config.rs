@@ -225,6 +225,7 @@ pub(crate) struct Config {
     pub(crate) max_threads: u32,
     pub(crate) max_blocking: usize,
     pub(crate) idle_spin: Duration,
+    pub(crate) max_deferral: Option<Duration>,
     pub(crate) signal: i32,
     pub(crate) resume: Resume,
     pub(crate) tls: Tls,
@@ -260,6 +261,7 @@ pub struct Builder {
     max_threads: u32,
     max_blocking: usize,
     idle_spin: Duration,
+    max_deferral: Option<Duration>,
     signal: i32,
     resume: Resume,
     tls: Tls,
@@ -268,6 +270,9 @@ pub struct Builder {
 
 /// Stack of a user thread unless chosen otherwise. Only touched pages take memory.
 pub const DEFAULT_STACK_SIZE: usize = 256 * 1024;
+
+/// See [`Builder::max_deferral`].
+const DEFAULT_MAX_DEFERRAL: Duration = Duration::from_micros(100);
 
 impl Default for Builder {
     fn default() -> Self {
@@ -291,6 +296,7 @@ impl Builder {
             max_threads: 1 << 21,
             max_blocking: 512,
             idle_spin: Duration::from_micros(20),
+            max_deferral: Some(DEFAULT_MAX_DEFERRAL),
             signal: libc::SIGURG,
             resume: Resume::Auto,
             tls: Tls::Private,
@@ -301,7 +307,7 @@ impl Builder {
     /// Defaults, changed by these environment variables: `QUAVER_WORKERS` (a number), `QUAVER_CPUS` (a list such as
     /// `0-2,4`; pins), `QUAVER_QUANTUM` (`20us`, `off`), `QUAVER_POLICY` (`two-queue:long=100us`), `QUAVER_CLOCK`,
     /// `QUAVER_NOTIFICATION`, `QUAVER_TIMER_CPU`, `QUAVER_STACK_SIZE` (bytes, or with `k`, `m`), `QUAVER_MAX_THREADS`,
-    /// `QUAVER_SIGNAL`, `QUAVER_RESUME`. A value that cannot be read is an error at `build`.
+    /// `QUAVER_SIGNAL`, `QUAVER_RESUME`, `QUAVER_TLS`, `QUAVER_MAX_DEFERRAL` (`100us`, `off`). A value that cannot be read is an error at `build`.
     pub fn from_env() -> Builder {
         let mut b = Builder::new();
         let get = |name: &str| std::env::var(name).ok();
@@ -352,6 +358,11 @@ impl Builder {
         if let Some(v) = get("QUAVER_RESUME") {
             b = b.parsed("QUAVER_RESUME", &v, |b, v| {
                 v.parse().map(|c| b.resume = c).map_err(|e: UnknownName| e.to_string())
+            });
+        }
+        if let Some(v) = get("QUAVER_MAX_DEFERRAL") {
+            b = b.parsed("QUAVER_MAX_DEFERRAL", &v, |b, v| {
+                parse_optional(v).map(|limit| b.max_deferral = limit)
             });
         }
         if let Some(v) = get("QUAVER_TLS") {
@@ -489,6 +500,21 @@ impl Builder {
         self
     }
 
+    /// How long a preemption may be put off because the running thread is in the C library, an allocator or another library whose
+    /// locks others may want; then it is preempted there. `None`: until it comes out. Default: 100 µs.
+    ///
+    /// A thread that is preempted while it holds such a lock is waited for as any other holder of a lock is: who wants it gives its
+    /// worker to others. Has no effect with [`Tls::Shared`], where a preemption is put off as long as it takes.
+    pub fn max_deferral(mut self, limit: Option<Duration>) -> Builder {
+        self.max_deferral = limit;
+        self
+    }
+
+    /// [`max_deferral`](Builder::max_deferral) as text: `100us`, `off`.
+    pub fn max_deferral_str(self, limit: &str) -> Builder {
+        self.parsed("max_deferral", limit, |b, v| parse_optional(v).map(|l| b.max_deferral = l))
+    }
+
     /// The signal that preempts. Default: `SIGURG`, which programs rarely use and which is ignored by default.
     pub fn signal(mut self, signal: i32) -> Builder {
         self.signal = signal;
@@ -586,6 +612,7 @@ impl Builder {
             max_threads: self.max_threads,
             max_blocking: self.max_blocking,
             idle_spin: self.idle_spin,
+            max_deferral: self.max_deferral,
             signal: self.signal,
             resume: self.resume,
             tls: self.tls,
@@ -594,12 +621,16 @@ impl Builder {
 }
 
 fn set_quantum(b: &mut Builder, v: &str) -> Result<(), String> {
-    let q = match v {
-        "off" | "none" | "0" => None,
-        _ => Some(parse_duration(v).map_err(|e| e.to_string())?),
-    };
-    b.quantum = Some(q);
+    b.quantum = Some(if v == "0" { None } else { parse_optional(v)? });
     Ok(())
+}
+
+/// A duration, or `off`.
+fn parse_optional(v: &str) -> Result<Option<Duration>, String> {
+    match v {
+        "off" | "none" => Ok(None),
+        _ => parse_duration(v).map(Some).map_err(|e| e.to_string()),
+    }
 }
 
 fn parse_size(v: &str) -> Result<usize, String> {

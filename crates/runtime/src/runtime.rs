@@ -49,6 +49,10 @@ pub(crate) struct Inner {
     /// When to ask again after a request was put off by an address: the first time, and at most.
     pub(crate) retry: Ticks,
     pub(crate) max_retry: Ticks,
+    /// For how long a preemption is put off because the thread is in a library; `Ticks::MAX`: as long as it takes.
+    pub(crate) max_deferral: Ticks,
+    /// Threads that are preempted there none the less.
+    pub(crate) in_library: preempt::InLibrary,
     /// When to ask again after one was put off by a region, which takes it itself at its end.
     pub(crate) region_retry: Ticks,
     /// After this time others take a signal or a timer for lost. They cannot know whether the carrier has only lost its CPU:
@@ -244,6 +248,8 @@ impl Runtime {
             idle_spin: tsc::from_duration(config.idle_spin),
             retry: us(5),
             max_retry: us(160),
+            in_library: preempt::InLibrary::new(),
+            max_deferral: config.max_deferral.map_or(Ticks::MAX, tsc::from_duration),
             region_retry: us(50),
             lost_after: us(50_000),
             timer_slop: us(1) / 2,
@@ -341,8 +347,8 @@ impl Runtime {
     }
 
     /// Stops the runtime. User threads that have not ended are stopped wherever they are and never run again: like
-    /// the threads of a process whose `main` returns, they are not unwound. Waits for running ones to be interrupted, for two
-    /// seconds at most.
+    /// the threads of a process whose `main` returns, they are not unwound. Waits for running ones to be interrupted outside the C
+    /// library, whose locks they would keep, for two seconds at most.
     ///
     /// On a user thread of the runtime itself this does not return: the caller is stopped like all others. The same
     /// holds for dropping the runtime there.
@@ -361,9 +367,12 @@ impl Runtime {
                 assert!(!stopper.is_finished() || rt.has_stopped(), "the runtime was not stopped");
             }
         }
+        let deadline = Instant::now() + Duration::from_secs(2);
+        while !rt.in_library.is_left() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_micros(200));
+        }
         rt.stopping.store(true, SeqCst);
         rt.spares.wake_keeper();
-        let deadline = Instant::now() + Duration::from_secs(2);
         // Carriers that are away come back when their calls return; nobody waits for that.
         for round in 0.. {
             if rt.alive.load(Acquire) <= rt.away.load(Acquire) || Instant::now() >= deadline {

@@ -1,8 +1,10 @@
 #![doc = include_str!("../README.md")]
 
 pub mod boundaries;
+pub mod libraries;
 pub mod outcome;
 pub mod symbols;
 pub mod torture;
 
+pub use libraries::Libraries;
 pub use outcome::{Counts, Difference, Outcome};

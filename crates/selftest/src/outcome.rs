@@ -1,5 +1,6 @@
 //! What came of a job.
 
+use crate::libraries::Libraries;
 use serde::{Deserialize, Serialize};
 
 /// Counts of a job.
@@ -45,6 +46,8 @@ pub struct Outcome {
     pub name: String,
     /// How many workers it ran on.
     pub workers: usize,
+    /// What was done in libraries; torture does all.
+    pub libraries: Option<Libraries>,
     /// Why it did not run here.
     pub skipped: Option<String>,
     /// Something to know about it.
@@ -68,6 +71,7 @@ impl Outcome {
         Outcome {
             name: name.into(),
             workers,
+            libraries: None,
             skipped: None,
             note: None,
             stride: None,

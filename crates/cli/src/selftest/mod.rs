@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
-use quaver_selftest::{Outcome, boundaries, torture};
+use quaver_selftest::{Libraries, Outcome, boundaries, torture};
 use serde::{Deserialize, Serialize};
 
 use crate::bench::process;
@@ -39,6 +39,9 @@ pub struct Args {
     /// Only on this many workers
     #[arg(long, value_name = "1|2", value_parser = clap::value_parser!(u64).range(1..=2))]
     workers: Option<u64>,
+    /// Boundaries: what to do in the C library and others that have locks (default: both; with `--quick` one for each number of workers)
+    #[arg(long, value_enum)]
+    libraries: Option<InLibraries>,
     /// Chooses data, quanta, and the boundaries where not all can be tried
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -71,6 +74,24 @@ enum What {
     Torture,
     /// Both
     All,
+}
+
+/// What becomes of a preemption in a library.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum InLibraries {
+    /// Put off until the thread comes out
+    Defer,
+    /// Taken there
+    Insist,
+}
+
+impl From<InLibraries> for Libraries {
+    fn from(l: InLibraries) -> Libraries {
+        match l {
+            InLibraries::Defer => Libraries::Defer,
+            InLibraries::Insist => Libraries::Insist,
+        }
+    }
 }
 
 /// One process's work.
@@ -147,11 +168,12 @@ impl Job {
     /// The command line that does it again.
     fn command(&self) -> String {
         let (name, workers) = self.name();
-        let seed = match self {
-            Job::Boundaries(job) => job.seed,
-            Job::Torture(job) => job.seed,
+        let (seed, libraries) = match self {
+            Job::Boundaries(job) => (job.seed, format!(" --libraries {}", job.libraries)),
+            Job::Torture(job) => (job.seed, String::new()),
         };
-        format!("quaver selftest {} --only {name} --workers {workers} --seed {seed}", self.kind())
+        let kind = self.kind();
+        format!("quaver selftest {kind} --only {name} --workers {workers}{libraries} --seed {seed}")
     }
 }
 

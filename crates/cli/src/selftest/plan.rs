@@ -1,7 +1,7 @@
 //! Which jobs to run.
 
 use anyhow::bail;
-use quaver_selftest::{boundaries, boundaries::scenarios, torture};
+use quaver_selftest::{Libraries, boundaries, boundaries::scenarios, torture};
 
 use super::{Args, Job, What};
 
@@ -26,8 +26,13 @@ pub(super) fn jobs(args: &Args) -> anyhow::Result<Vec<Job>> {
     let mut jobs = Vec::new();
     if args.what != What::Torture {
         let names = scenarios::all().into_iter().map(|s| s.name).filter(|name| chosen(name));
-        for (name, &workers) in names.flat_map(|name| workers.iter().map(move |w| (name, w))) {
+        let cases: Vec<_> =
+            workers.iter().flat_map(|&w| libraries(args, w).map(move |l| (w, l))).collect();
+        for (name, &(workers, libraries)) in
+            names.flat_map(|name| cases.iter().map(move |c| (name, c)))
+        {
             jobs.push(Job::Boundaries(boundaries::Job {
+                libraries,
                 scenario: name.into(),
                 workers,
                 steps: args.steps.unwrap_or(if args.quick { QUICK_STEPS } else { FULL_STEPS }),
@@ -55,6 +60,13 @@ pub(super) fn jobs(args: &Args) -> anyhow::Result<Vec<Job>> {
         bail!("nothing is left to do: --only names nothing of what was asked for");
     }
     Ok(jobs)
+}
+
+/// What is done in libraries: as asked for; in a quick run one of both for each number of workers.
+fn libraries(args: &Args, workers: usize) -> impl Iterator<Item = Libraries> + use<> {
+    let all = [Libraries::Defer, Libraries::Insist];
+    let one = args.libraries.map(Libraries::from).or(args.quick.then(|| all[(workers - 1) % 2]));
+    all.into_iter().filter(move |&l| one.is_none_or(|one| one == l))
 }
 
 /// What there is to choose from.

@@ -56,6 +56,7 @@ impl Report {
         table.set_header([
             "",
             "workers",
+            "libraries",
             "tried",
             "of",
             "preempted",
@@ -81,6 +82,7 @@ impl Report {
             table.add_row([
                 outcome.name.clone(),
                 outcome.workers.to_string(),
+                outcome.libraries.map_or_else(|| "both".into(), |l| l.to_string()),
                 tried,
                 of,
                 outcome.counts.preemptions.to_string(),
@@ -91,7 +93,7 @@ impl Report {
                 remark.or_else(|| outcome.note.clone()).unwrap_or_default(),
             ]);
         }
-        for column in table.column_iter_mut().skip(1).take(8) {
+        for column in table.column_iter_mut().skip(1).take(9) {
             column.set_cell_alignment(CellAlignment::Right);
         }
         let mut text = format!("{table}\n\n");

@@ -1,5 +1,6 @@
 //! The receive path for signals. The protocol is in this folder's README.
 
+use super::ranges::Code;
 use crate::arch::{entry, resume};
 use crate::runtime::Inner;
 use crate::sys;
@@ -199,10 +200,12 @@ unsafe fn repeat_flagged(t: &Uthread) {
 }
 
 /// Asks for the preemption again a little later: each time twice as long, lest a thread that spends its time in the C
-/// library does nothing but handle signals.
+/// library does nothing but handle signals, and when a library has had its time.
 fn put_off(slot: &Slot, now: tsc::Ticks) {
     let rt = slot.rt();
     let delay = slot.retry_delay.load(Relaxed);
+    let left = slot.late_by(now).map(|late| rt.max_deferral.saturating_sub(late));
+    let delay = left.filter(|&left| left > 0).map_or(delay, |left| delay.min(left));
     slot.retry_delay.store((2 * delay).min(rt.max_retry), Relaxed);
     slot.retry_at.store(now + delay, Relaxed);
     slot.pending.store(false, Release);
@@ -282,13 +285,18 @@ unsafe fn receive(
     }
     // SAFETY: `uc` is a signal frame's context.
     let place = unsafe { interrupted_at(rt, t, uc) };
-    if place == Place::Unsafe {
+    let late = slot.late_by(now);
+    // Threads that share TLS are one thread to a library.
+    let in_library = place == Place::Library
+        && late.unwrap_or(0) >= rt.max_deferral
+        && t.fs.get() != 0
+        && rt.in_library.enter();
+    if place == Place::Unsafe || place == Place::Library && !in_library {
         slot.stats.preempt_deferred.add_shared(1, true);
         slot.count_put_off(now);
         put_off(slot, now);
         return Verdict::Deferred;
     }
-    let late = slot.late_by(now);
     // SAFETY: the gate is closed, and the thread is at a system call that it wants to make.
     if place == Place::Syscall && !stopping && unsafe { scheduler::hand_over(c) } {
         slot.count_useful(late);
@@ -297,11 +305,18 @@ unsafe fn receive(
         return Verdict::HandedOver;
     }
     if t.regions.get() > 0 && !stopping {
+        if in_library {
+            rt.in_library.leave();
+        }
         defer_to_region(slot, t, now);
         return Verdict::Deferred;
     }
     // SAFETY: the calling thread, gate closed.
-    if unsafe { scheduler::leave_if_work(t, Why::Preempted) } {
+    let left = unsafe { scheduler::leave_if_work(t, Why::Preempted) };
+    if in_library {
+        rt.in_library.leave();
+    }
+    if left {
         slot.count_useful(late);
         Verdict::Preempted
     } else {
@@ -315,7 +330,9 @@ unsafe fn receive(
 enum Place {
     /// It may be switched out.
     Anywhere,
-    /// It may hold a lock of the C library, is being resumed, or is not on its own stack.
+    /// It may hold a lock of the C library.
+    Library,
+    /// It is being resumed, is not on its own stack, or must go on here for another reason.
     Unsafe,
     /// At (or back at) the `syscall` instruction of a call that may block.
     Syscall,
@@ -357,7 +374,11 @@ unsafe fn interrupted_at(rt: &Inner, t: &Uthread, uc: *const ucontext_t) -> Plac
         return Place::Unsafe;
     }
     // SAFETY: rsp is on the thread's own stack.
-    if unsafe { super::ranges::may_switch(rip, rsp) } { Place::Anywhere } else { Place::Unsafe }
+    match unsafe { super::ranges::code_of_thread(rip, rsp) } {
+        Code::Free => Place::Anywhere,
+        Code::Library | Code::Leaf => Place::Library,
+        Code::Unsafe => Place::Unsafe,
+    }
 }
 
 /// Calls that wait for something, that restart, and that do the same on whatever stack they are made.

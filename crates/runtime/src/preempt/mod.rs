@@ -2,6 +2,7 @@
 
 mod gate;
 mod handler;
+mod in_library;
 #[cfg(feature = "inspect")]
 pub mod inspect;
 mod ranges;
@@ -9,6 +10,7 @@ mod sigsegv;
 
 pub(crate) use gate::{disable, enable, take_deferred};
 pub(crate) use handler::{install, on_signal, send, shadow_stack_active, signal_is_valid};
+pub(crate) use in_library::InLibrary;
 pub(crate) use ranges::refresh;
 pub(crate) use sigsegv::{AltStack, install as install_overflow_report};
 

@@ -1,10 +1,11 @@
 //! What kind of code an address belongs to, asked by the handler about the interrupted instruction.
 //!
 //! ```text
-//!   in a range found at the start (libc, ld.so, ..., symbols of allocators, the resume path)  -> Unsafe
+//!   in the dynamic loader or the runtime's assembly                                           -> Unsafe
+//!   in another range found at the start (libc, the unwinder, ..., symbols of allocators)      -> Library
 //!   ... but inside a routine of libc without a frame of its own (leaf.rs)                     -> Leaf
 //!   in the main program                                                                       -> Free
-//!   in a module that was loaded since: its name decides                                       -> Unsafe or Free
+//!   in a module that was loaded since: its name decides                                       -> any but Leaf
 //!   anywhere else (code made at run time)                                                     -> Free
 //! ```
 //!
@@ -27,7 +28,9 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 pub(crate) enum Code {
     /// No lock of the C library is held by this code.
     Free,
-    /// It may hold a lock, or be half-way through something.
+    /// It may hold a lock for which others would wait in the kernel. A preemption had better wait, but not for ever.
+    Library,
+    /// Something is half done that only the same kernel thread may finish.
     Unsafe,
     /// A routine that holds nothing, has no frame and calls nobody: its caller decides, whose address is at the stack pointer.
     Leaf,
@@ -38,6 +41,7 @@ pub(crate) enum Code {
 struct Table {
     leaves: Vec<Range<usize>>,
     unsafe_code: Vec<Range<usize>>,
+    libraries: Vec<Range<usize>>,
     /// Executable addresses of the main program.
     program: Vec<Range<usize>>,
 }
@@ -55,36 +59,38 @@ fn contains(sorted: &[Range<usize>], address: usize) -> bool {
 pub(crate) fn code_at(address: usize) -> Code {
     // SAFETY: null, or leaked by `refresh`.
     let Some(table) = (unsafe { TABLE.load(Acquire).as_ref() }) else { return Code::Unsafe };
-    if contains(&table.unsafe_code, address) {
-        if contains(&table.leaves, address) { Code::Leaf } else { Code::Unsafe }
-    } else if added(address) {
+    if contains(&table.unsafe_code, address) || added(address) {
         Code::Unsafe
-    } else if contains(&table.program, address) || !modules::is_unsafe_now(address) {
+    } else if contains(&table.libraries, address) {
+        if contains(&table.leaves, address) { Code::Leaf } else { Code::Library }
+    } else if contains(&table.program, address) {
         Code::Free
     } else {
-        Code::Unsafe
+        modules::code_now(address)
     }
 }
 
-/// May a thread be switched out that was interrupted at `rip`, as far as addresses tell? Async-signal-safe.
+/// What a thread that was interrupted at `rip` is doing, as far as addresses tell; never [`Code::Leaf`]. Async-signal-safe.
 ///
 /// # Safety
 ///
 /// `rsp` is the stack pointer that belongs to `rip`, on a readable stack.
 #[inline]
-pub(crate) unsafe fn may_switch(rip: usize, rsp: usize) -> bool {
+pub(crate) unsafe fn code_of_thread(rip: usize, rsp: usize) -> Code {
     match code_at(rip) {
-        Code::Free => true,
-        Code::Unsafe => false,
         // SAFETY: a leaf's return address is at rsp (see `leaf`).
-        Code::Leaf => code_at(unsafe { (rsp as *const usize).read() }) == Code::Free,
+        Code::Leaf => match code_at(unsafe { (rsp as *const usize).read() }) {
+            Code::Leaf => Code::Library,
+            callers => callers,
+        },
+        code => code,
     }
 }
 
-/// Must a preemption of code at `address` be put off, whoever has called it? Async-signal-safe.
-#[cfg(any(test, feature = "inspect"))]
+/// Is a preemption of code at `address` put off, whoever has called it? Async-signal-safe.
+#[cfg(feature = "inspect")]
 pub(crate) fn is_unsafe(address: usize) -> bool {
-    code_at(address) == Code::Unsafe
+    matches!(code_at(address), Code::Library | Code::Unsafe)
 }
 
 /// Looks at what is loaded now. Serialised by the caller.
@@ -93,8 +99,11 @@ pub(crate) fn refresh() {
     let mut table = Table { program: sorted(found.program), ..Table::default() };
     table.unsafe_code = found.unsafe_code;
     table.unsafe_code.push(crate::arch::resume::range());
-    table.unsafe_code.extend_from_slice(symbols::of_this_program());
+    table.unsafe_code.push(crate::arch::raise::range());
     table.unsafe_code = sorted(core::mem::take(&mut table.unsafe_code));
+    table.libraries = found.libraries;
+    table.libraries.extend_from_slice(symbols::of_this_program());
+    table.libraries = sorted(core::mem::take(&mut table.libraries));
     table.leaves = sorted(leaf::routines());
     // SAFETY: null, or leaked below.
     let present = unsafe { TABLE.load(Acquire).as_ref() };
@@ -152,11 +161,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libc_is_unsafe_and_this_is_not() {
+    fn libc_is_a_library_and_this_is_not() {
         refresh();
-        assert_eq!(code_at(libc::malloc as *const () as usize), Code::Unsafe);
-        assert_eq!(code_at(libc_is_unsafe_and_this_is_not as *const () as usize), Code::Free);
-        assert!(is_unsafe(crate::arch::resume::range().start));
+        assert_eq!(code_at(libc::malloc as *const () as usize), Code::Library);
+        assert_eq!(code_at(libc_is_a_library_and_this_is_not as *const () as usize), Code::Free);
+        assert_eq!(code_at(crate::arch::resume::range().start), Code::Unsafe);
+        assert_eq!(code_at(crate::arch::raise::range().start), Code::Unsafe);
+        // SAFETY: null is no handle; the name is a C string.
+        let loaders = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__tls_get_addr".as_ptr()) };
+        assert_eq!(code_at(loaders as usize), Code::Unsafe);
         // On the heap, as code that a program makes at run time.
         assert_eq!(code_at((&raw const *Box::new(0u64)) as usize), Code::Free);
     }

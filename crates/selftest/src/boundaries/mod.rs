@@ -5,6 +5,7 @@ pub mod frame;
 pub mod scenarios;
 pub mod stepper;
 
+use crate::libraries::Libraries;
 use crate::outcome::{Counts, Outcome};
 use crate::symbols;
 use core::arch::asm;
@@ -27,6 +28,8 @@ pub struct Job {
     pub seed: u64,
     /// Only these preemptions: the first boundary, and the distance to the next (0: there is no next).
     pub only: Option<(u64, u64)>,
+    /// What is done in the C library.
+    pub libraries: Libraries,
 }
 
 /// A request that was put off is lost if the thread has not been switched out after this time: far longer than any machine is
@@ -42,6 +45,7 @@ const FIRST_LOOK: u64 = 300_000;
 /// Does the job in this process, which must not have had a runtime before.
 pub fn run(job: &Job) -> Outcome {
     let mut outcome = Outcome::new(&job.scenario, job.workers);
+    outcome.libraries = Some(job.libraries);
     let Some(scenario) = scenarios::find(&job.scenario) else {
         outcome.differ(format!("there is no scenario {}", job.scenario), String::new());
         return outcome;
@@ -55,7 +59,10 @@ pub fn run(job: &Job) -> Outcome {
         stepper::migrate();
     }
     // So long a quantum that nothing is preempted but what is asked for.
-    let builder = Builder::new().workers(job.workers).policy_str("ws:quantum=100s");
+    let builder = Builder::new()
+        .workers(job.workers)
+        .policy_str("ws:quantum=100s")
+        .max_deferral(job.libraries.max_deferral());
     let built =
         builder.clock(Clock::PosixTimer).build().map_err(|e| e.to_string()).and_then(|rt| {
             stepper::install().map(|()| rt).map_err(|e| format!("cannot handle SIGTRAP: {e}"))
@@ -111,9 +118,10 @@ fn on_runtime(rt: &Runtime, scenario: Scenario, job: &Job, outcome: &mut Outcome
 
 fn reproducer(job: &Job, at: (u64, u64)) -> String {
     format!(
-        "quaver selftest boundaries --only {} --workers {} --at {}{}",
+        "quaver selftest boundaries --only {} --workers {} --libraries {} --at {}{}",
         job.scenario,
         job.workers,
+        job.libraries,
         at.0,
         if at.1 == 0 { String::new() } else { format!("/{}", at.1) }
     )

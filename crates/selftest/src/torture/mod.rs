@@ -97,6 +97,7 @@ fn torture(program: &dyn Program, job: &Job, outcome: &mut Outcome) {
             // Taking turns; and the default, which gives those who have been preempted more time.
             .policy_str(if round % 4 < 3 { "ws" } else { "two-queue" })
             .quantum(Some(Duration::from_micros(quantum)))
+            .max_deferral(max_deferral(round))
             .build();
         let rt = match built {
             Ok(rt) => rt,
@@ -161,6 +162,11 @@ fn choose(round: u64, workers: usize, rng: &mut Rng) -> (Clock, u64) {
         shortest << rng.below(4) | rng.below(shortest)
     };
     (clock, quantum)
+}
+
+/// In libraries: at once, when they have had some time, never.
+fn max_deferral(round: u64) -> Option<Duration> {
+    [Some(Duration::ZERO), Some(Duration::from_micros(100)), None][(round / 2 % 3) as usize]
 }
 
 struct Round {

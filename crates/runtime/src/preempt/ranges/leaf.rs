@@ -65,7 +65,7 @@ fn routine(name: &CStr) -> Option<Range<usize>> {
     // SAFETY: a look-up in libc, which resolves the symbol to the variant in use.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) } as usize;
     // Somebody may have defined the name elsewhere.
-    if address == 0 || !modules::is_unsafe_now(address) {
+    if address == 0 || modules::code_now(address) != super::Code::Library {
         return None;
     }
     let object = modules::object_at(address)?;

@@ -1,14 +1,17 @@
 //! Modules whose code may hold locks: by their file's name.
 
+use super::Code;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, Ordering::*};
 
-/// How the names of such files begin. `libc-`, `libpthread` and others are parts of older or differently packaged C libraries.
-const UNSAFE: [&[u8]; 14] = [
+/// How the loader's name begins.
+const LOADER: &[u8] = b"ld-linux";
+
+/// How the names of libraries begin. `libc-`, `libpthread` and others are parts of older or differently packaged C libraries.
+const LIBRARIES: [&[u8]; 13] = [
     b"libc.so",
     b"libc-",
-    b"ld-linux",
     b"libpthread",
     b"libgcc_s",
     b"libunwind",
@@ -23,15 +26,22 @@ const UNSAFE: [&[u8]; 14] = [
     b"libhoard",
 ];
 
-fn is_unsafe_name(path: &[u8]) -> bool {
+fn kind(path: &[u8]) -> Code {
     let file = path.rsplit(|&c| c == b'/').next().unwrap_or(b"");
-    UNSAFE.iter().any(|m| file.starts_with(m))
+    if file.starts_with(LOADER) {
+        Code::Unsafe
+    } else if LIBRARIES.iter().any(|m| file.starts_with(m)) {
+        Code::Library
+    } else {
+        Code::Free
+    }
 }
 
 /// Executable addresses of what is loaded.
 #[derive(Default)]
 pub(super) struct Loaded {
     pub(super) unsafe_code: Vec<Range<usize>>,
+    pub(super) libraries: Vec<Range<usize>>,
     pub(super) program: Vec<Range<usize>>,
 }
 
@@ -60,10 +70,12 @@ unsafe extern "C" fn collect(
     let name = unsafe { CStr::from_ptr(info.dlpi_name) };
     let into = if is_program {
         &mut found.program
-    } else if is_unsafe_name(name.to_bytes()) {
-        &mut found.unsafe_code
     } else {
-        return 0;
+        match kind(name.to_bytes()) {
+            Code::Unsafe => &mut found.unsafe_code,
+            Code::Library => &mut found.libraries,
+            Code::Free | Code::Leaf => return 0,
+        }
     };
     // SAFETY: dlpi_phdr has dlpi_phnum entries.
     let headers = unsafe { core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
@@ -114,13 +126,14 @@ pub(super) fn object_at(address: usize) -> Option<Object> {
     }
 }
 
-/// Is `address` in a module with such a name? Async-signal-safe: for addresses of running code, whose module is not being unloaded.
-pub(super) fn is_unsafe_now(address: usize) -> bool {
-    object_at(address).is_some_and(|o| {
+/// What the name of the module of `address` says. Async-signal-safe: for addresses of running code, whose module is not being
+/// unloaded.
+pub(super) fn code_now(address: usize) -> Code {
+    object_at(address).map_or(Code::Free, |o| {
         // SAFETY: the link map of a module that is loaded; its name is a C string.
         unsafe {
             let name = (*o.link_map).name;
-            !name.is_null() && is_unsafe_name(CStr::from_ptr(name).to_bytes())
+            if name.is_null() { Code::Free } else { kind(CStr::from_ptr(name).to_bytes()) }
         }
     })
 }
@@ -132,12 +145,13 @@ mod tests {
     #[test]
     fn names() {
         for name in ["/lib/x/libc.so.6", "libstdc++.so.6.0.30", "/opt/libmimalloc.so.2.0"] {
-            assert!(is_unsafe_name(name.as_bytes()), "{name}");
+            assert_eq!(kind(name.as_bytes()), Code::Library, "{name}");
         }
+        assert_eq!(kind(b"/lib64/ld-linux-x86-64.so.2"), Code::Unsafe);
         for name in
             ["", "/home/libc.so/libm.so.6", "libcrypto.so.3", "libcurl.so", "linux-vdso.so.1"]
         {
-            assert!(!is_unsafe_name(name.as_bytes()), "{name}");
+            assert_eq!(kind(name.as_bytes()), Code::Free, "{name}");
         }
     }
 
@@ -147,9 +161,9 @@ mod tests {
         let here = the_loader_knows_whose_code_it_is as *const () as usize;
         assert!(found.program.iter().any(|r| r.contains(&here)));
         let malloc = libc::malloc as *const () as usize;
-        assert!(found.unsafe_code.iter().any(|r| r.contains(&malloc)));
+        assert!(found.libraries.iter().any(|r| r.contains(&malloc)));
         if !FIND_OBJECT.load(Acquire).is_null() {
-            assert!(is_unsafe_now(malloc) && !is_unsafe_now(here));
+            assert_eq!((code_now(malloc), code_now(here)), (Code::Library, Code::Free));
             assert!(object_at(&raw const found as usize).is_none());
         }
     }

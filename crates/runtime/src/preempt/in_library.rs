@@ -1,0 +1,54 @@
+//! How many threads are preempted in the middle of a library (see [`Builder::max_deferral`](crate::Builder::max_deferral)).
+//!
+//! They may hold its locks, which the rest of the process wants after the runtime's end. So a shutdown first closes the door, then
+//! waits until those inside run again, and only then stops threads: outside libraries.
+
+use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+/// Set when no more threads may enter.
+const CLOSED: usize = 1 << (usize::BITS - 1);
+
+/// The count, and whether the door is closed.
+pub(crate) struct InLibrary(AtomicUsize);
+
+impl InLibrary {
+    pub(crate) const fn new() -> InLibrary {
+        InLibrary(AtomicUsize::new(0))
+    }
+
+    /// The calling thread is about to be preempted in a library. `false`: it must not be.
+    pub(crate) fn enter(&self) -> bool {
+        let closed = self.0.fetch_add(1, SeqCst) & CLOSED != 0;
+        if closed {
+            self.leave();
+        }
+        !closed
+    }
+
+    /// It runs again.
+    pub(crate) fn leave(&self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+
+    /// Closes the door. Do all that have entered run again?
+    pub(crate) fn is_left(&self) -> bool {
+        self.0.fetch_or(CLOSED, SeqCst) & !CLOSED == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_enters_through_a_closed_door() {
+        let door = InLibrary::new();
+        assert!(door.enter() && door.enter());
+        assert!(!door.is_left());
+        assert!(!door.enter());
+        door.leave();
+        assert!(!door.is_left());
+        door.leave();
+        assert!(door.is_left() && !door.enter() && door.is_left());
+    }
+}
