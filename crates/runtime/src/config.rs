@@ -272,7 +272,7 @@ pub struct Builder {
 pub const DEFAULT_STACK_SIZE: usize = 256 * 1024;
 
 /// See [`Builder::max_deferral`].
-const DEFAULT_MAX_DEFERRAL: Duration = Duration::from_micros(100);
+const DEFAULT_MAX_DEFERRAL: Duration = Duration::ZERO;
 
 impl Default for Builder {
     fn default() -> Self {
@@ -307,7 +307,7 @@ impl Builder {
     /// Defaults, changed by these environment variables: `QUAVER_WORKERS` (a number), `QUAVER_CPUS` (a list such as
     /// `0-2,4`; pins), `QUAVER_QUANTUM` (`20us`, `off`), `QUAVER_POLICY` (`two-queue:long=100us`), `QUAVER_CLOCK`,
     /// `QUAVER_NOTIFICATION`, `QUAVER_TIMER_CPU`, `QUAVER_STACK_SIZE` (bytes, or with `k`, `m`), `QUAVER_MAX_THREADS`,
-    /// `QUAVER_SIGNAL`, `QUAVER_RESUME`, `QUAVER_TLS`, `QUAVER_MAX_DEFERRAL` (`100us`, `off`). A value that cannot be read is an error at `build`.
+    /// `QUAVER_SIGNAL`, `QUAVER_RESUME`, `QUAVER_TLS`, `QUAVER_MAX_DEFERRAL` (`20us`, `off`). A value that cannot be read is an error at `build`.
     pub fn from_env() -> Builder {
         let mut b = Builder::new();
         let get = |name: &str| std::env::var(name).ok();
@@ -501,7 +501,7 @@ impl Builder {
     }
 
     /// How long a preemption may be put off because the running thread is in the C library, an allocator or another library whose
-    /// locks others may want; then it is preempted there. `None`: until it comes out. Default: 100 µs.
+    /// locks others may want; then it is preempted there. `None`: until it comes out. Default: 0, it is preempted there at once.
     ///
     /// A thread that is preempted while it holds such a lock is waited for as any other holder of a lock is: who wants it gives its
     /// worker to others. Has no effect with [`Tls::Shared`], where a preemption is put off as long as it takes.
@@ -510,7 +510,7 @@ impl Builder {
         self
     }
 
-    /// [`max_deferral`](Builder::max_deferral) as text: `100us`, `off`.
+    /// [`max_deferral`](Builder::max_deferral) as text: `20us`, `off`.
     pub fn max_deferral_str(self, limit: &str) -> Builder {
         self.parsed("max_deferral", limit, |b, v| parse_optional(v).map(|l| b.max_deferral = l))
     }

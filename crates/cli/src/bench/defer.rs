@@ -5,7 +5,9 @@
 //!
 //! * *deferred* is the share that came later than asked for, because the first request found the thread in code that may hold
 //!   a lock of the C library;
-//! * *p50*, *p99* and *max* say how late these were, from the first request to the switch.
+//! * *p50*, *p99* and *max* say how late these were, from the first request to the switch;
+//! * *round* is the time on the wall that a piece of the work took, whatever else the worker had to do: what it costs to preempt
+//!   holders of locks (`max_deferral`) or to ask again and again.
 //!
 //! The row *alloc+free* is one small allocation on a user thread, with the system's allocator and with the same in
 //! `quaver::Guarded`, in CPU time.
@@ -28,6 +30,10 @@ use super::settings::{CLOCKS, Settings, TICKLESS};
 
 const QUANTUM_US: u64 = 50;
 const DEFERRED_PERCENT: &str = "deferred_percent";
+const NS_PER_ROUND: &str = "wall_ns_per_round";
+/// What is compared with the default, on a clock whose lateness is not that of a sleeping thread.
+const LIMITS: [&str; 3] = ["20us", "100us", "off"];
+const LIMITS_CLOCK: &str = "posix-timer";
 /// Metrics and the shares that they belong to.
 const QUANTILES: [(&str, &str, f64); 3] =
     [("p50", "late_p50_us", 0.5), ("p99", "late_p99_us", 0.99), ("max", "late_max_us", 1.0)];
@@ -90,17 +96,27 @@ fn group(context: &Context, load: What) -> Group {
     readings.extend(
         QUANTILES.map(|(q, metric, _)| Reading::new(format!("{} {q}", load.name()), metric, "us")),
     );
-    let jobs = clocks.iter().map(|clock| {
-        let settings =
-            Settings::preemptive(clock, QUANTUM_US, &[place.worker]).timer_cpu(place.helper);
-        let tickless = TICKLESS.contains(clock);
-        let task = Task {
-            cpus: if tickless { vec![place.worker] } else { place.both() },
-            expected: Duration::from_millis(duration_ms),
-            readings: readings.clone(),
-        };
-        job(context, &task, settings.to_string(), DeferSpec { settings, what: load, duration_ms })
-    });
+    readings.push(Reading::new(format!("{} round", load.name()), NS_PER_ROUND, "ns"));
+    let defaults = clocks.iter().map(|&clock| (clock, None));
+    let jobs =
+        defaults.chain(LIMITS.map(|limit| (LIMITS_CLOCK, Some(limit)))).map(|(clock, limit)| {
+            let settings = Settings {
+                max_deferral: limit.map(str::to_owned),
+                ..Settings::preemptive(clock, QUANTUM_US, &[place.worker]).timer_cpu(place.helper)
+            };
+            let tickless = TICKLESS.contains(&clock);
+            let task = Task {
+                cpus: if tickless { vec![place.worker] } else { place.both() },
+                expected: Duration::from_millis(duration_ms),
+                readings: readings.clone(),
+            };
+            job(
+                context,
+                &task,
+                settings.to_string(),
+                DeferSpec { settings, what: load, duration_ms },
+            )
+        });
     Group { title: format!("defer {}", load.name()), jobs: jobs.collect() }
 }
 
@@ -140,16 +156,18 @@ pub fn run(spec: &DeferSpec) -> anyhow::Result<Outcome> {
     let start = monotonic_ns();
     let end = start + spec.duration_ms * 1_000_000;
     let what = spec.what;
-    runtime.run(move || {
-        let threads = [0, 1].map(|i| quaver::spawn(move || load(what, i, end)));
-        for thread in threads {
-            thread.join().expect("the loads do not panic");
-        }
+    let stream = Stream::open();
+    let rounds: u64 = runtime.run(move || {
+        let threads = [0, 1].map(|i| quaver::spawn(move || load(what, i, stream, end)));
+        threads.into_iter().map(|t| t.join().expect("the loads do not panic")).sum()
     });
+    stream.close();
     let useful = runtime.stats().since(&stats).preempt_useful;
     let late = runtime.lateness().since(&late);
     ensure!(useful > 0, "nothing was preempted in {} ms", spec.duration_ms);
-    let sample = Sample { ops: useful, wall_ns: monotonic_ns() - start, ..Sample::default() };
+    let wall_ns = monotonic_ns() - start;
+    let sample = Sample { ops: useful, wall_ns, ..Sample::default() }
+        .with(NS_PER_ROUND, wall_ns as f64 / rounds.max(1) as f64);
     let sample = sample.with(DEFERRED_PERCENT, 100.0 * late.count() as f64 / useful as f64);
     let with_quantile = |sample: Sample, (_, metric, q): (&str, &'static str, f64)| {
         sample.with(metric, late.quantile(q).as_nanos() as f64 / 1000.0)
@@ -157,53 +175,73 @@ pub fn run(spec: &DeferSpec) -> anyhow::Result<Outcome> {
     Ok(QUANTILES.into_iter().fold(sample, with_quantile).into())
 }
 
-fn load(what: What, seed: u64, end: u64) {
-    match what {
-        What::Malloc => allocating(seed, end),
-        What::Memcpy => copying(end),
-        What::Stdio => writing(end),
+/// Works until `end`; how many rounds.
+fn load(what: What, seed: u64, stream: Stream, end: u64) -> u64 {
+    let mut round: Box<dyn FnMut()> = match what {
+        What::Malloc => allocating(seed),
+        What::Memcpy => copying(),
+        What::Stdio => Box::new(move || stream.write()),
         What::Compute | What::Allocation { .. } => {
-            while monotonic_ns() < end {
-                black_box(Loop::Scalar.run(seed + 1, 20_000));
-            }
+            Box::new(move || _ = black_box(Loop::Scalar.run(seed + 1, 20_000)))
         }
+    };
+    let mut rounds = 0;
+    while monotonic_ns() < end {
+        round();
+        rounds += 1;
     }
+    rounds
 }
 
-fn allocating(seed: u64, end: u64) {
+fn allocating(seed: u64) -> Box<dyn FnMut()> {
     let mut kept: Vec<Vec<u8>> = (0..64).map(|_| Vec::new()).collect();
     let mut random = seed * 2 + 1;
-    while monotonic_ns() < end {
+    Box::new(move || {
         for _ in 0..100 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let size = 16 << ((random >> 33) % 9);
             kept[(random >> 58) as usize] = black_box(Vec::with_capacity(size));
         }
-    }
+    })
 }
 
-fn copying(end: u64) {
+fn copying() -> Box<dyn FnMut()> {
     let from = vec![7u8; 1 << 20];
     let mut to = vec![0u8; 1 << 20];
-    while monotonic_ns() < end {
-        black_box(&mut to).copy_from_slice(black_box(&from));
-    }
+    Box::new(move || black_box(&mut to).copy_from_slice(black_box(&from)))
 }
 
-fn writing(end: u64) {
-    // SAFETY: a stream of our own, closed at the end; the strings are terminated.
-    unsafe {
-        let stream = libc::fopen(c"/dev/null".as_ptr(), c"w".as_ptr());
-        if stream.is_null() {
+/// A stream of the C library that both threads write to, and its lock.
+#[derive(Clone, Copy)]
+struct Stream(*mut libc::FILE);
+
+// SAFETY: the C library locks a stream in each call.
+unsafe impl Send for Stream {}
+
+impl Stream {
+    fn open() -> Stream {
+        // SAFETY: terminated strings.
+        Stream(unsafe { libc::fopen(c"/dev/null".as_ptr(), c"w".as_ptr()) })
+    }
+
+    fn write(self) {
+        if self.0.is_null() {
             return;
         }
-        while monotonic_ns() < end {
-            for i in 0..20 {
-                libc::fputs(c"a line of text that is written to a stream\n".as_ptr(), stream);
-                libc::fprintf(stream, c"%d %s\n".as_ptr(), i, c"formatted".as_ptr());
+        for i in 0..20 {
+            // SAFETY: an open stream; the strings are terminated and the format's arguments are of its types.
+            unsafe {
+                libc::fputs(c"a line of text that is written to a stream\n".as_ptr(), self.0);
+                libc::fprintf(self.0, c"%d %s\n".as_ptr(), i, c"formatted".as_ptr());
             }
         }
-        libc::fclose(stream);
+    }
+
+    fn close(self) {
+        if !self.0.is_null() {
+            // SAFETY: open, and its users have been joined.
+            unsafe { libc::fclose(self.0) };
+        }
     }
 }
 

@@ -19,6 +19,8 @@ pub struct Settings {
     pub small_stacks: bool,
     /// Threads share the thread-local variables of their workers.
     pub shared_tls: bool,
+    /// For how long a preemption may be put off in libraries, as text.
+    pub max_deferral: Option<String>,
 }
 
 /// Clock and quantum.
@@ -51,6 +53,7 @@ impl Settings {
             timer_cpu: None,
             small_stacks: false,
             shared_tls: false,
+            max_deferral: None,
         }
     }
 
@@ -69,6 +72,9 @@ impl Settings {
             quaver::Builder::new().workers(self.cpus.len()).cpus(self.cpus.clone()).quantum(None);
         if self.shared_tls {
             builder = builder.tls(quaver::Tls::Shared);
+        }
+        if let Some(limit) = &self.max_deferral {
+            builder = builder.max_deferral_str(limit);
         }
         if let Some(Preemption { clock, quantum_us }) = &self.preemption {
             let clock: quaver::Clock = clock.parse()?;
@@ -96,6 +102,9 @@ impl fmt::Display for Settings {
             Some(Preemption { clock, quantum_us }) => write!(f, "quaver {clock} {quantum_us}us"),
             None => write!(f, "quaver run-to-completion"),
         }?;
+        if let Some(limit) = &self.max_deferral {
+            write!(f, " max-deferral={limit}")?;
+        }
         if self.shared_tls { write!(f, " shared-tls") } else { Ok(()) }
     }
 }

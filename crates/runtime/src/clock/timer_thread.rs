@@ -92,6 +92,7 @@ impl TimerThread {
 pub(crate) fn run(rt: &'static Inner) {
     let crate::clock::Running::Thread(clock) = &rt.clock else { return };
     sys::set_minimal_timer_slack();
+    sys::ask_for_short_slices();
     let mut quiet = 0;
     while !rt.stopping.load(Relaxed) {
         clock.sleep.store(SHORT, SeqCst);

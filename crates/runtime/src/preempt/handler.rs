@@ -291,6 +291,10 @@ unsafe fn receive(
         && late.unwrap_or(0) >= rt.max_deferral
         && t.fs.get() != 0
         && rt.in_library.enter();
+    if place == Place::LockWait {
+        // SAFETY: as for this function; the thread is at that call.
+        return unsafe { wait_for_library(c, slot, t, now, uc) };
+    }
     if place == Place::Unsafe || place == Place::Library && !in_library {
         slot.stats.preempt_deferred.add_shared(1, true);
         slot.count_put_off(now);
@@ -301,7 +305,7 @@ unsafe fn receive(
     if place == Place::Syscall && !stopping && unsafe { scheduler::hand_over(c) } {
         slot.count_useful(late);
         // SAFETY: as above; the registers are those of the call.
-        unsafe { make_call_without_slot(t, uc) };
+        unsafe { make_call_without_slot(rt, t, uc) };
         return Verdict::HandedOver;
     }
     if t.regions.get() > 0 && !stopping {
@@ -336,6 +340,8 @@ enum Place {
     Unsafe,
     /// At (or back at) the `syscall` instruction of a call that may block.
     Syscall,
+    /// At (or back at) that of the call with which the C library waits for a lock, while it may hold others.
+    LockWait,
 }
 
 /// # Safety
@@ -343,10 +349,16 @@ enum Place {
 /// `uc` is a signal frame's context.
 unsafe fn interrupted_at(rt: &Inner, t: &Uthread, uc: *const ucontext_t) -> Place {
     // SAFETY: as the caller says.
-    let (rip, rsp, rax) = unsafe {
+    let (rip, rsp, rax, rsi, rdx) = unsafe {
         let g = &(*uc).uc_mcontext.gregs;
         let reg = |r: i32| g[r as usize];
-        (reg(libc::REG_RIP) as usize, reg(libc::REG_RSP) as usize, reg(libc::REG_RAX))
+        (
+            reg(libc::REG_RIP) as usize,
+            reg(libc::REG_RSP) as usize,
+            reg(libc::REG_RAX),
+            reg(libc::REG_RSI),
+            reg(libc::REG_RDX),
+        )
     };
     // A handler of the program may run on an alternate stack, which belongs to the carrier: it must end there.
     if resume::range().contains(&rip)
@@ -360,7 +372,9 @@ unsafe fn interrupted_at(rt: &Inner, t: &Uthread, uc: *const ucontext_t) -> Plac
         const SYSCALL: [u8; 2] = [0x0f, 0x05];
         let insn = |at: usize| (at as *const [u8; 2]).read_volatile();
         if rip & 0xfff != 0xfff && insn(rip) == SYSCALL && may_block(rax) {
-            return Place::Syscall;
+            let waits = rax == libc::SYS_futex && is_lock_wait(rsi as i32, rdx as i32);
+            let in_library = || super::ranges::code_of_thread(rip, rsp) == Code::Library;
+            return if waits && in_library() { Place::LockWait } else { Place::Syscall };
         }
         // A call that was interrupted and may not be restarted: the program is about to see EINTR.
         if rax == -i64::from(libc::EINTR) && rip & 0xfff >= 2 && insn(rip - 2) == SYSCALL {
@@ -379,6 +393,54 @@ unsafe fn interrupted_at(rt: &Inner, t: &Uthread, uc: *const ucontext_t) -> Plac
         Code::Library | Code::Leaf => Place::Library,
         Code::Unsafe => Place::Unsafe,
     }
+}
+
+/// Is a futex call with these arguments how glibc waits for one of its own locks or a simple `pthread_mutex_t`? Condition variables,
+/// semaphores and joins, which may take for ever, use another operation.
+fn is_lock_wait(operation: i32, value: i32) -> bool {
+    /// A lock's word where it is held and others wait (`lowlevellock.h`).
+    const CONTENDED: i32 = 2;
+    operation & libc::FUTEX_CMD_MASK == libc::FUTEX_WAIT && value == CONTENDED
+}
+
+/// `t` waits for a lock of the C library or a mutex. Others go on meanwhile; but it is not stopped for good, because it may
+/// hold another lock of the library (malloc waits for one list's lock while it has an arena's).
+///
+/// # Safety
+///
+/// As for [`receive`]; the thread is at that call.
+unsafe fn wait_for_library(
+    c: &Carrier,
+    slot: &Slot,
+    t: &'static Uthread,
+    now: tsc::Ticks,
+    uc: *mut ucontext_t,
+) -> Verdict {
+    let rt = c.rt();
+    if rt.stopping.load(Relaxed) {
+        // The holder runs: who was stopped before holds no such lock.
+        slot.stats.preempt_deferred.add_shared(1, true);
+        put_off(slot, now);
+        return Verdict::Deferred;
+    }
+    let late = slot.late_by(now);
+    rt.in_library.wait();
+    // SAFETY: the gate is closed, and the thread is at a system call that it wants to make, or else leaves as any thread.
+    let verdict = unsafe {
+        if scheduler::hand_over(c) {
+            slot.count_useful(late);
+            make_call_without_slot(rt, t, uc);
+            Verdict::HandedOver
+        } else if scheduler::leave_if_work(t, Why::Preempted) {
+            slot.count_useful(late);
+            Verdict::Preempted
+        } else {
+            put_off(slot, now);
+            Verdict::Alone
+        }
+    };
+    rt.in_library.leave();
+    verdict
 }
 
 /// Calls that wait for something, that restart, and that do the same on whatever stack they are made.
@@ -420,10 +482,13 @@ fn may_block(nr: i64) -> bool {
 /// Makes the system call at which `t` was interrupted, on a carrier that has just given its slot away, then queues `t`
 /// and returns when a worker has resumed it.
 ///
+/// Who comes back from a futex may have been woken to take a lock. If the runtime ends before the thread can do so, somebody else
+/// must be woken: it may be a lock of malloc's, for which kernel threads wait, too.
+///
 /// # Safety
 ///
 /// `uc` is `t`'s signal frame, interrupted at a `syscall` instruction; the gate is closed.
-unsafe fn make_call_without_slot(t: &'static Uthread, uc: *mut ucontext_t) {
+unsafe fn make_call_without_slot(rt: &Inner, t: &'static Uthread, uc: *mut ucontext_t) {
     // SAFETY: the frame is ours; the arguments are what the thread itself was about to pass to the kernel.
     unsafe {
         let g = &mut (*uc).uc_mcontext.gregs;
@@ -436,11 +501,36 @@ unsafe fn make_call_without_slot(t: &'static Uthread, uc: *mut ucontext_t) {
             arg(libc::REG_R8),
             arg(libc::REG_R9),
         ];
-        let result = sys::syscall6(g[libc::REG_RAX as usize], args);
+        let number = g[libc::REG_RAX as usize];
+        let result = sys::syscall6(number, args);
         g[libc::REG_RAX as usize] = result;
         g[libc::REG_RIP as usize] += 2;
+        let comes_back = rt.in_library.enter();
+        if !comes_back && number == libc::SYS_futex && result == 0 {
+            pass_wake_on(args);
+        }
         scheduler::leave(t, After::Requeue(t, Why::Woken));
+        if comes_back {
+            rt.in_library.leave();
+        }
     }
+}
+
+/// Wakes another one, after a futex call with these arguments has been woken, or was no wait.
+///
+/// # Safety
+///
+/// The arguments of a `futex` call of the program's that has succeeded.
+unsafe fn pass_wake_on([word, operation, .., bits]: [u64; 6]) {
+    let how = operation as i32 & !libc::FUTEX_CLOCK_REALTIME;
+    let (operation, bits) = match how & libc::FUTEX_CMD_MASK {
+        libc::FUTEX_WAIT => (libc::FUTEX_WAKE, 0),
+        libc::FUTEX_WAIT_BITSET => (libc::FUTEX_WAKE_BITSET, bits),
+        _ => return,
+    };
+    let operation = operation | how & libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: waking touches no memory of the program's.
+    unsafe { sys::syscall6(libc::SYS_futex, [word, operation as u64, 1, 0, 0, bits]) };
 }
 
 /// Are handlers left by [`resume`] (true) or by `rt_sigreturn`?

@@ -1,6 +1,7 @@
-//! How many threads are preempted in the middle of a library (see [`Builder::max_deferral`](crate::Builder::max_deferral)).
+//! How many threads are preempted in the middle of a library (see [`Builder::max_deferral`](crate::Builder::max_deferral)), or have
+//! come back from a system call and queue for a worker, or wait for one of the library's locks.
 //!
-//! They may hold its locks, which the rest of the process wants after the runtime's end. So a shutdown first closes the door, then
+//! They may hold the library's locks, or have been woken to take one, which the rest of the process wants after the runtime's end. So a shutdown first closes the door, then
 //! waits until those inside run again, and only then stops threads: outside libraries.
 
 use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -23,6 +24,11 @@ impl InLibrary {
             self.leave();
         }
         !closed
+    }
+
+    /// The calling thread waits for a lock of the library, whether the door is closed or not.
+    pub(crate) fn wait(&self) {
+        self.0.fetch_add(1, SeqCst);
     }
 
     /// It runs again.
