@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use support::gdb::{Session, Target, frames, is_missing, position};
-use support::{Setup, child, spin, with_runtime};
+use support::{Setup, child, spin, until_preempted, with_runtime};
 
 static BUSY: AtomicBool = AtomicBool::new(false);
 static READING: AtomicBool = AtomicBool::new(false);
@@ -111,6 +111,33 @@ fn play_two(setup: Setup) {
     });
 }
 
+#[inline(never)]
+fn fault_inner(n: u64) -> u64 {
+    // SAFETY: none; this is the fault that is looked at.
+    unsafe { black_box(std::ptr::without_provenance_mut::<u64>(8)).write_volatile(n) };
+    black_box(n)
+}
+
+#[inline(never)]
+fn fault_outer(n: u64) -> u64 {
+    black_box(fault_inner(n)) + 1
+}
+
+/// In a child: a thread crashes, beside others, after it has been preempted.
+fn play_fault(setup: Setup) {
+    with_runtime(setup.builder(), |rt| {
+        rt.run(|| {
+            quaver::spawn_detached(|| _ = busy_outer());
+            let thread = quaver::thread::Builder::new().name("crashing one".into());
+            let crashes = thread.spawn(|| {
+                until_preempted(5, |_| _ = spin(500));
+                fault_outer(7)
+            });
+            crashes.unwrap().join().unwrap();
+        });
+    });
+}
+
 #[test]
 fn the_child() {
     let Some(role) = child::role() else { return };
@@ -118,6 +145,7 @@ fn the_child() {
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY) };
     match role.parse::<usize>() {
         Ok(setup) => play(Setup::with_workers(1)[setup]),
+        Err(_) if role == "fault" => play_fault(Setup::with_workers(1)[0]),
         Err(_) if role == "two" => play_two(Setup::with_workers(1)[0]),
         Err(_) => {
             println!("ready");
@@ -281,6 +309,40 @@ fn a_thread_that_is_being_resumed_is_unwound() {
     let script = format!("source {}", folder.join("step_through_resume.py").display());
     let texts = Session::attached(&target).run(&[&script]);
     assert!(texts[0].contains("all steps unwound"), "{}", texts[0]);
+}
+
+/// A thread that crashes is the one that gdb selects, where it crashed: at once, and again where the process dies of it, which
+/// is what a core file of the kernel's has.
+#[test]
+fn a_fault_is_shown_where_it_happened() {
+    if is_missing() {
+        return;
+    }
+    let texts = Session::of_program(&std::env::current_exe().unwrap()).run(&[
+        "set args --exact the_child --nocapture",
+        "set environment QUAVER_TEST_ROLE fault",
+        "run",
+        "bt",
+        "uthread",
+        "continue",
+        "bt",
+        "uthread",
+        "continue",
+    ]);
+    let [.., stopped, bt, thread, again, last_bt, last_thread, end] = texts.as_slice() else {
+        panic!("{texts:#?}");
+    };
+    assert!(stopped.contains("SIGSEGV") && again.contains("SIGSEGV"), "{texts:#?}");
+    for bt in [bt, last_bt] {
+        let frames = frames(bt);
+        assert_eq!(position(&frames, "fault_outer"), position(&frames, "fault_inner") + 1, "{bt}");
+        assert_eq!(position(&frames, "thread_start"), frames.len() - 1, "{bt}");
+        assert!(!bt.contains("<signal handler called>"), "{bt}");
+    }
+    for thread in [thread, last_thread] {
+        assert!(thread.contains("crashing one"), "{texts:#?}");
+    }
+    assert!(end.contains("terminated with signal SIGSEGV"), "{texts:#?}");
 }
 
 /// A file to write, gone at the end.
