@@ -3,6 +3,7 @@
 use crate::arch::segment;
 use crate::clock;
 use crate::config::{BuildError, Config, Resume};
+use crate::foreign::fork;
 use crate::idle::Idle;
 use crate::lateness::Lateness;
 use crate::policy::Choice;
@@ -85,8 +86,13 @@ impl Inner {
         self.slots.get().map_or(&[], |s| s)
     }
 
-    /// In the child of a fork: there is no runtime.
+    /// In the child of a fork: there is no runtime, and the parent's has ended, for whoever still has a handle.
     pub(crate) fn forget() {
+        if let Some(rt) = Self::latest() {
+            rt.stopping.store(true, SeqCst);
+            rt.stopped.store(true, SeqCst);
+            rt.alive.store(0, SeqCst);
+        }
         LATEST.store(core::ptr::null_mut(), Release);
         OCCUPIED.store(false, Release);
     }
@@ -208,6 +214,8 @@ impl Runtime {
         interpose::link();
         debugger::link();
         preempt::refresh();
+        fork::watch()
+            .map_err(|error| BuildError::Os { what: "install a handler for forks", error })?;
         // One worker gains nothing by spinning for a holder that only it could run.
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         park::set_parallel(cpus > 1 && config.workers > 1);
@@ -359,6 +367,10 @@ impl Runtime {
     }
 
     fn stop(rt: &'static Inner) -> Leftover {
+        if rt.has_stopped() {
+            // In the child of a fork.
+            return Leftover { threads: rt.in_use(), kernel_threads: 0 };
+        }
         if thread::raw::current().is_some() {
             // A kernel thread must do it: this one is going to be stopped.
             let stopper = std::thread::spawn(move || Self::stop(rt));

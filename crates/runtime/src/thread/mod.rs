@@ -307,6 +307,10 @@ extern "C" fn thread_main() -> ! {
             drop(handle);
         }
     }
+    if !raw::attached() {
+        // It has forked, this is the child, and its last thread ends.
+        std::process::exit(0);
+    }
     // SAFETY: the thread's own; debuggers and the overflow report look at it only while the thread runs.
     drop(unsafe { (*t.name.get()).take() });
     t.preempt_disable();
