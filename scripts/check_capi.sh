@@ -54,6 +54,8 @@ for cc in gcc clang; do
         try "api-$cc-static" $cc $cflags $source/c-tests/api.c "${static[@]}"
         try "hello-$cc" $cc $cflags $source/c-examples/hello.c "${shared[@]}"
         try "exceptions-$cc" $cxx $cxxflags $source/c-tests/exceptions.cpp "${shared[@]}"
+        try "locks-$cc" $cxx $cxxflags $source/c-tests/locks.cpp "${shared[@]}"
+        try "locks-$cc-static" $cxx $cxxflags $source/c-tests/locks.cpp "${static[@]}"
         try "pipeline-$cc" $cxx $cxxflags $source/c-examples/pipeline.cpp "${shared[@]}"
     }
 done
