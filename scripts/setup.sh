@@ -80,6 +80,8 @@ for task in "$@"; do
         want python3 python3
         want clang clang
         want g++ g++
+        # For jemalloc, which a test links.
+        want make make
         want pkg-config pkg-config
         want cmake cmake
         # Absent, `quaver selftest` skips it.
