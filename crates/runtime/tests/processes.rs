@@ -11,13 +11,9 @@ use std::time::Duration;
 use support::{Setup, child, spin, until_preempted, until_preempted_again};
 
 /// The setups that a role is played on, by number: its name ends with one.
-fn setups() -> Vec<Setup> {
-    Setup::clocks(1).into_iter().chain(Setup::clocks(2)).collect()
-}
-
 /// Plays a role on every setup.
 fn on_all(role: &str, check: impl Fn(child::Outcome)) {
-    for (i, setup) in setups().iter().enumerate() {
+    for (i, setup) in Setup::all_clocks().iter().enumerate() {
         println!("-- {setup}");
         check(child::run(&format!("{role} {i}")));
     }
@@ -27,7 +23,7 @@ fn on_all(role: &str, check: impl Fn(child::Outcome)) {
 fn the_child() {
     let Some(role) = child::role() else { return };
     let (role, setup) = role.rsplit_once(' ').unwrap();
-    let setup = setups()[setup.parse::<usize>().unwrap()];
+    let setup = Setup::all_clocks()[setup.parse::<usize>().unwrap()];
     match role {
         "exit of many" => exit_of_many(setup),
         "daemon" => daemon(setup),

@@ -7,7 +7,7 @@ mod support;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use support::{Setup, spin, stats, until};
+use support::{Setup, install_handler, spin, stats, until};
 
 thread_local! {
     /// How often the handler ran on this user thread.
@@ -20,20 +20,9 @@ extern "C" fn handler(_: i32) {
     IN_ALL.fetch_add(1, SeqCst);
 }
 
-/// On the kernel thread's alternate stack: on two workers a handler may not be on the stack of a user thread, which moves.
-fn install(signal: i32) {
-    // SAFETY: a complete action; the handler counts.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = handler as *const () as usize;
-        action.sa_flags = libc::SA_ONSTACK | libc::SA_RESTART;
-        assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
-    }
-}
-
 /// Four threads that send themselves signals, each a thousand times at least, until there were enough preemptions.
 fn to_oneself(send: impl Fn() -> i32 + Sync) {
-    for setup in Setup::clocks(1).into_iter().chain(Setup::clocks(2)) {
+    for setup in Setup::all_clocks() {
         let sent = AtomicU64::new(0);
         let goal = setup.preemptions(50);
         setup.run(|| {
@@ -65,14 +54,14 @@ fn to_oneself(send: impl Fn() -> i32 + Sync) {
 
 #[test]
 fn raise() {
-    install(libc::SIGUSR1);
+    install_handler(handler, libc::SIGUSR1);
     // SAFETY: a signal with a handler.
     to_oneself(|| unsafe { libc::raise(libc::SIGUSR1) });
 }
 
 #[test]
 fn pthread_kill_of_oneself() {
-    install(libc::SIGUSR2);
+    install_handler(handler, libc::SIGUSR2);
     // SAFETY: the calling thread, a signal with a handler.
     to_oneself(|| unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGUSR2) });
 }

@@ -9,7 +9,7 @@ use std::io::{Read, pipe};
 use std::os::fd::IntoRawFd;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::SeqCst};
 use support::setup::alone;
-use support::{Setup, child, spin, until, until_preempted};
+use support::{Setup, child, install_handler, spin, until, until_preempted};
 
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 static PIPE: AtomicI32 = AtomicI32::new(-1);
@@ -25,23 +25,13 @@ extern "C" fn handler(signal: i32) {
     }
 }
 
-fn install(signal: i32) {
-    // SAFETY: a complete action; the handler calls what is async-signal-safe.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = handler as *const () as usize;
-        action.sa_flags = libc::SA_ONSTACK | libc::SA_RESTART;
-        assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
-    }
-}
-
 fn send_to_the_process(signal: i32) {
     // SAFETY: a signal with a handler.
     assert_eq!(unsafe { libc::kill(libc::getpid(), signal) }, 0);
 }
 
 fn on_all(role: &str) {
-    for (i, setup) in Setup::clocks(1).into_iter().chain(Setup::clocks(2)).enumerate() {
+    for (i, setup) in Setup::all_clocks().into_iter().enumerate() {
         println!("-- {setup}");
         child::run(&format!("{role} {i}")).expect_success();
     }
@@ -64,8 +54,8 @@ fn the_child() {
 /// as many calls of the handler, and bytes in the pipe, whichever thread gets them. A user thread waits for the bytes.
 fn to_the_process(setup: Setup) {
     const EACH: u64 = 30;
-    install(libc::SIGTERM);
-    install(libc::SIGHUP);
+    install_handler(handler, libc::SIGTERM);
+    install_handler(handler, libc::SIGHUP);
     let (mut reader, writer) = pipe().unwrap();
     PIPE.store(writer.into_raw_fd(), SeqCst);
     setup.run_built(setup.builder(), |rt| {
@@ -119,7 +109,7 @@ fn signals_to_the_process_are_handled_once() {
 
 /// An application whose own timer sends the signal that Quaver would take.
 fn from_a_timer(setup: Setup) {
-    install(libc::SIGURG);
+    install_handler(handler, libc::SIGURG);
     // SAFETY: a complete event; the timer lives as long as the process.
     let timer = unsafe {
         let mut event: libc::sigevent = std::mem::zeroed();

@@ -6,6 +6,7 @@
 //! * [`registers`]: holding values in registers.
 //! * [`child`]: running a part of a test in a process of its own.
 //! * [`gdb`]: looking at such a process.
+//! * [`signals`]: handlers of a test's own.
 
 #![allow(dead_code, unused_imports, reason = "each test program uses a part")]
 
@@ -14,10 +15,12 @@ pub mod drops;
 pub mod gdb;
 pub mod registers;
 pub mod setup;
+pub mod signals;
 mod watchdog;
 pub mod work;
 
 pub use setup::{Setup, on_runtime, with_runtime};
+pub use signals::install_handler;
 pub use work::{Rng, spin, stats, until, until_preempted, until_preempted_again};
 
 /// Has the long form of the tests been asked for?

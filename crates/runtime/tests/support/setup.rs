@@ -47,6 +47,11 @@ impl Setup {
         all
     }
 
+    /// [`clocks`](Setup::clocks) on one and on two workers.
+    pub fn all_clocks() -> Vec<Setup> {
+        [1, 2].into_iter().flat_map(Setup::clocks).collect()
+    }
+
     /// A quantum near the shortest that the clock can keep.
     pub fn quantum(&self) -> Duration {
         Duration::from_micros(match self.clock {
