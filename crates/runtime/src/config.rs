@@ -220,7 +220,8 @@ pub(crate) struct Config {
     pub(crate) cpus: Vec<usize>,
     pub(crate) policy: Choice,
     pub(crate) clock: Clock,
-    pub(crate) timer_cpu: Option<usize>,
+    /// Where the clock's own thread may run, or empty: anywhere.
+    pub(crate) clock_cpus: Vec<usize>,
     pub(crate) stack_size: usize,
     pub(crate) max_threads: u32,
     pub(crate) max_blocking: usize,
@@ -468,7 +469,8 @@ impl Builder {
         self
     }
 
-    /// The CPU of the timer core. Default: the kernel's choice.
+    /// The CPU of the timer core or timer thread. Default: where workers are pinned, any CPU that none of them has; else the
+    /// kernel's choice.
     pub fn timer_cpu(mut self, cpu: Option<usize>) -> Builder {
         self.timer_cpu = cpu;
         self
@@ -572,6 +574,11 @@ impl Builder {
         if !cpus.is_empty() && cpus.len() < workers {
             return Err(BuildError::TooFewCpus { workers, cpus: cpus.len() });
         }
+        let clock_cpus = match self.timer_cpu {
+            Some(cpu) => vec![cpu],
+            None if cpus.is_empty() => Vec::new(),
+            None => allowed.iter().copied().filter(|cpu| !cpus[..workers].contains(cpu)).collect(),
+        };
         let policy = match self.quantum {
             Some(q) => self.policy.with_quantum(q),
             None => self.policy,
@@ -607,7 +614,7 @@ impl Builder {
             cpus,
             policy,
             clock,
-            timer_cpu: self.timer_cpu,
+            clock_cpus,
             stack_size: self.stack_size,
             max_threads: self.max_threads,
             max_blocking: self.max_blocking,

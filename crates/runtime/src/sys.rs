@@ -189,14 +189,12 @@ pub(crate) fn set_minimal_timer_slack() {
     unsafe { syscall3(libc::SYS_prctl, libc::PR_SET_TIMERSLACK as u64, 1, 0) };
 }
 
-/// Binds the calling kernel thread to one CPU.
-pub(crate) fn pin_to_cpu(cpu: usize) -> Result<(), i32> {
+/// Confines the calling kernel thread to these CPUs.
+pub(crate) fn pin_to_cpus(cpus: &[usize]) -> Result<(), i32> {
     let mut mask = [0u64; 128];
-    let (word, bit) = (cpu / 64, cpu % 64);
-    if word >= mask.len() {
-        return Err(libc::EINVAL);
+    for &cpu in cpus {
+        *mask.get_mut(cpu / 64).ok_or(libc::EINVAL)? |= 1 << (cpu % 64);
     }
-    mask[word] = 1 << bit;
     // SAFETY: `mask` is read during the call.
     let r = unsafe {
         syscall3(

@@ -5,8 +5,10 @@ mod timer_core;
 mod timer_thread;
 
 use crate::config::Clock;
+use crate::platform;
 use crate::preempt;
 use crate::runtime::Inner;
+use crate::sys;
 use crate::tsc::{self, Ticks};
 use crate::worker::slot::Slot;
 use posix::PosixTimer;
@@ -14,6 +16,19 @@ use timer_core::TimerCore;
 use timer_thread::TimerThread;
 
 pub(crate) use posix::try_posix_timer;
+
+/// Confines the calling clock's thread to the CPUs that it was given, or to those that no pinned worker has. A clock
+/// that shares a worker's CPU takes the worker's time, two context switches for each decision.
+fn leave_workers_alone(rt: &Inner) {
+    let cpus = &rt.config.clock_cpus;
+    if !cpus.is_empty()
+        && let Err(e) = sys::pin_to_cpus(cpus)
+    {
+        let cpus = platform::format_cpu_list(cpus);
+        let error = std::io::Error::from_raw_os_error(e);
+        eprintln!("quaver: cannot confine the clock to CPU {cpus}: {error}");
+    }
+}
 
 /// The clock of a runtime.
 pub(crate) enum Running {

@@ -2,7 +2,6 @@
 
 use crate::preempt;
 use crate::runtime::Inner;
-use crate::sys;
 use crate::tsc;
 use core::sync::atomic::Ordering::*;
 
@@ -18,14 +17,7 @@ impl TimerCore {
 /// The thread. Every pass asks the policy about every slot anew, so work that arrives just after a quantum was used is
 /// noticed at once and not a quantum later.
 pub(crate) fn run(rt: &'static Inner) {
-    if let Some(cpu) = rt.config.timer_cpu
-        && let Err(e) = sys::pin_to_cpu(cpu)
-    {
-        eprintln!(
-            "quaver: cannot pin the timer core to CPU {cpu}: {}",
-            std::io::Error::from_raw_os_error(e)
-        );
-    }
+    super::leave_workers_alone(rt);
     while !rt.stopping.load(Relaxed) {
         for slot in rt.slots() {
             if let Some((run, due)) = slot.preempt_due() {

@@ -91,6 +91,7 @@ impl TimerThread {
 /// The thread.
 pub(crate) fn run(rt: &'static Inner) {
     let crate::clock::Running::Thread(clock) = &rt.clock else { return };
+    super::leave_workers_alone(rt);
     sys::set_minimal_timer_slack();
     sys::ask_for_short_slices();
     let mut quiet = 0;

@@ -97,7 +97,7 @@ impl Carrier {
         if slot.cpu.is_some() && slot.cpu != self.cpu.get() {
             if let Some(cpu) = slot.cpu {
                 // The CPU may have gone offline since the start: running elsewhere is the best that is left.
-                let _ = sys::pin_to_cpu(cpu);
+                let _ = sys::pin_to_cpus(&[cpu]);
             }
             self.cpu.set(slot.cpu);
         }
