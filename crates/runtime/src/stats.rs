@@ -104,6 +104,9 @@ counters! {
     preempt_stale,
     /// Preemptions that led to a switch.
     preempt_useful,
+    /// Threads that went on on another worker than the one that they were preempted on. Those are not counted whose
+    /// preemption had been put off to the end of a region.
+    preempt_migrated,
 }
 
 #[cfg(test)]

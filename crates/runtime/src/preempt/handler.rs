@@ -159,9 +159,8 @@ pub(super) unsafe fn judge(
             slot.stats.preempt_received.add_shared(1, true);
             // SAFETY: `uc` is this frame's context; the gate is closed.
             let verdict = unsafe { receive(c, slot, t, gate, source, uc) };
-            #[cfg(feature = "inspect")]
             if matches!(verdict, Verdict::Preempted | Verdict::HandedOver) {
-                super::inspect::resumed(slot);
+                count_migration(slot);
             }
             verdict
         }
@@ -169,6 +168,17 @@ pub(super) unsafe fn judge(
             c.rt().stats.preempt_stale.add_shared(1, true);
             Verdict::Stale
         }
+    }
+}
+
+/// A thread that was preempted on `before` runs again, behind its gate.
+#[inline]
+fn count_migration(before: &Slot) {
+    // SAFETY: the gate is closed.
+    if let Some(now) = unsafe { Carrier::here() }.slot()
+        && now.id != before.id
+    {
+        now.stats.preempt_migrated.add_shared(1, true);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::thread::control::Uthread;
 use crate::thread::raw;
 use crate::worker::carrier::Carrier;
 use crate::worker::slot::Slot;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
 pub use super::handler::Verdict;
 
@@ -93,22 +93,6 @@ pub fn resumes_in_user_mode() -> bool {
 pub fn in_scheduler() {
     if raw::attached() {
         handler::in_scheduler();
-    }
-}
-
-/// Preempted threads that were resumed on another worker than the one that they were preempted on, whoever asked for it.
-pub fn migrations() -> u64 {
-    MIGRATIONS.load(Relaxed)
-}
-
-static MIGRATIONS: AtomicU64 = AtomicU64::new(0);
-
-/// A thread that was preempted on `slot` is running again, behind a closed gate.
-pub(super) fn resumed(slot: &Slot) {
-    // SAFETY: preemption is disabled until the slot has been looked at.
-    let now = unsafe { Carrier::here() }.slot();
-    if now.is_some_and(|now| now.id != slot.id) {
-        MIGRATIONS.fetch_add(1, Relaxed);
     }
 }
 

@@ -79,12 +79,12 @@ fn on_runtime(rt: &Runtime, scenario: Scenario, job: &Job, outcome: &mut Outcome
     while rt.stats().completed < rt.stats().spawned {
         std::thread::yield_now();
     }
-    let (stats, migrations) = (rt.stats(), inspect::migrations());
+    let stats = rt.stats();
     let tally = stepper::tally();
     outcome.counts = Counts {
         boundaries_tried: tally.tried,
         preemptions: stats.preempt_useful,
-        migrations,
+        migrations: stats.preempt_migrated,
         deferred: tally.deferred,
         handed_over: tally.handed_over,
         idle: tally.idle,

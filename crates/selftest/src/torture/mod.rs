@@ -110,13 +110,12 @@ fn torture(program: &dyn Program, job: &Job, outcome: &mut Outcome) {
             }
         };
         let until = end.min(Instant::now() + ROUND);
-        let before = inspect::migrations();
         let wrong = one_round(&rt, program, &expected, job, until, rng.next(), &sum);
         let stats = rt.stats();
         sum.preemptions += stats.preempt_useful;
         sum.deferred += stats.preempt_deferred;
         sum.handed_over += stats.handovers;
-        sum.migrations += inspect::migrations() - before;
+        sum.migrations += stats.preempt_migrated;
         sum.steps += wrong.steps;
         sum.runs += 1;
         for what in wrong.wrong {
