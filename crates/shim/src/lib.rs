@@ -14,6 +14,7 @@ mod setxid;
 mod signal;
 mod start;
 mod state;
+mod stats;
 mod sync;
 mod sys;
 mod thread;

@@ -5,14 +5,14 @@
 //! which also calls `exit`, so that destructors and `atexit` functions run where `main` ran.
 
 use crate::real::real;
-use crate::say::{fatal, say_to};
+use crate::say::fatal;
 use crate::state::{self, LIVE, Thread};
-use crate::{cancel, refuse, signal, thread, unwind};
+use crate::{cancel, refuse, signal, stats, thread, unwind};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use quaver::foreign::{fork, once, thread as uthread};
-use quaver::{Builder, Handle, Runtime};
+use quaver::{Builder, Runtime};
 use std::time::Duration;
 
 type Main = unsafe extern "C-unwind" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
@@ -28,8 +28,6 @@ unsafe extern "C" {
 }
 /// A once: is the runtime running?
 static STARTED: AtomicU32 = AtomicU32::new(0);
-/// Where the statistics go.
-static STATS_FD: AtomicI32 = AtomicI32::new(2);
 static STACK_SIZE: AtomicUsize = AtomicUsize::new(0);
 
 /// Usable bytes of every thread's stack.
@@ -90,15 +88,7 @@ fn start() {
     }
     signal::start();
     quaver::foreign::sleep::set_sleeper(crate::time::sleep_for);
-    if std::env::var("QUAVER_SHIM_STATS").is_ok_and(|v| v == "1") {
-        // Programs close their standard error before they end.
-        // SAFETY: a function without requirements; a copy of a descriptor.
-        unsafe {
-            // A child reports on its own account only if it is followed.
-            STATS_FD.store(libc::fcntl(2, libc::F_DUPFD_CLOEXEC, 200), Relaxed);
-            libc::atexit(report);
-        }
-    }
+    stats::start();
     forget_environment();
 }
 
@@ -138,25 +128,6 @@ extern "C" fn in_child() {
         me.uthread.set(None);
         me.blocked_in.store(0, Relaxed);
         state::set_main(me);
-    }
-}
-
-/// What the runtime has done, in one line that scripts can read.
-extern "C" fn report() {
-    if let Ok(handle) = Handle::current() {
-        let s = handle.stats();
-        say_to(
-            STATS_FD.load(Relaxed),
-            format_args!(
-                "threads={} switches={} handovers={} preempt_received={} preempt_deferred={} preempt_useful={}",
-                s.spawned,
-                s.switches,
-                s.handovers,
-                s.preempt_received,
-                s.preempt_deferred,
-                s.preempt_useful
-            ),
-        );
     }
 }
 

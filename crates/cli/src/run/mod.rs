@@ -38,6 +38,9 @@ pub struct Args {
     /// Say at the end how often threads were switched and preempted
     #[arg(long)]
     stats: bool,
+    /// Write all counters to FILE at the end: one line, a JSON object, for each process
+    #[arg(long, value_name = "FILE")]
+    stats_json: Option<PathBuf>,
     /// Run the programs that this one starts in the same way
     #[arg(long)]
     follow: bool,
@@ -83,6 +86,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             command.env(name, value);
         }
     }
+    if let Some(file) = &args.stats_json {
+        command.env("QUAVER_SHIM_STATS_JSON", fresh(file)?);
+    }
     for (name, wanted) in [("QUAVER_SHIM_STATS", args.stats), ("QUAVER_SHIM_FOLLOW", args.follow)] {
         if wanted {
             command.env(name, "1");
@@ -110,8 +116,19 @@ fn check_options(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Empties the file for statistics, or makes it, and says where it is whatever directory the program goes to.
+fn fresh(file: &Path) -> anyhow::Result<PathBuf> {
+    std::fs::File::create(file)
+        .and_then(|_| file.canonicalize())
+        .with_context(|| format!("cannot write {}", file.display()))
+}
+
 /// The shim: where `QUAVER_SHIM` says, beside this program, or in `../lib`.
-fn find_shim() -> anyhow::Result<PathBuf> {
+///
+/// # Errors
+///
+/// It is in none of these places, or in one whose name the loader would take for several.
+pub fn find_shim() -> anyhow::Result<PathBuf> {
     let found = match std::env::var_os("QUAVER_SHIM") {
         Some(path) => Some(PathBuf::from(path)).filter(|p| p.is_file()),
         None => {
