@@ -80,7 +80,13 @@ def selftest(document):
     for row in rows:
         for path in paths + ["workers"]:
             need_number(row, path, f"{row.get('name')}: ")
-    return f"{len(rows)} rows, {document['preemptions']} preemptions"
+    for path in ("torture.preemptions", "torture.migrations", "torture.differences"):
+        need_number(document, path)
+    sums = document["torture"]
+    return (
+        f"{len(rows)} rows; torture: {sums['preemptions']} preemptions, {sums['migrations']} migrations, "
+        f"{sums['differences']} differences"
+    )
 
 
 def figures(document):

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Unmodified programs on user threads: scripts/check_shim.sh quick|full.
 #
-# First the test programs of crates/shim, native and under `quaver run`; then programs of Debian packages, whose results must be
-# those of a native run (scripts/torture_shim.sh).
+# The test programs of crates/shim, native and under `quaver run`. Programs of Debian packages are a part of
+# `quaver selftest torture`.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -75,5 +75,3 @@ printf '#define _GNU_SOURCE\n#include <sched.h>\nint main(void) { return clone(0
 refused "calls clone" -- "$work/clones"
 "$quaver" run -- env >"$work/out"
 ! grep -q '^LD_PRELOAD=' "$work/out" || die "the shim stays in the environment"
-
-scripts/torture_shim.sh "$size" "$quaver"

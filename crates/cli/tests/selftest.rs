@@ -57,6 +57,19 @@ fn a_program_keeps_its_answers() {
 }
 
 #[test]
+fn programs_that_are_not_installed_are_listed() {
+    let output = Command::new(env!("CARGO_BIN_EXE_quaver"))
+        .args(["selftest", "torture", "--quick", "--only", "pigz", "--workers", "1", "--json", "-"])
+        .env("PATH", "/nonexistent")
+        .output()
+        .unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let row = &report["rows"][0];
+    assert!(row["skipped"].as_str().unwrap().contains("not installed: pigz"), "{row}");
+    assert_eq!((&row["preemptions"], &row["differences"]), (&0.into(), &0.into()), "{row}");
+}
+
+#[test]
 fn what_does_not_exist_is_named() {
     let output = selftest(&["--only", "no-such-thing"]);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -6,6 +6,8 @@ use quaver_bench_common::{Outcome, Spec};
 use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
+#[cfg(feature = "selftest")]
+use super::shim;
 use super::{defer, kv, ours, preempt};
 
 /// One measurement.
@@ -23,6 +25,9 @@ pub enum Work {
     Preempt(preempt::PreemptSpec),
     /// Preemptions that are put off.
     Defer(defer::DeferSpec),
+    /// An unmodified program.
+    #[cfg(feature = "selftest")]
+    Shim(shim::ShimSpec),
     /// The service times of the key-value store.
     KvCalibrate(kv::CalibrateSpec),
     /// The client of the key-value service in Go.
@@ -45,6 +50,8 @@ pub fn run(work: &str) -> anyhow::Result<()> {
         Work::Ours { settings, spec } => ours::run(settings, spec),
         Work::Preempt(spec) => preempt::run(spec),
         Work::Defer(spec) => defer::run(spec),
+        #[cfg(feature = "selftest")]
+        Work::Shim(spec) => shim::run(spec),
         Work::KvCalibrate(spec) => kv::calibrate(spec),
         Work::KvRing { program, spec } => kv::ring::run(program, spec),
     };

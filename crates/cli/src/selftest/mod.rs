@@ -1,24 +1,21 @@
 //! `quaver selftest`: does preemption change a result on this machine? See `docs/selftest.md`.
 //!
-//! Each scenario or program is a job that runs in a process of its own (`quaver selftest --child JOB`) and answers with one
-//! line of JSON: one that crashes or hangs is a difference as well, and disturbs no other.
+//! Each scenario or program is a job that runs in a process of its own: see [`child`].
 
+mod child;
 mod plan;
+mod progress;
 mod report;
 
-use std::io::{IsTerminal, Read, Seek};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressStyle};
-use quaver_selftest::{Libraries, Outcome, boundaries, torture};
+use quaver_selftest::{Libraries, boundaries, torture};
 use serde::{Deserialize, Serialize};
 
-use crate::bench::process;
-use crate::doctor::detect::cpus::allowed;
 use crate::output::{self, Target};
+use progress::Progress;
 use report::Report;
 
 /// The command line of `quaver selftest`.
@@ -54,7 +51,7 @@ pub struct Args {
     /// How long each program runs
     #[arg(long, value_name = "S", value_parser = plan::parse_seconds)]
     seconds: Option<f64>,
-    /// How many preemptions of each program are enough
+    /// How many preemptions of all programs together are enough; those of packages run for --seconds at most
     #[arg(long, value_name = "N")]
     preemptions: Option<u64>,
     /// Say which scenarios and programs there are
@@ -70,7 +67,7 @@ pub struct Args {
 enum What {
     /// Preempt short scenarios at every instruction
     Boundaries,
-    /// Run real libraries at the shortest quanta and compare their answers
+    /// Run real libraries and programs at the shortest quanta and compare their answers
     Torture,
     /// Both
     All,
@@ -108,12 +105,7 @@ enum Job {
 /// A name that does not exist, no place for the JSON file, or a process that cannot be started.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(job) = &args.child {
-        let job: Job = serde_json::from_str(job).context("the job is no valid JSON")?;
-        let outcome = match job {
-            Job::Boundaries(job) => boundaries::run(&job),
-            Job::Torture(job) => torture::run(&job),
-        };
-        output::print(&(serde_json::to_string(&outcome)? + "\n"))?;
+        child::be_one(job)?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.list {
@@ -123,16 +115,21 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(target) = &args.json {
         target.check()?;
     }
-    let jobs = plan::jobs(&args)?;
-    let bar = progress_bar(jobs.len() as u64);
+    let mut jobs = plan::jobs(&args)?;
+    let mut progress = Progress::new(jobs.len());
     let mut report = Report::new(args.quick, args.seed);
-    for job in &jobs {
+    for i in 0..jobs.len() {
+        if let Some(enough) = args.preemptions {
+            plan::share(&mut jobs[i..], enough.saturating_sub(report.torture.preemptions));
+        }
+        let job = &jobs[i];
         let (name, workers) = job.name();
-        bar.set_message(format!("{name}, {workers} workers"));
-        report.add(job.kind(), child(job));
-        bar.inc(1);
+        progress.begin(name, workers);
+        let outcome = child::run(job, &mut |counts| progress.so_far(counts));
+        progress.end(&outcome.counts);
+        report.add(job.kind(), outcome);
     }
-    bar.finish_and_clear();
+    progress.finish();
     if args.json != Some(Target::Stdout) {
         output::print(&report.to_text())?;
     }
@@ -157,11 +154,16 @@ impl Job {
         }
     }
 
-    /// Far longer than it takes on a machine that is busy with other things.
-    fn limit(&self) -> Duration {
+    /// How long it may say nothing: far longer than it does on a machine that is busy with other things.
+    fn patience(&self) -> Duration {
         match self {
+            // They speak at the end only.
             Job::Boundaries(job) => Duration::from_secs(120 + job.steps / 2_000),
-            Job::Torture(job) => Duration::from_secs_f64(120.0 + 10.0 * job.seconds),
+            // After each run, which is several programs one after the other.
+            Job::Torture(job) if torture::shimmed::is_one(&job.program) => {
+                Duration::from_secs(3600)
+            }
+            Job::Torture(_) => Duration::from_secs(600),
         }
     }
 
@@ -175,48 +177,4 @@ impl Job {
         let kind = self.kind();
         format!("quaver selftest {kind} --only {name} --workers {workers}{libraries} --seed {seed}")
     }
-}
-
-/// Runs a job in a process of its own. What ends in any other way than with an answer is a difference.
-fn child(job: &Job) -> Outcome {
-    try_child(job).unwrap_or_else(|error| {
-        let (name, workers) = job.name();
-        let mut outcome = Outcome::new(name, workers);
-        outcome.differ(format!("{error:#}"), job.command());
-        outcome
-    })
-}
-
-fn try_child(job: &Job) -> anyhow::Result<Outcome> {
-    let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
-    let program = std::env::current_exe().context("cannot find this program's file")?;
-    let mut command = Command::new(program);
-    command.args(["selftest", "--child", &serde_json::to_string(job)?]);
-    command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(err.try_clone()?);
-    let child = process::spawn(&mut command, &allowed()).context("cannot start a process")?;
-    let status = process::wait(child, job.limit())?;
-    let (mut answer, mut complaint) = (String::new(), String::new());
-    for (file, text) in [(&mut out, &mut answer), (&mut err, &mut complaint)] {
-        file.rewind()?;
-        file.read_to_string(text)?;
-    }
-    let mut words: Vec<_> =
-        complaint.lines().filter(|l| !l.trim().is_empty()).rev().take(3).collect();
-    words.reverse();
-    let words = words.join("; ");
-    match status {
-        None => bail!("it hangs: no answer within {:?}, killed; {words}", job.limit()),
-        Some(status) if !status.success() => bail!("it crashed: {status}; {words}"),
-        Some(_) => serde_json::from_str(&answer).context("its answer cannot be read"),
-    }
-}
-
-/// A bar on standard error, or nothing where that is no terminal.
-fn progress_bar(length: u64) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = "{bar:30} {pos}/{len} {elapsed} {msg}";
-    let style = ProgressStyle::with_template(style).expect("the template is well-formed");
-    ProgressBar::new(length).with_style(style)
 }

@@ -4,6 +4,7 @@ use anyhow::bail;
 use quaver_selftest::{Libraries, boundaries, boundaries::scenarios, torture};
 
 use super::{Args, Job, What};
+use crate::run::find_shim;
 
 /// Instructions stepped for each scenario: a second or less, and half a minute.
 const QUICK_STEPS: u64 = 8_000;
@@ -42,17 +43,25 @@ pub(super) fn jobs(args: &Args) -> anyhow::Result<Vec<Job>> {
         }
     }
     if args.what != What::Boundaries && args.at.is_none() {
-        let names = torture::names().into_iter().filter(|name| chosen(name));
-        for (name, &workers) in names.flat_map(|name| workers.iter().map(move |w| (name, w))) {
-            let seconds = if args.quick { QUICK_SECONDS } else { FULL_SECONDS };
-            // Whoever asks for a number of preemptions waits for them.
-            let seconds = args.seconds.unwrap_or(args.preemptions.map_or(seconds, |_| 86_400.0));
+        let names: Vec<_> = torture::names().into_iter().filter(|name| chosen(name)).collect();
+        // Without the shim they are skipped.
+        let quaver = find_shim().ok().and_then(|_| std::env::current_exe().ok());
+        let libraries = names.iter().any(|name| !torture::shimmed::is_one(name));
+        for (name, &workers) in names.iter().flat_map(|name| workers.iter().map(move |w| (name, w)))
+        {
+            let usual = if args.quick { QUICK_SECONDS } else { FULL_SECONDS };
+            // Whoever asks for a number of preemptions waits for them; but how often a program of a package is preempted
+            // is up to it.
+            let waits =
+                args.preemptions.is_some() && !(libraries && torture::shimmed::is_one(name));
+            let seconds = args.seconds.unwrap_or(if waits { 86_400.0 } else { usual });
             jobs.push(Job::Torture(torture::Job {
-                program: name.into(),
+                program: name.to_string(),
                 workers,
                 seconds,
-                preemptions: args.preemptions.unwrap_or(u64::MAX),
+                preemptions: u64::MAX,
                 seed: args.seed,
+                quaver: quaver.clone(),
             }));
         }
     }
@@ -60,6 +69,15 @@ pub(super) fn jobs(args: &Args) -> anyhow::Result<Vec<Job>> {
         bail!("nothing is left to do: --only names nothing of what was asked for");
     }
     Ok(jobs)
+}
+
+/// Asks `jobs` for so many preemptions together, and the first one for its share. What it lacks in the end the others have
+/// to make up for.
+pub(super) fn share(jobs: &mut [Job], preemptions: u64) {
+    let torture = jobs.iter().filter(|job| matches!(job, Job::Torture(_))).count() as u64;
+    if let Some(Job::Torture(job)) = jobs.first_mut() {
+        job.preemptions = preemptions.div_ceil(torture).max(1);
+    }
 }
 
 /// What is done in libraries: as asked for; in a quick run one of both for each number of workers.
@@ -72,7 +90,8 @@ fn libraries(args: &Args, workers: usize) -> impl Iterator<Item = Libraries> + u
 /// What there is to choose from.
 pub(super) fn listing() -> String {
     let scenarios: Vec<_> = scenarios::all().iter().map(|s| s.name).collect();
-    format!("boundaries: {}\n\ntorture: {}\n", scenarios.join(", "), torture::names().join(", "))
+    let programs = torture::names();
+    format!("boundaries: {}\n\ntorture: {}\n", scenarios.join(", "), programs.join(", "))
 }
 
 /// `BOUNDARY` or `BOUNDARY/STRIDE`.
@@ -103,6 +122,31 @@ mod tests {
         for bad in ["", "0", "x", "1/", "1/2/3", "-1"] {
             assert!(parse_at(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_one_lacks_others_make_up_for() {
+        let job = |name: &str| {
+            Job::Torture(torture::Job {
+                program: name.into(),
+                workers: 1,
+                seconds: 1.0,
+                preemptions: u64::MAX,
+                seed: 1,
+                quaver: None,
+            })
+        };
+        let mut jobs = [job("a"), job("b"), job("c")];
+        let asked = |jobs: &[Job]| match &jobs[0] {
+            Job::Torture(job) => job.preemptions,
+            Job::Boundaries(_) => unreachable!(),
+        };
+        share(&mut jobs, 30);
+        assert_eq!(asked(&jobs), 10);
+        share(&mut jobs[1..], 30 - 4);
+        assert_eq!(asked(&jobs[1..]), 13);
+        share(&mut jobs[2..], 0);
+        assert_eq!(asked(&jobs[2..]), 1);
     }
 
     #[test]

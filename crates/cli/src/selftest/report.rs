@@ -16,7 +16,18 @@ pub(super) struct Report {
     migrations: u64,
     deferred: u64,
     pub(super) differences: u64,
+    /// Of the rows of torture.
+    pub(super) torture: Sums,
     rows: Vec<Row>,
+}
+
+/// What those who only want to know how much was survived look at.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Sums {
+    rows: u64,
+    pub(super) preemptions: u64,
+    migrations: u64,
+    differences: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -37,6 +48,7 @@ impl Report {
             migrations: 0,
             deferred: 0,
             differences: 0,
+            torture: Sums::default(),
             rows: Vec::new(),
         }
     }
@@ -47,6 +59,12 @@ impl Report {
         self.migrations += outcome.counts.migrations;
         self.deferred += outcome.counts.deferred;
         self.differences += outcome.differences;
+        if kind == "torture" {
+            self.torture.rows += 1;
+            self.torture.preemptions += outcome.counts.preemptions;
+            self.torture.migrations += outcome.counts.migrations;
+            self.torture.differences += outcome.differences;
+        }
         self.rows.push(Row { kind, outcome });
     }
 
@@ -106,14 +124,21 @@ impl Report {
                 }
             }
         }
-        text + &format!(
+        text += &format!(
             "{} boundaries tried, {} preemptions, {} migrations, {} deferred: {} differences\n",
             self.boundaries_tried,
             self.preemptions,
             self.migrations,
             self.deferred,
             self.differences
-        )
+        );
+        let Sums { rows, preemptions, migrations, differences } = self.torture;
+        if rows > 0 {
+            text += &format!(
+                "torture: {preemptions} preemptions, {migrations} migrations, {differences} differences\n"
+            );
+        }
+        text
     }
 }
 
@@ -132,6 +157,8 @@ mod tests {
         let text = report.to_text();
         assert_eq!(report.differences, 1);
         assert!(text.contains("two is three") && text.contains("--only bad"), "{text}");
-        assert!(text.ends_with(": 1 differences\n"), "{text}");
+        assert!(text.contains(": 1 differences\n"), "{text}");
+        let last = "torture: 0 preemptions, 0 migrations, 1 differences\n";
+        assert!(text.ends_with(last), "{text}");
     }
 }

@@ -1,13 +1,15 @@
 //! Runs code that nobody here wrote under quanta that nobody would choose, and compares its answers with those of an
-//! undisturbed run.
+//! undisturbed run: libraries in this process, and unmodified [programs](shimmed) in processes of their own.
 
 mod programs;
 mod rocksdb;
+pub mod shimmed;
 
 use crate::outcome::{Counts, Outcome};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use quaver::{Builder, Clock, Runtime, Stats, inspect};
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -24,7 +26,12 @@ pub struct Job {
     pub preemptions: u64,
     /// Chooses data, quanta and order.
     pub seed: u64,
+    /// The command `quaver`, for programs that run by `quaver run`; they are skipped without it.
+    pub quaver: Option<PathBuf>,
 }
+
+/// Told now and then what has been counted so far.
+pub type Report<'a> = &'a mut dyn FnMut(&Counts);
 
 /// Something that computes answers.
 trait Program: Sync {
@@ -35,9 +42,10 @@ trait Program: Sync {
 /// Prepares a program for data that depend on a seed. The error says why it cannot run here.
 type Prepare = fn(u64) -> Result<Box<dyn Program>, String>;
 
-/// The programs' names.
+/// The programs' names. Those of packages first: how often they are preempted is up to them, and those that follow can
+/// make up for it.
 pub fn names() -> Vec<&'static str> {
-    table().into_iter().map(|(name, _)| name).collect()
+    shimmed::names().into_iter().chain(table().into_iter().map(|(name, _)| name)).collect()
 }
 
 fn table() -> Vec<(&'static str, Prepare)> {
@@ -57,22 +65,26 @@ const MOST_DIFFERENCES: usize = 8;
 /// The shortest quantum.
 const SHORTEST_US: u64 = 5;
 
-/// Does the job in this process, which must not have had a runtime before.
-pub fn run(job: &Job) -> Outcome {
+/// Does the job, in this process or one that it starts. It must not have had a runtime before.
+pub fn run(job: &Job, report: Report<'_>) -> Outcome {
     let mut outcome = Outcome::new(&job.program, job.workers);
+    if shimmed::is_one(&job.program) {
+        shimmed::run(job, &mut outcome, report);
+        return outcome;
+    }
     let found = table().into_iter().find(|(name, _)| *name == job.program);
     let Some((_, prepare)) = found else {
         outcome.differ(format!("there is no program {}", job.program), String::new());
         return outcome;
     };
     match prepare(job.seed) {
-        Ok(program) => torture(&*program, job, &mut outcome),
+        Ok(program) => torture(&*program, job, &mut outcome, report),
         Err(why) => outcome.skipped = Some(why),
     }
     outcome
 }
 
-fn torture(program: &dyn Program, job: &Job, outcome: &mut Outcome) {
+fn torture(program: &dyn Program, job: &Job, outcome: &mut Outcome, report: Report<'_>) {
     let expected: Vec<u64> = (0..STEPS).map(|i| program.step(i)).collect();
     if (0..STEPS).any(|i| program.step(i) != expected[i as usize]) {
         outcome.skipped = Some("its answers differ from run to run without preemption, too".into());
@@ -94,8 +106,7 @@ fn torture(program: &dyn Program, job: &Job, outcome: &mut Outcome) {
         let built = Builder::new()
             .workers(job.workers)
             .clock(clock)
-            // Taking turns; and the default, which gives those who have been preempted more time.
-            .policy_str(if round % 4 < 3 { "ws" } else { "two-queue" })
+            .policy_str(policy(round))
             .quantum(Some(Duration::from_micros(quantum)))
             .max_deferral(max_deferral(round))
             .build();
@@ -123,6 +134,7 @@ fn torture(program: &dyn Program, job: &Job, outcome: &mut Outcome) {
             outcome.differ(what, reproducer(job));
         }
         account(&stats, &rt, job, outcome);
+        report(&sum);
     }
     outcome.note = Some(format!("quanta {} to {} us", quanta.0, quanta.1));
     outcome.counts = sum;
@@ -161,6 +173,11 @@ fn choose(round: u64, workers: usize, rng: &mut Rng) -> (Clock, u64) {
         shortest << rng.below(4) | rng.below(shortest)
     };
     (clock, quantum)
+}
+
+/// Taking turns; and the default, which gives those who have been preempted more time.
+fn policy(round: u64) -> &'static str {
+    if round % 4 < 3 { "ws" } else { "two-queue" }
 }
 
 /// In libraries: at once, when they have had some time, never.
