@@ -218,7 +218,7 @@ mod tests {
     fn differences_say_where() {
         assert_eq!(difference(b"same", b"same"), None);
         let text = difference(b"one two three", b"one too three").unwrap();
-        assert!(text.contains("byte 6") && text.contains("one too"), "{text}");
+        assert!(text.contains("byte 5") && text.contains("one too"), "{text}");
         assert!(difference(b"longer", b"long").unwrap().contains("4 bytes of 6"));
     }
 
