@@ -5,13 +5,15 @@
 mod support;
 
 use quaver::Handle;
+use std::ffi::CString;
 use std::io::{Read, Write, pipe};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::mpsc;
 use std::time::Duration;
 use support::{Setup, child, spin, until_preempted, until_preempted_again};
 
-/// The setups that a role is played on, by number: its name ends with one.
-/// Plays a role on every setup.
+/// Plays a role on every setup; its name ends with the setup's number.
 fn on_all(role: &str, check: impl Fn(child::Outcome)) {
     for (i, setup) in Setup::all_clocks().iter().enumerate() {
         println!("-- {setup}");
@@ -30,6 +32,7 @@ fn the_child() {
         "fork of a kernel thread" => fork_of_a_kernel_thread(setup),
         "fork of a user thread" => fork_of_a_user_thread(setup),
         "end of the last thread" => end_of_the_last_thread(setup),
+        "starts of many" => starts_of_many(setup),
         other => panic!("unknown role {other}"),
     }
 }
@@ -226,4 +229,54 @@ fn end_of_the_last_thread(setup: Setup) {
 #[test]
 fn the_child_ends_with_its_only_thread() {
     on_all("end of the last thread", |o| o.expect_success());
+}
+
+/// The exit code of a shell that is started in one of four ways: by `posix_spawn`, which is a `vfork`; by `fork` and `exec`; by
+/// `system`; by `popen`.
+fn shell(way: u64, script: &str) -> Option<i32> {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", script]);
+    let text = CString::new(script).unwrap();
+    match way % 4 {
+        0 => command.status().unwrap().code(),
+        1 => {
+            // SAFETY: does nothing; that there is something to do rules `posix_spawn` out.
+            unsafe { command.pre_exec(|| Ok(())) };
+            command.status().unwrap().code()
+        }
+        // SAFETY: a C string.
+        2 => Some(libc::WEXITSTATUS(unsafe { libc::system(text.as_ptr()) })),
+        // SAFETY: C strings; the stream is closed once.
+        _ => unsafe {
+            let stream = libc::popen(text.as_ptr(), c"r".as_ptr());
+            assert!(!stream.is_null());
+            Some(libc::WEXITSTATUS(libc::pclose(stream)))
+        },
+    }
+}
+
+/// Threads that are preempted start processes one after the other, in every way.
+fn starts_of_many(setup: Setup) {
+    let rounds = if support::full() { 400 } else { 12 };
+    let rt = setup.builder().build().unwrap();
+    rt.run(|| {
+        busy_threads(2);
+        quaver::scope(|s| {
+            for thread in 0..3 {
+                s.spawn(move || {
+                    for round in 0..rounds {
+                        let code = (1 + thread * 70 + round % 70) as i32;
+                        assert_eq!(shell(round, &format!("exit {code}")), Some(code));
+                    }
+                });
+            }
+        });
+    });
+    let stats = rt.stats();
+    assert!(stats.preempt_useful > 0, "{stats:?}");
+}
+
+#[test]
+fn preempted_threads_start_processes() {
+    on_all("starts of many", |o| o.expect_success());
 }
