@@ -4,6 +4,7 @@ use crate::JoinHandle;
 use crate::runtime::{Inner, NoRuntime};
 use crate::thread::{self, raw};
 use core::ops::Range;
+use core::sync::atomic::Ordering::Relaxed;
 use std::io;
 
 /// A user thread. Only what is alive may be asked; nothing here keeps it so.
@@ -53,6 +54,13 @@ impl Thread {
     /// too late; costs the thread a spurious wake-up at worst.
     pub fn interrupt(self) {
         raw::unpark(self.0);
+    }
+
+    /// The kernel thread that runs it at this moment on a worker, for signals; `None` where none does. Out of date at once.
+    pub fn runs_on(self) -> Option<i32> {
+        let slots = Inner::latest()?.slots();
+        let slot = slots.iter().find(|s| s.running().is_some_and(|(_, r)| r.task.0 == self.0))?;
+        Some(slot.tid.load(Relaxed)).filter(|&tid| tid != 0)
     }
 
     fn block(self) -> Option<&'static thread::control::Uthread> {
