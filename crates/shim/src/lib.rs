@@ -9,6 +9,7 @@ mod io;
 mod mutex;
 mod real;
 mod refuse;
+mod robust;
 mod say;
 mod setxid;
 mod signal;

@@ -6,11 +6,11 @@
 //!
 //! Normal, adaptive, recursive and error-checking mutexes, and robust ones of one process, are implemented here; priority
 //! protocols have no meaning without priorities and are ignored. Process-shared mutexes are the C library's, which waits in the
-//! kernel: outside the workers. Robust *and* process-shared would need the kernel to know the owner, which is a kernel thread:
-//! refused.
+//! kernel: outside the workers. Those that are robust *and* process-shared are in [`robust`].
 
 use crate::io::off_worker;
 use crate::real::real;
+use crate::robust;
 use crate::say::{Once, once};
 use crate::state::{self, Thread};
 use crate::time;
@@ -51,6 +51,11 @@ unsafe fn of<'a>(m: *mut pthread_mutex_t) -> &'a Mutex {
 impl Mutex {
     fn kind(&self) -> i32 {
         self.kind.load(Relaxed)
+    }
+
+    /// Is it another module's affair?
+    fn is_robust_and_shared(&self) -> bool {
+        self.kind() & (ROBUST | SHARED) == ROBUST | SHARED
     }
 
     fn lock(&self, limits: &Limits<'_>) -> c_int {
@@ -151,6 +156,7 @@ fn held() -> std::sync::MutexGuard<'static, Vec<(u32, usize)>> {
 
 /// The thread ends: whoever locks its robust mutexes next is told.
 pub(crate) fn abandon_all(t: &Thread) {
+    robust::abandon_all(t);
     let mut held = held();
     held.retain(|&(owner, at)| {
         if owner == t.number {
@@ -162,6 +168,25 @@ pub(crate) fn abandon_all(t: &Thread) {
         }
         owner != t.number
     });
+}
+
+/// Can the C library's condition variables not release it? Said once.
+///
+/// # Safety
+///
+/// A mutex.
+pub(crate) unsafe fn belongs_to_keeper(mutex: *mut pthread_mutex_t) -> bool {
+    // SAFETY: the caller's contract.
+    let keeps = unsafe { of(mutex) }.is_robust_and_shared();
+    if keeps {
+        once(
+            Once::RobustCond,
+            format_args!(
+                "process-shared condition variables cannot be used with robust process-shared mutexes (ENOTSUP)"
+            ),
+        );
+    }
+    keeps
 }
 
 /// Locks again after a wait on a condition variable.
@@ -192,13 +217,7 @@ pub unsafe extern "C" fn pthread_mutex_init(
             let mut shared = libc::PTHREAD_PROCESS_PRIVATE;
             libc::pthread_mutexattr_getpshared(attr, &mut shared);
             if shared == libc::PTHREAD_PROCESS_SHARED {
-                once(
-                    Once::Robust,
-                    format_args!(
-                        "mutexes that are robust and process-shared are not supported (ENOTSUP)"
-                    ),
-                );
-                return libc::ENOTSUP;
+                return robust::check();
             }
             // The C library marks all robust ones as shared, for the kernel's sake.
             m.kind.fetch_and(!SHARED, Relaxed);
@@ -237,6 +256,9 @@ pub unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_in
     // SAFETY: the caller's contract.
     unsafe {
         let m = of(mutex);
+        if m.is_robust_and_shared() {
+            return robust::lock(mutex, None);
+        }
         if m.kind() & SHARED != 0 {
             let r = real!(pthread_mutex_trylock(mutex => *mut pthread_mutex_t) -> c_int);
             if r != libc::EBUSY {
@@ -260,6 +282,9 @@ pub unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c
     // SAFETY: the caller's contract.
     unsafe {
         let m = of(mutex);
+        if m.is_robust_and_shared() {
+            return robust::try_lock(mutex);
+        }
         if m.kind() & SHARED != 0 {
             return real!(pthread_mutex_trylock(mutex => *mut pthread_mutex_t) -> c_int);
         }
@@ -277,6 +302,9 @@ pub unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_
     // SAFETY: the caller's contract.
     unsafe {
         let m = of(mutex);
+        if m.is_robust_and_shared() {
+            return robust::unlock(mutex);
+        }
         if m.kind() & SHARED != 0 {
             return real!(pthread_mutex_unlock(mutex => *mut pthread_mutex_t) -> c_int);
         }
@@ -298,6 +326,9 @@ pub unsafe extern "C" fn pthread_mutex_clocklock(
     // SAFETY: the caller's contract.
     unsafe {
         let m = of(mutex);
+        if m.is_robust_and_shared() {
+            return robust::lock(mutex, at.as_ref().map(|at| (clock, at)));
+        }
         if m.kind() & SHARED != 0 {
             return off_worker(|| {
                 real!(pthread_mutex_clocklock(mutex => *mut pthread_mutex_t, clock => clockid_t,
@@ -339,6 +370,10 @@ pub unsafe extern "C" fn pthread_mutex_timedlock(
 pub unsafe extern "C" fn pthread_mutex_consistent(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller's contract.
     let m = unsafe { of(mutex) };
+    if m.is_robust_and_shared() {
+        // SAFETY: as above.
+        return unsafe { robust::make_consistent(mutex) };
+    }
     if m.kind() & ROBUST == 0 || m.users.load(Relaxed) != DEAD {
         return libc::EINVAL;
     }

@@ -47,6 +47,7 @@ pub(crate) fn fatal(message: Arguments<'_>) -> ! {
 pub(crate) enum Once {
     AsyncCancel,
     Robust,
+    RobustCond,
     Priority,
     Stack,
     CpuClock,

@@ -7,7 +7,7 @@
 use crate::real::real;
 use crate::say::fatal;
 use crate::state::{self, LIVE, Thread};
-use crate::{cancel, refuse, signal, stats, thread, unwind};
+use crate::{cancel, refuse, robust, signal, stats, thread, unwind};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
@@ -123,6 +123,7 @@ extern "C" fn in_child() {
         word.store(0, Relaxed);
     }
     signal::in_child();
+    robust::in_child();
     LIVE.store(1, Relaxed);
     if let Some(me) = state::me() {
         me.uthread.set(None);
@@ -206,6 +207,7 @@ extern "C" fn main_on_user_thread(
     }
     LIVE.fetch_add(1, Relaxed);
     state::set_main(t);
+    robust::be_keeper();
     // This kernel thread only waits from now on: the program's signals are for those that run it.
     let all = SERVICE_MASK;
     // SAFETY: a complete set.

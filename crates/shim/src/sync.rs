@@ -131,6 +131,9 @@ pub unsafe extern "C-unwind" fn pthread_cond_wait(
     // SAFETY: the caller's contract.
     unsafe {
         if cond_shared(cond) {
+            if mutex::belongs_to_keeper(mutex) {
+                return ENOTSUP;
+            }
             return off_worker(
                 || real!(pthread_cond_wait(cond => *mut pthread_cond_t, mutex => *mut pthread_mutex_t) -> c_int),
             );
@@ -153,6 +156,9 @@ pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
     // SAFETY: the caller's contract.
     unsafe {
         if cond_shared(cond) {
+            if mutex::belongs_to_keeper(mutex) {
+                return ENOTSUP;
+            }
             return off_worker(|| {
                 real!(pthread_cond_timedwait(cond => *mut pthread_cond_t, mutex => *mut pthread_mutex_t,
                     at => *const timespec) -> c_int)
@@ -177,6 +183,9 @@ pub unsafe extern "C-unwind" fn pthread_cond_clockwait(
     // SAFETY: the caller's contract.
     unsafe {
         if cond_shared(cond) {
+            if mutex::belongs_to_keeper(mutex) {
+                return ENOTSUP;
+            }
             return off_worker(|| {
                 real!(pthread_cond_clockwait(cond => *mut pthread_cond_t, mutex => *mut pthread_mutex_t,
                     clock => clockid_t, at => *const timespec) -> c_int)
