@@ -4,41 +4,63 @@
 //! [`Limits::interrupted`]; one that is blocked in the kernel gets a signal of its own (number 32, which the C library uses for
 //! the same purpose and which is free because its `pthread_cancel` is not called), until it has come back.
 //!
-//! Cancellation points are those functions of the shim that may wait. Asynchronous cancellation acts at the next one.
+//! Cancellation points are those functions of the shim that may wait. A thread that may be cancelled anywhere
+//! (`PTHREAD_CANCEL_ASYNCHRONOUS`) and computes is sought by the courier (see [`signal`](crate::signal)), which sends the same
+//! signal to the kernel thread that runs it: [`look_up`] finds out whether it has hit the right one.
 
-use crate::say::{Once, once};
 use crate::state::{self, Thread, cancel};
 use crate::sys;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::*;
 use quaver::foreign::futex::{Deadline, Limits};
+use quaver::foreign::region;
+use quaver::foreign::thread::Thread as Uthread;
 
 /// `SIGCANCEL` of the C library.
 const KICK: i32 = 32;
 /// `PTHREAD_CANCELED`.
 const CANCELLED: *mut c_void = usize::MAX as *mut c_void;
 
-/// Makes the kernel leave a blocking call with `EINTR`.
+/// Makes the kernel leave a blocking call with `EINTR`, and a thread that computes look up.
 pub(crate) fn install_kick() {
-    extern "C" fn nothing(_: c_int) {}
-    install(KICK, nothing);
+    install(KICK, look_up);
+}
+
+/// The handler of [`KICK`]: the interrupted thread sees to what is there for it. Unless it is in a section of the runtime's, or
+/// blocked in a call, which looks by itself.
+extern "C-unwind" fn look_up(_: c_int) {
+    let errno = sys::saved_errno();
+    if let Some(me) = state::me()
+        && !region::in_runtime()
+        && me.blocked_in.load(SeqCst) == 0
+    {
+        crate::signal::deliver_here(me);
+        if me.is_cancelled_anywhere() {
+            // As the C library does it: out of the handler, through its frame.
+            test();
+        }
+    }
+    sys::set_errno(errno);
 }
 
 /// Installs a handler for a signal that the C library keeps for itself.
-pub(crate) fn install(signal: i32, handler: extern "C" fn(c_int)) {
+pub(crate) fn install(signal: i32, handler: extern "C-unwind" fn(c_int)) {
     #[repr(C)]
     struct KernelAction {
-        handler: extern "C" fn(c_int),
+        handler: extern "C-unwind" fn(c_int),
         flags: usize,
         restorer: unsafe extern "C" fn(),
         mask: u64,
     }
     const SA_RESTORER: usize = 0x0400_0000;
+    // Unwinders know the frame of a handler by these bytes: mov rax, 15; syscall.
     #[unsafe(naked)]
     unsafe extern "C" fn restorer() {
-        core::arch::naked_asm!("mov eax, 15", "syscall")
+        core::arch::naked_asm!(".byte 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05")
     }
-    let action = KernelAction { handler, flags: SA_RESTORER, restorer, mask: 0 };
+    // The handler may be left for good, or preempted: the kernel thread's mask must be what it was.
+    let flags = SA_RESTORER | libc::SA_NODEFER as usize;
+    let action = KernelAction { handler, flags, restorer, mask: 0 };
     // SAFETY: a complete action of the kernel's; the C library refuses this number.
     unsafe {
         sys::call(
@@ -51,15 +73,27 @@ pub(crate) fn install(signal: i32, handler: extern "C" fn(c_int)) {
 /// Sends `KICK` to the kernel thread in which `t` is blocked, if it is.
 pub(crate) fn kick(t: &Thread) -> bool {
     let tid = t.blocked_in.load(Acquire);
-    if tid == 0 {
-        return false;
+    if tid != 0 {
+        send(tid);
     }
+    tid != 0
+}
+
+/// Sends `KICK` to the kernel thread in which `t` is blocked, or that runs it.
+pub(crate) fn kick_anywhere(t: &Thread) {
+    if !kick(t)
+        && let Some(tid) = t.uthread.get().and_then(Uthread::runs_on)
+    {
+        send(tid);
+    }
+}
+
+fn send(tid: i32) {
     // SAFETY: no memory.
     unsafe {
         let pid = sys::call(libc::SYS_getpid, [0; 6]) as usize;
         sys::call(libc::SYS_tgkill, [pid, tid as usize, KICK as usize, 0, 0, 0]);
     }
-    true
 }
 
 /// `pthread_cancel`.
@@ -70,10 +104,11 @@ pub(crate) fn request(t: &'static Thread) -> c_int {
     while t.is_cancelled() && kick(t) {
         crate::time::nap();
     }
-    if state::me().is_some_and(|me| core::ptr::eq(me, t))
-        && t.cancel.load(Relaxed) & cancel::ASYNC != 0
-    {
-        test();
+    if t.is_cancelled_anywhere() {
+        if state::me().is_some_and(|me| core::ptr::eq(me, t)) {
+            test();
+        }
+        crate::signal::seek(t);
     }
     0
 }
@@ -98,15 +133,23 @@ impl Point {
         Point(state::me())
     }
 
-    /// Limits of a wait, which cancellation ends.
+    /// Limits of a wait, which cancellation ends, and a signal for the thread.
     pub(crate) fn limits(&self, deadline: Option<Deadline>) -> Limits<'_> {
         Limits { deadline, interrupted: self.0.map(|_| ASK as &dyn Fn() -> bool) }
     }
 
-    /// Ends the thread if it has been cancelled meanwhile.
+    /// Ends the thread if it has been cancelled meanwhile; runs the handlers of signals for it.
     pub(crate) fn leave(self) {
+        if let Some(me) = self.0 {
+            crate::signal::deliver_pending(me);
+        }
         test();
     }
+}
+
+/// Has the calling thread been cancelled, or is there a signal for it?
+fn is_wanted() -> bool {
+    state::me().is_some_and(|me| me.is_cancelled() || me.has_signal())
 }
 
 /// Has the calling thread been cancelled?
@@ -114,7 +157,7 @@ pub(crate) fn is_due() -> bool {
     state::me().is_some_and(Thread::is_cancelled)
 }
 
-const ASK: &fn() -> bool = &(is_due as fn() -> bool);
+const ASK: &fn() -> bool = &(is_wanted as fn() -> bool);
 
 const PTHREAD_CANCEL_ENABLE: c_int = 0;
 const PTHREAD_CANCEL_DISABLE: c_int = 1;
@@ -127,7 +170,7 @@ const PTHREAD_CANCEL_ASYNCHRONOUS: c_int = 1;
 ///
 /// As there.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_setcancelstate(new: c_int, old: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn pthread_setcancelstate(new: c_int, old: *mut c_int) -> c_int {
     let Some(me) = state::me() else { return 0 };
     let before = match new {
         PTHREAD_CANCEL_ENABLE => me.cancel.fetch_and(!cancel::DISABLED, SeqCst),
@@ -138,6 +181,7 @@ pub unsafe extern "C" fn pthread_setcancelstate(new: c_int, old: *mut c_int) -> 
         // SAFETY: the caller's contract.
         unsafe { old.write(c_int::from(before & cancel::DISABLED != 0)) };
     }
+    now_or_never(me);
     0
 }
 
@@ -147,24 +191,26 @@ pub unsafe extern "C" fn pthread_setcancelstate(new: c_int, old: *mut c_int) -> 
 ///
 /// As there.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_setcanceltype(new: c_int, old: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn pthread_setcanceltype(new: c_int, old: *mut c_int) -> c_int {
     let Some(me) = state::me() else { return 0 };
     let before = match new {
         PTHREAD_CANCEL_DEFERRED => me.cancel.fetch_and(!cancel::ASYNC, SeqCst),
-        PTHREAD_CANCEL_ASYNCHRONOUS => {
-            once(
-                Once::AsyncCancel,
-                format_args!("asynchronous cancellation acts at the next cancellation point only"),
-            );
-            me.cancel.fetch_or(cancel::ASYNC, SeqCst)
-        }
+        PTHREAD_CANCEL_ASYNCHRONOUS => me.cancel.fetch_or(cancel::ASYNC, SeqCst),
         _ => return libc::EINVAL,
     };
     if !old.is_null() {
         // SAFETY: the caller's contract.
         unsafe { old.write(c_int::from(before & cancel::ASYNC != 0)) };
     }
+    now_or_never(me);
     0
+}
+
+/// A thread that may be cancelled anywhere from now on, and has been.
+fn now_or_never(me: &Thread) {
+    if me.is_cancelled_anywhere() {
+        test();
+    }
 }
 
 /// See `pthread_testcancel(3)`.

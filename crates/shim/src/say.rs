@@ -45,7 +45,6 @@ pub(crate) fn fatal(message: Arguments<'_>) -> ! {
 #[derive(Clone, Copy)]
 #[repr(u32)]
 pub(crate) enum Once {
-    AsyncCancel,
     Robust,
     RobustCond,
     Priority,

@@ -19,7 +19,7 @@ static ARGUMENTS: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 static DONE: AtomicUsize = AtomicUsize::new(0);
 static WORST: AtomicIsize = AtomicIsize::new(0);
 
-extern "C" fn repeat(_: c_int) {
+extern "C-unwind" fn repeat(_: c_int) {
     let [a, b, c] = [0, 1, 2].map(|i: usize| ARGUMENTS[i].load(Relaxed));
     // SAFETY: the call that `everywhere` was asked for; its memory lives until all have made it.
     let r = unsafe { call(NUMBER.load(Relaxed), [a, b, c, 0, 0, 0]) };

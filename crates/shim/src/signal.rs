@@ -14,6 +14,8 @@
 //!                 main thread blocked in the kernel      -> its call is interrupted, the handler runs on it, EINTR
 //!                 otherwise                              -> handler on a thread made for it; main's sleep ends
 //!              the main thread blocks it                 -> stays pending: for sigwait, or for whoever unblocks it
+//!   pthread_kill -> pending for the thread; the courier seeks it until it has taken it: it wakes it where it waits, makes the
+//!                 kernel interrupt it where it is blocked, and sends a signal to the kernel thread that runs it
 //! ```
 //!
 //! The kernel changes no mask for a handler (`SA_NODEFER`), so a handler may be preempted and go on elsewhere like any code. It
@@ -23,11 +25,13 @@ use crate::interrupt::{self, Call};
 use crate::real::real;
 use crate::state::{self, Thread};
 use crate::sys::{self, call};
+use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use libc::{pthread_t, sigaction as action, siginfo_t, sigset_t, timespec};
-use quaver::foreign::futex::{self, End, Limits};
+use quaver::foreign::futex::{self, Deadline, End, Limits};
 use quaver::foreign::{lock, region};
+use std::time::Duration;
 
 const SIGNALS: usize = 64;
 
@@ -42,6 +46,15 @@ static TAKEN: AtomicU64 = AtomicU64::new(0);
 static PENDING: AtomicU64 = AtomicU64::new(0);
 /// Incremented when `PENDING` gains a signal: a futex word, for the courier and for `sigwait`.
 static NEWS: AtomicU32 = AtomicU32::new(0);
+/// Threads that the courier seeks, which holds a reference to each.
+static SOUGHT: Sought = Sought(UnsafeCell::new(Vec::new()));
+static SOUGHT_GUARD: AtomicU32 = AtomicU32::new(lock::FREE);
+
+struct Sought(UnsafeCell<Vec<&'static Thread>>);
+
+// SAFETY: under `SOUGHT_GUARD`.
+unsafe impl Sync for Sought {}
+
 /// Guards dispositions.
 static GUARD: AtomicU32 = AtomicU32::new(0);
 
@@ -76,6 +89,9 @@ pub(crate) fn start() {
 pub(crate) fn in_child() {
     PENDING.store(0, Relaxed);
     GUARD.store(0, Relaxed);
+    SOUGHT_GUARD.store(lock::FREE, Relaxed);
+    // SAFETY: there is no other thread. What the parent was doing to the list is not known, so it is not freed.
+    unsafe { SOUGHT.0.get().write(Vec::new()) };
 }
 
 /// Where the kernel sends the program's signals.
@@ -91,21 +107,67 @@ unsafe extern "C" fn trampoline(signal: c_int, info: *mut siginfo_t, context: *m
     if fault || here && !region::in_runtime() {
         // SAFETY: the kernel's arguments.
         unsafe { handle(signal, info, context) };
-        // It may be about to wait, with no further look at what has happened.
-        if let Some(me) = state::me()
-            && me.call.load(Relaxed) != 0
-        {
-            if interrupt::is_stuck(me) {
-                tell_courier();
-            } else if !region::in_runtime() {
-                me.interrupt();
-            }
-        }
+        state::me().inspect(|me| handled_in_the_middle(me));
     } else {
         PENDING.fetch_or(bit(signal), SeqCst);
         tell_courier();
     }
     sys::set_errno(errno);
+}
+
+/// A handler has run in the middle of whatever `me` was doing. It may be about to wait, with no further look at what has
+/// happened.
+fn handled_in_the_middle(me: &Thread) {
+    if me.call.load(Relaxed) != 0 {
+        if interrupt::is_stuck(me) {
+            tell_courier();
+        } else if !region::in_runtime() {
+            me.interrupt();
+        }
+    }
+}
+
+/// On `me`, which a signal of the shim's has interrupted: runs the handlers of signals for it alone.
+pub(crate) fn deliver_here(me: &Thread) {
+    if deliver(me, 0) {
+        handled_in_the_middle(me);
+    }
+}
+
+/// From now on the courier seeks `t`, until there is nothing any more that it should look up for.
+pub(crate) fn seek(t: &'static Thread) {
+    t.references.fetch_add(1, Relaxed);
+    lock::lock(&SOUGHT_GUARD, &Limits::NONE);
+    // SAFETY: the lock is held.
+    unsafe { (*SOUGHT.0.get()).push(t) };
+    lock::unlock(&SOUGHT_GUARD);
+    tell_courier();
+}
+
+/// Should it look up?
+fn is_sought(t: &Thread) -> bool {
+    let due = t.pending.load(Acquire) & !t.mask.load(Acquire) != 0 || t.is_cancelled_anywhere();
+    due && t.ended.load(Acquire) == 0
+}
+
+/// Makes those who are sought look up, and forgets those who need not any more. `false`: nobody is sought.
+fn seek_all() -> bool {
+    lock::lock(&SOUGHT_GUARD, &Limits::NONE);
+    // SAFETY: the lock is held.
+    let all = unsafe { core::mem::take(&mut *SOUGHT.0.get()) };
+    lock::unlock(&SOUGHT_GUARD);
+    let (sought, found): (Vec<_>, Vec<_>) = all.into_iter().partition(|t| is_sought(t));
+    found.into_iter().for_each(Thread::release);
+    for t in &sought {
+        t.interrupt();
+        crate::cancel::kick_anywhere(t);
+    }
+    let any = !sought.is_empty();
+    lock::lock(&SOUGHT_GUARD, &Limits::NONE);
+    // SAFETY: the lock is held.
+    unsafe { (*SOUGHT.0.get()).extend(sought) };
+    lock::unlock(&SOUGHT_GUARD);
+    any
 }
 
 fn tell_courier() {
@@ -224,9 +286,18 @@ fn carry() {
                 crate::time::nap();
             }
         }
-        futex::wait(&NEWS, news, &Limits::NONE);
+        if seek_all() {
+            // It may be waiting for its turn, or for a lock.
+            let limits = Limits { deadline: Some(Deadline::after(SEEK_AGAIN)), ..Limits::NONE };
+            futex::wait(&NEWS, news, &limits);
+        } else {
+            futex::wait(&NEWS, news, &Limits::NONE);
+        }
     }
 }
+
+/// Between two looks at those who are sought.
+const SEEK_AGAIN: Duration = Duration::from_micros(200);
 
 /// Finds somebody for one pending signal.
 fn carry_one() -> bool {
@@ -476,6 +547,8 @@ unsafe fn wait_for(set: *const sigset_t, deadline: Option<futex::Deadline>) -> c
         {
             return 0;
         }
+        // Those that are not waited for.
+        state::me().inspect(|me| deliver_pending(me));
         crate::cancel::test();
     }
 }
@@ -571,7 +644,7 @@ pub unsafe extern "C" fn sigpending(set: *mut sigset_t) -> c_int {
     0
 }
 
-/// See `pthread_kill(3)`. A thread that computes takes the signal at its next call that may wait.
+/// See `pthread_kill(3)`. Another thread takes the signal a little later, as with the kernel's.
 ///
 /// # Safety
 ///
@@ -607,12 +680,8 @@ pub unsafe extern "C" fn pthread_kill(thread: pthread_t, signal: c_int) -> c_int
         deliver_pending(t);
         return 0;
     }
-    t.interrupt();
-    for _ in 0..1000 {
-        if t.pending.load(Acquire) & bit(signal) == 0 || !crate::cancel::kick(t) {
-            break;
-        }
-        crate::time::nap();
+    if is_sought(t) {
+        seek(t);
     }
     0
 }

@@ -195,6 +195,16 @@ impl Thread {
         self.cancel.load(Acquire) & !cancel::ASYNC == cancel::PENDING
     }
 
+    /// Is there a signal for it alone that it allows?
+    pub(crate) fn has_signal(&self) -> bool {
+        self.pending.load(Relaxed) & !self.mask.load(Relaxed) != 0
+    }
+
+    /// Should it be cancelled now, whatever it is doing?
+    pub(crate) fn is_cancelled_anywhere(&self) -> bool {
+        self.cancel.load(Acquire) == cancel::PENDING | cancel::ASYNC
+    }
+
     /// Makes it look up from whatever it waits for.
     pub(crate) fn interrupt(&self) {
         if let Some(uthread) = self.uthread.get() {

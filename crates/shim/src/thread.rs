@@ -226,10 +226,15 @@ pub unsafe extern "C-unwind" fn pthread_join(thread: pthread_t, result: *mut *mu
                 || real!(pthread_join(thread => pthread_t, result => *mut *mut c_void) -> c_int),
             );
         }
-        let point = Point::enter();
-        let r = join(thread, result, &point.limits(None));
-        point.leave();
-        r
+        loop {
+            let point = Point::enter();
+            let r = join(thread, result, &point.limits(None));
+            point.leave();
+            // A handler has run.
+            if r != libc::EINTR {
+                return r;
+            }
+        }
     }
 }
 
@@ -289,10 +294,14 @@ pub unsafe extern "C-unwind" fn pthread_clockjoin_np(
             Ok(deadline) => deadline,
             Err(errno) => return errno,
         };
-        let point = Point::enter();
-        let r = join(thread, result, &point.limits(deadline));
-        point.leave();
-        r
+        loop {
+            let point = Point::enter();
+            let r = join(thread, result, &point.limits(deadline));
+            point.leave();
+            if r != libc::EINTR {
+                return r;
+            }
+        }
     }
 }
 

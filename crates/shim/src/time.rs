@@ -62,13 +62,7 @@ pub(crate) fn nap() {
 pub(crate) fn sleep_for(span: Duration) -> Duration {
     let point = Point::enter();
     let deadline = Deadline::after(span);
-    let pending = || {
-        state::me().is_some_and(|me| {
-            me.pending.load(core::sync::atomic::Ordering::Relaxed)
-                & !me.mask.load(core::sync::atomic::Ordering::Relaxed)
-                != 0
-        })
-    };
+    let pending = || state::me().is_some_and(state::Thread::has_signal);
     let word = AtomicU32::new(0);
     let call = state::me().map(Call::begin);
     let broken = || call.as_ref().is_some_and(Call::is_broken);
