@@ -18,10 +18,10 @@ quaver=$(target_dir)/release/quaver
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-for program in locks threads blocking signals; do
+programs="locks threads blocking signals robust targets processes"
+for program in $programs; do
     cc -Wall -Wextra -Werror -O2 -g "crates/shim/programs/$program.c" -o "$work/$program" -lpthread
 done
-programs="locks threads blocking signals"
 if have g++; then
     g++ -Wall -Wextra -Werror -O2 -g -std=c++17 crates/shim/programs/cxx.cpp -o "$work/cxx" -lpthread
     programs="$programs cxx"
