@@ -1,6 +1,6 @@
 //! `quaver selftest`: does preemption change a result on this machine? See `docs/selftest.md`.
 //!
-//! Each scenario or program is a job that runs in a process of its own: see [`child`].
+//! Each scenario or program is a job that runs in a process of its own: see `child`.
 
 mod child;
 mod plan;

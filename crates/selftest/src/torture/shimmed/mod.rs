@@ -6,9 +6,9 @@
 //! | file | what |
 //! |---|---|
 //! | [`launch`] | starts a program, natively or on user threads, and waits for it |
-//! | [`compressors`] | pigz, xz |
-//! | [`sqlite`], [`kccachetest`], [`db_bench`] | databases |
-//! | [`memcached`], [`load`] | a server, and the clients that ask it |
+//! | `compressors` | pigz, xz |
+//! | `sqlite`, `kccachetest`, `db_bench` | databases |
+//! | `memcached`, `load` | a server, and the clients that ask it |
 
 mod compressors;
 mod db_bench;
