@@ -67,6 +67,8 @@ type Stats struct {
 	// NetworkReady and PreemptedNow are the lengths of the two queues.
 	NetworkReady uint64 `json:"network_ready"`
 	PreemptedNow uint64 `json:"preempted_now"`
+	// Price is how many ns a wake-up of the clock takes, as far as can be seen; the tax in QUAVER_GO bounds how often that is paid.
+	Price uint64 `json:"price_ns"`
 }
 
 // ReadStats returns the counts. They are read one after the other, so they may differ by what happens meanwhile.
@@ -75,6 +77,6 @@ func ReadStats() Stats {
 	return Stats{
 		Asked: c[0], Preempted: c[1], Unneeded: c[2], Deferred: c[3], Forced: c[4], Stale: c[5],
 		Polls: c[6], PollReady: c[7], Turns: c[8], Scans: c[9], Woken: c[10],
-		NetworkReady: c[11], PreemptedNow: c[12],
+		NetworkReady: c[11], PreemptedNow: c[12], Price: c[13],
 	}
 }

@@ -97,8 +97,9 @@ smallest 10µs
 largest 10ms
 negative 0s
 label best-effort marked true
+profile true
 after false
-published true
+published <nil> true 0 true true
 `
 	if got := must(t, "", []string{"QUAVER_GO=quantum=50us"}, build(t, nil, "library")); got != want {
 		t.Errorf("with quaver-go:\n%s", got)
@@ -110,11 +111,47 @@ smallest 0s
 largest 0s
 negative 0s
 label best-effort marked false
+profile true
 after false
-published true
+published <nil> false 0 true true
 `
 	if got := must(t, "", []string{"QUAVER_GO=quantum=50us"}, "go", "run", "./testdata/library"); got != want {
 		t.Errorf("with the stock toolchain:\n%s", got)
+	}
+}
+
+// The programs in the user's page run, under both toolchains.
+func TestDocs(t *testing.T) {
+	page, err := os.ReadFile("../../docs/go.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	library, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs := 0
+	for _, block := range strings.Split(string(page), "```go\n")[1:] {
+		text, _, _ := strings.Cut(block, "```")
+		if !strings.HasPrefix(text, "package main") {
+			continue
+		}
+		programs++
+		dir := module(t, map[string]string{
+			"go.mod":  "module docs.test/x\n\ngo 1.21\n\nrequire quaver.dev/go v0.0.0\n\nreplace quaver.dev/go => " + library + "\n",
+			"main.go": text,
+		})
+		for command, want := range map[string]string{
+			"go": "preempting: false, quantum 0s\nthe work in the background is done\npreempted something: false\n",
+			tool: "preempting: true, quantum 50µs\nthe work in the background is done\npreempted something: true\n",
+		} {
+			if got := must(t, dir, nil, command, "run", "."); got != want {
+				t.Errorf("%s: %s", filepath.Base(command), got)
+			}
+		}
+	}
+	if programs == 0 {
+		t.Error("there is no program in docs/go.md")
 	}
 }
 

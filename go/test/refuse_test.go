@@ -175,6 +175,8 @@ func TestSettings(t *testing.T) {
 		"quantm=50us":                 "unknown key \"quantm\"; known are policy, quantum",
 		"quantum=50us,policy=best":    "policy=best is not understood; policy is quaver or paper",
 		"quantum=50us,share=101":      "share=101 is not understood; share is a percentage",
+		"quantum=50us,tax=0":          "tax=0 is not understood; tax is a percentage from 1 to 100",
+		"quantum=50us,tax=101":        "tax=101 is not understood",
 		"quantum=50us,skip=yes":       "skip=yes is not understood; skip is off or on",
 		"quantum=50us,queues=three":   "queues is one or two",
 		"quantum=50us,clock=sundial":  "clock is sleep or spin",
@@ -197,7 +199,7 @@ func TestSettings(t *testing.T) {
 		"off":                 "",
 		"":                    "",
 		"share=5%,quantum=1s": "using 10000us",
-		"policy=paper,quantum=50us,hold=inf,idle=1ms,long=2ms,netfirst=on,locks=off": "",
+		"policy=paper,quantum=50us,hold=inf,idle=1ms,tax=5%,long=2ms,netfirst=on,locks=off": "",
 	} {
 		r := run(t, "", []string{"QUAVER_GO=" + setting}, program, "0")
 		if r.status != 0 || (text == "") != (r.stderr == "") || !strings.Contains(r.stderr, text) {

@@ -59,6 +59,8 @@ func scenes(t *testing.T, hog string) {
 		"leak":    "quantum=50us,hold=100us",
 		"collect": "quantum=50us,hold=inf",
 		"effort":  "quantum=50us",
+		"meek":    "quantum=10ms",
+		"tax":     "quantum=10us,tax=1",
 	} {
 		if out := must(t, "", []string{"QUAVER_GO=" + setting}, hog, scene); out != "ok\n" {
 			t.Errorf("%s: %s", scene, out)

@@ -97,9 +97,11 @@ func main() {
 	flag.IntVar(&o.reps, "reps", 0, "how often everything is measured; 0: 5, or 1 if quick")
 	flag.DurationVar(&o.length, "length", 0, "of one measurement; 0: 2s, or 700ms if quick")
 	flag.DurationVar(&o.patience, "patience", 0, "how long to wait before each measurement for others to leave the cores alone")
+	niceness := flag.Int("niceness", 0, "of this process, for the record")
 	rates := flag.String("rates", "", "requests a second, separated by commas")
 	flag.Parse()
 	check(o.prepare(*rates))
+	o.out.Machine["niceness"] = *niceness
 	steps := []struct {
 		name string
 		run  func() error

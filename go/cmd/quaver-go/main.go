@@ -32,7 +32,7 @@ All other subcommands are the go command's. The program that comes out reads QUA
     QUAVER_GO=quantum=50us ./program     preempts after 50 µs for whatever waits
     ./program                            behaves as Go's own
 
-Settings, separated by commas: quantum, policy=quaver|paper, long, poll, hold, idle, share, skip=on|off, queues=two|one,
+Settings, separated by commas: quantum, policy=quaver|paper, long, poll, hold, idle, share, tax, skip=on|off, queues=two|one,
 netfirst=on|off, locks=on|off, clock=sleep|spin.
 `
 

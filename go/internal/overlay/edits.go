@@ -67,7 +67,7 @@ func edits(minor int) []patch.Edit {
 
 // additions returns the files of ours that Go 1.minor gets, as names in _runtime.
 func additions(minor int) []string {
-	list := []string{"zquaver.go", "zquaver_config.go", "zquaver_clock.go", "zquaver_queues.go", "zquaver_locks.go", mutexFile}
+	list := []string{"zquaver.go", "zquaver_config.go", "zquaver_clock.go", "zquaver_tax.go", "zquaver_queues.go", "zquaver_locks.go", mutexFile}
 	pick := func(since int, newer, older string) {
 		if minor >= since {
 			older = newer

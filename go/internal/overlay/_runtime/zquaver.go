@@ -28,9 +28,10 @@ type quaverP struct {
 	forced atomic.Int64 // the slice whose locks have delayed preemption for too long
 
 	// Of sysmon.
-	asked   int64 // the slice that was asked to end
-	askNext int64 // when to ask again
-	asks    uint8 // how often it was asked
+	asked   int64  // the slice that was asked to end
+	askNext int64  // when to ask again
+	asks    uint8  // how often it was asked
+	syscall uint32 // syscalltick at the last scan, if pp was in a system call
 
 	// Of its M.
 	dispatched int64 // when the running goroutine began to; later than start if it runs in the slice of another
@@ -47,6 +48,7 @@ var quaver struct {
 	poll    int64        // ns between two looks at the network; 0: the quantum
 	hold    int64        // ns for which locks may delay preemption
 	idle    int64        // ns without work after which sysmon may sleep deeply
+	tax     int64        // percent of a core that the clock's wake-ups may take; 100: no bound
 	share   int64        // percent of the time that preempted goroutines get at least; 0: what Go's own fairness gives
 
 	skip      bool // only preempt for something that waits
@@ -76,6 +78,7 @@ func quaverDefaults() {
 	quaver.hold = 1000 * 1000
 	quaver.idle = 5 * 1000 * 1000
 	quaver.share = 10
+	quaver.tax = 10
 	quaver.skip = true
 	quaver.twoQueues = true
 	quaver.netFirst = true
@@ -87,6 +90,7 @@ func quaverPaper() {
 	quaver.long = 0
 	quaver.poll = 100 * 1000
 	quaver.hold = quaverForever
+	quaver.tax = 100
 	quaver.skip = false
 	quaver.twoQueues = false
 	quaver.netFirst = false
@@ -144,11 +148,12 @@ func quaverSetBestEffort(on bool) bool {
 // quaverReadStats is called by the library, which knows the order.
 //
 //go:linkname quaverReadStats
-func quaverReadStats() [13]uint64 {
+func quaverReadStats() [14]uint64 {
 	c := &quaverCounters
 	return [...]uint64{
 		c.asked.Load(), c.preempted.Load(), c.unneeded.Load(), c.deferred.Load(), c.forced.Load(), c.stale.Load(),
 		c.polls.Load(), c.pollReady.Load(), c.turns.Load(), c.scans.Load(), c.woken.Load(),
 		uint64(quaverQueues.netLen.Load()), uint64(quaverQueues.preLen.Load()),
+		uint64(atomic.Loadint64(&quaverClock.price)),
 	}
 }

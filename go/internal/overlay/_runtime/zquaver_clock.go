@@ -1,9 +1,6 @@
 package runtime
 
-import (
-	"internal/runtime/atomic"
-	syscall "internal/runtime/syscall/linux"
-)
+import "internal/runtime/atomic"
 
 // The clock: sysmon's nap, in which Ps are scanned, asked to preempt, and the network is polled. Nothing here may need
 // a P.
@@ -12,15 +9,21 @@ const (
 	quaverRetry   = 10 * 1000  // ns until a request that was not heeded is repeated, at least
 	quaverBackoff = 500 * 1000 // ns between two scans at most
 	quaverCalm    = 8          // scans without anything ready that waits, after which none is expected soon
+	quaverHandoff = 20 * 1000  // ns after which sysmon looks again at a P in a system call, when it is in a hurry
 )
 
 // quaverClock is sysmon's own state.
 var quaverClock struct {
-	slack    bool  // timer slack has been set
-	lastBusy int64 // when a P was last seen at work
-	pause    int64 // between scans while slices are over and nothing waits
-	first    int   // where the next scan starts
-	calm     int   // scans since something ready waited
+	ready    bool   // the thread has been prepared
+	stuck    bool   // a P has been in one system call for two scans while its goroutines wait
+	price    int64  // ns that one wake-up takes, as far as can be seen
+	floor    int64  // ns between two wake-ups, so that they stay within the tax
+	polled   int64  // when the clock polled the network last
+	woken    uint64 // quaverCounters.woken when it was looked at last
+	lastBusy int64  // when a P was last seen at work
+	pause    int64  // between scans while slices are over and nothing waits
+	first    int    // where the next scan starts
+	calm     int    // scans since something ready waited
 }
 
 // quaverNap replaces the usleep(delay) of sysmon; delay is in µs.
@@ -32,10 +35,9 @@ func quaverNap(delay uint32) {
 		return
 	}
 	c := &quaverClock
-	if !c.slack {
-		c.slack = true
-		const prSetTimerSlack, sysPrctl = 29, 157
-		syscall.Syscall6(sysPrctl, prSetTimerSlack, 1, 0, 0, 0, 0)
+	if !c.ready {
+		c.ready = true
+		quaverPrepareThread()
 	}
 	now := nanotime()
 	end := now + int64(delay)*1000
@@ -44,11 +46,16 @@ func quaverNap(delay uint32) {
 		if quantum == 0 {
 			return
 		}
+		quaverTax()
+		c.stuck = false
 		next := end
 		if sched.gcwaiting.Load() {
 			next = now + quaverRetry
 		} else if sched.npidle.Load() == gomaxprocs {
-			// Back in sysmon the thread would sleep deeply at once, so stay here for a while.
+			// Back in sysmon the thread would sleep deeply at once, so stay here for a while. The work for which it was woken may be over.
+			if woken := quaverCounters.woken.Load(); woken != c.woken {
+				c.woken, c.lastBusy = woken, now
+			}
 			if now-c.lastBusy > quaver.idle {
 				if debug.schedtrace <= 0 { // else there is no deep sleep
 					delay = min(delay, 20)
@@ -57,7 +64,7 @@ func quaverNap(delay uint32) {
 				return
 			}
 			c.pause = min(max(quantum, c.pause*2), 4*quantum)
-			quaverWait(now + c.pause)
+			quaverWait(now + max(c.pause, c.floor))
 			now = nanotime()
 			continue
 		} else {
@@ -70,41 +77,41 @@ func quaverNap(delay uint32) {
 		if now >= end {
 			return
 		}
+		if c.stuck {
+			end = min(end, now+quaverHandoff)
+		} else {
+			next = max(next, now+c.floor)
+			end = max(end, now+c.floor)
+		}
 		quaverWait(min(next, end))
 		now = nanotime()
 	}
-}
-
-// quaverWait lets the time until `until` pass, and no less than a few µs: a signal takes as long.
-//
-//go:nowritebarrierrec
-func quaverWait(until int64) {
-	if quaver.spin {
-		for nanotime() < until {
-			procyield(20)
-		}
-		return
-	}
-	ns := until - nanotime()
-	if ns < 5*1000 {
-		ns = 5 * 1000
-	}
-	usleep(uint32(ns / 1000))
 }
 
 // quaverPollNetwork polls if it is time to, and returns when to poll next.
 //
 //go:nowritebarrierrec
 func quaverPollNetwork(now, quantum int64) int64 {
+	if !netpollinited() || netpollWaiters.Load() == 0 {
+		return quaverForever // nobody cares
+	}
+	c := &quaverClock
 	last := sched.lastpoll.Load()
-	if last == 0 || !netpollinited() || netpollWaiters.Load() == 0 {
-		return quaverForever // somebody waits for the network already, or nobody cares
+	if last == 0 {
+		// A thread without a P waits for the network. It may wait for a core as well, behind the very goroutines that should give way.
+		if !quaver.netFirst {
+			return quaverForever
+		}
+		last = c.polled
 	}
 	every := quaverPollEvery(quantum)
 	if last+every > now {
 		return last + every
 	}
-	sched.lastpoll.CompareAndSwap(last, now)
+	if last != c.polled {
+		sched.lastpoll.CompareAndSwap(last, now)
+	}
+	c.polled = now
 	quaverCounters.polls.Add(1)
 	quaverInjectNetwork()
 	return now + every
@@ -120,7 +127,8 @@ func quaverScan(now, quantum int64) int64 {
 		fresh: quaverReadyLen() + quaverQueues.netLen.Load(),
 		old:   quaverQueues.preLen.Load(),
 	}
-	next := now + quaverBackoff
+	backoff := quaverUnhurried(quaverBackoff, 5)
+	next := now + backoff
 	quiet := true
 
 	lock(&allpLock)
@@ -142,7 +150,7 @@ func quaverScan(now, quantum int64) int64 {
 		c.calm = 0
 	}
 	if quiet {
-		c.pause = min(max(quantum, c.pause*2), quaverBackoff)
+		c.pause = min(max(quantum, c.pause*2), backoff)
 	} else if c.calm < quaverCalm {
 		c.pause = quantum // a slice that begins right now ends then
 	}
@@ -162,17 +170,19 @@ type quaverGlobal struct {
 //go:nowritebarrierrec
 func quaverScanP(pp *p, now, quantum int64, global *quaverGlobal) (when int64, over bool) {
 	when = quaverForever
-	if atomic.Load(&pp.status) != _Prunning {
-		return
-	}
 	q := &pp.quaver
-	start := q.start.Load()
 	mp := pp.m.ptr()
-	if start == 0 || mp == nil {
+	if atomic.Load(&pp.status) != _Prunning || mp == nil {
+		quaverInSyscall(pp)
 		return
 	}
+	start := q.start.Load()
 	gp := mp.curg
-	if gp == nil || readgstatus(gp)&^_Gscan == _Gsyscall {
+	if start == 0 || gp == nil {
+		return
+	}
+	if readgstatus(gp)&^_Gscan == _Gsyscall {
+		quaverInSyscall(pp)
 		return
 	}
 
@@ -187,7 +197,10 @@ func quaverScanP(pp *p, now, quantum int64, global *quaverGlobal) (when int64, o
 			slice = quaverMinQuantum
 		}
 	case global.old > 0:
-		slice = max(quaver.long, quantum)
+		slice = quantum
+		if quaver.long > quantum {
+			slice = quaverUnhurried(quaver.long, 10)
+		}
 	}
 	ran := now - start
 	if ran < slice {
@@ -236,7 +249,22 @@ func quaverScanP(pp *p, now, quantum int64, global *quaverGlobal) (when int64, o
 	if preemptone(pp) {
 		quaverCounters.asked.Add(1)
 	}
+	if slice > quantum { // only the preempted wait, so it does not matter whether this one is heeded
+		return now + slice, true
+	}
 	return q.askNext, false
+}
+
+// quaverInSyscall notes whether pp, which does not run Go, has been in one system call since the last scan while goroutines wait in its
+// queue: then sysmon should hand it on soon.
+//
+//go:nowritebarrierrec
+func quaverInSyscall(pp *p) {
+	tick := pp.syscalltick
+	if tick == pp.quaver.syscall && atomic.Load(&pp.status) != _Pidle && !runqempty(pp) {
+		quaverClock.stuck = true
+	}
+	pp.quaver.syscall = tick
 }
 
 // quaverLocalWork reports whether something waits that only pp runs, and when its next timer expires. All of it is

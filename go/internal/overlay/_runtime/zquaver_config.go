@@ -3,7 +3,7 @@ package runtime
 // QUAVER_GO, read once when the program starts. Anything that is not understood ends the program: one that runs with
 // half of its settings is worse than one that does not start.
 
-const quaverKnown = "policy, quantum, long, poll, hold, idle, share, skip, queues, netfirst, locks, clock"
+const quaverKnown = "policy, quantum, long, poll, hold, idle, share, tax, skip, queues, netfirst, locks, clock"
 
 // quaverInit is called by schedinit when the environment is there, before any goroutine runs.
 func quaverInit() {
@@ -41,6 +41,10 @@ func quaverInit() {
 			quaver.idle = quaverDuration(key, value)
 		case "share":
 			quaver.share = quaverPercent(key, value)
+		case "tax":
+			if quaver.tax = quaverPercent(key, value); quaver.tax == 0 {
+				quaverBad(key, value, "a percentage from 1 to 100")
+			}
 		case "skip":
 			quaver.skip = quaverChoice(key, value, "off", "on")
 		case "queues":

@@ -36,7 +36,7 @@ func main() {
 	runtime.GOMAXPROCS(1)
 	scenes := map[string]func(){
 		"alone": alone, "share": share, "starve": starve, "locks": locks, "forced": forced, "collect": collect, "effort": effort,
-		"leak": leak,
+		"leak": leak, "meek": meek, "tax": tax,
 	}
 	scenes[os.Args[1]]()
 	fmt.Println("ok")
@@ -145,4 +145,46 @@ func effort() {
 		}
 	}()
 	spin(func() bool { return time.Now().After(end) && ready.Load() == 20 })
+}
+
+// meek: a best-effort goroutine gives way long before the quantum is over.
+func meek() {
+	const wakes = 20
+	var rounds, wakeups atomic.Int64
+	during := func(mark bool) int64 {
+		quaver.SetBestEffort(mark)
+		rounds.Store(0)
+		wakeups.Store(0)
+		go func() {
+			for i := 0; i < wakes; i++ {
+				time.Sleep(50 * time.Microsecond)
+				wakeups.Add(1)
+			}
+		}()
+		for x := uint64(1); wakeups.Load() < wakes; rounds.Add(1) {
+			for k := 0; k < 1000; k++ {
+				x = x*6364136223846793005 + 1442695040888963407
+			}
+			atomic.StoreUint64(&sink, x)
+		}
+		return rounds.Load()
+	}
+	proud := during(false)
+	humble := during(true)
+	require(humble < proud/2, fmt.Sprintf("%d rounds with the mark, %d without", humble, proud))
+}
+
+// tax: the clock does not wake up more often than its price allows, in this case for 1 % of a core.
+func tax() {
+	runtime.GOMAXPROCS(runtime.NumCPU()) // no core is left for the clock
+	spin(func() bool { return quaver.ReadStats().Scans > 20 })
+	begin, before := time.Now(), quaver.ReadStats()
+	least, scans := before.Price, uint64(0)
+	spin(func() bool {
+		s := quaver.ReadStats()
+		least, scans = min(least, s.Price), s.Scans-before.Scans
+		return scans >= 50
+	})
+	most := uint64(time.Since(begin)) / (100 * max(least, 1))
+	require(least > 0 && scans <= 2*most+2, fmt.Sprintf("%d wake-ups instead of %d", scans, most))
 }
