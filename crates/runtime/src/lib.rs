@@ -59,6 +59,8 @@ mod idle;
 #[cfg(not(loom))]
 mod interpose;
 #[cfg(not(loom))]
+mod kernel_thread;
+#[cfg(not(loom))]
 mod lateness;
 mod park;
 #[cfg(not(loom))]

@@ -15,9 +15,11 @@ use crate::tsc::{self, Ticks};
 use crate::worker::carrier;
 use crate::worker::slot::Slot;
 use crate::worker::spare::Spares;
-use crate::{debugger, interpose, park, preempt, tls};
+use crate::{debugger, interpose, kernel_thread, park, preempt, tls};
+use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 use quaver_sched::{Policy, TimerHeap, TimerTable};
+use std::io::Write;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -101,7 +103,8 @@ impl Inner {
         self.stopped.load(Acquire)
     }
 
-    pub(crate) fn carrier_gone(&self) {
+    /// One of the runtime's kernel threads ends.
+    pub(crate) fn thread_gone(&self) {
         self.alive.fetch_sub(1, AcqRel);
     }
 
@@ -119,37 +122,47 @@ impl Inner {
         (pools + self.table.balance()).max(0) as usize
     }
 
-    fn start_thread(
-        &'static self,
-        name: String,
-        body: impl FnOnce() + Send + 'static,
+    fn start<T: Sync>(
+        &self,
+        argument: &'static T,
+        body: extern "C" fn(&'static T),
     ) -> std::io::Result<()> {
         self.alive.fetch_add(1, AcqRel);
-        std::thread::Builder::new()
-            .name(name)
-            .stack_size(256 * 1024)
-            .spawn(body)
-            .map(drop)
-            .inspect_err(|_| {
-                self.alive.fetch_sub(1, AcqRel);
-            })
+        kernel_thread::start(argument, body).inspect_err(|_| self.thread_gone())
     }
 
-    fn start_carrier(&'static self, slot: Option<usize>) -> std::io::Result<()> {
-        let name = slot.map_or("quaver-spare".into(), |i| format!("quaver-{i}"));
-        self.start_thread(name, move || carrier::main(self, slot))
+    /// Starts all kernel threads but further spares.
+    fn start_all(&'static self) -> std::io::Result<()> {
+        self.slots().iter().try_for_each(|slot| self.start(slot, first_carrier))?;
+        self.start(self, keeper)?;
+        if self.clock.thread().is_some() { self.start(self, clock_thread) } else { Ok(()) }
     }
+}
 
-    fn start_service(
-        &'static self,
-        name: &str,
-        body: impl FnOnce(&'static Inner) + Send + 'static,
-    ) -> std::io::Result<()> {
-        self.start_thread(name.into(), move || {
-            body(self);
-            self.alive.fetch_sub(1, AcqRel);
-        })
+extern "C" fn first_carrier(slot: &'static Slot) {
+    let mut name = *b"quaver-\0\0\0\0\0";
+    let _ = write!(&mut name[7..11], "{}", slot.id);
+    kernel_thread::name(CStr::from_bytes_until_nul(&name).unwrap_or(c"quaver"));
+    carrier::main(slot.rt(), Some(slot));
+}
+
+extern "C" fn spare_carrier(rt: &'static Inner) {
+    kernel_thread::name(c"quaver-spare");
+    carrier::main(rt, None);
+}
+
+extern "C" fn keeper(rt: &'static Inner) {
+    kernel_thread::name(c"quaver-keeper");
+    rt.spares.keep(|| rt.stopping.load(Acquire), || rt.start(rt, spare_carrier));
+    rt.thread_gone();
+}
+
+extern "C" fn clock_thread(rt: &'static Inner) {
+    kernel_thread::name(c"quaver-clock");
+    if let Some(keep_time) = rt.clock.thread() {
+        keep_time(rt);
     }
+    rt.thread_gone();
 }
 
 /// A running set of workers on which user threads run.
@@ -273,18 +286,7 @@ impl Runtime {
         preempt::install_overflow_report(&inner.table);
         LATEST.store(core::ptr::from_ref(inner).cast_mut(), Release);
         let rt = Runtime { inner };
-        let started = (0..inner.config.workers)
-            .try_for_each(|i| inner.start_carrier(Some(i)))
-            .and_then(|()| {
-                inner.start_service("quaver-keeper", |rt| {
-                    rt.spares.keep(|| rt.stopping.load(Acquire), || rt.start_carrier(None));
-                })
-            })
-            .and_then(|()| match inner.clock.thread() {
-                Some(body) => inner.start_service("quaver-clock", body),
-                None => Ok(()),
-            });
-        match started {
+        match inner.start_all() {
             Ok(()) => Ok(rt),
             // Dropping `rt` stops what has been started.
             Err(error) => Err(BuildError::Os { what: "start a kernel thread", error }),

@@ -159,7 +159,7 @@ impl Carrier {
 }
 
 /// The body of a carrier's kernel thread: runs until the runtime stops.
-pub(crate) fn main(rt: &'static Inner, first: Option<usize>) {
+pub(crate) fn main(rt: &'static Inner, first: Option<&'static Slot>) {
     let alt_stack = AltStack::install();
     let tid = sys::gettid();
     let signal = rt.config.signal;
@@ -185,8 +185,8 @@ pub(crate) fn main(rt: &'static Inner, first: Option<usize>) {
     // SAFETY: `carrier` is not moved and lives until `gs` is cleared below.
     unsafe { segment::set_gs_base(&raw const carrier as usize) };
     crate::thread::raw::attach();
-    if let Some(i) = first {
-        carrier.take_slot(&rt.slots()[i]);
+    if let Some(slot) = first {
+        carrier.take_slot(slot);
     }
     super::scheduler::run(&carrier);
     crate::thread::raw::detach();
@@ -196,7 +196,7 @@ pub(crate) fn main(rt: &'static Inner, first: Option<usize>) {
     // A preemption signal still under way finds gs = 0 and is ignored.
     // SAFETY: nothing on this kernel thread uses `gs` from now on.
     unsafe { segment::set_gs_base(0) };
-    rt.carrier_gone();
+    rt.thread_gone();
 }
 
 fn unblock(signal: i32) {
