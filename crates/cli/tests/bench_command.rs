@@ -81,6 +81,7 @@ fn several_benchmarks_make_one_report() {
         "wake",
         "scale",
         "defer",
+        "stall",
         "--quick",
         "--rounds",
         "1",
@@ -88,9 +89,14 @@ fn several_benchmarks_make_one_report() {
         "run-to-completion,timer-thread",
     ];
     let report = json(&args);
-    assert_eq!(report["benchmarks"], serde_json::json!(["wake", "scale", "defer"]));
+    assert_eq!(report["benchmarks"], serde_json::json!(["wake", "scale", "defer", "stall"]));
     let names = names(&report);
-    for name in ["4 hogs p99", "1000 parked: memory of a thread", "yield with 1 workers"] {
+    for name in [
+        "4 hogs p99",
+        "1000 parked: memory of a thread",
+        "yield with 1 workers",
+        "pthread mutex 20us p99",
+    ] {
         assert!(names.contains(name), "{name} in {names:?}; {}", notes(&report));
     }
 }
@@ -109,7 +115,8 @@ fn benchmarks_are_listed() {
         let output = run(args);
         assert!(output.status.success());
         let listing = text(&output.stdout);
-        for name in ["ops", "preempt", "kv", "wake", "scale", "defer", "implementations: quaver"] {
+        let names = ["ops", "preempt", "kv", "wake", "scale", "defer", "stall"];
+        for name in names.into_iter().chain(["implementations: quaver"]) {
             assert!(listing.contains(name), "{name} in {listing}");
         }
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::settings::Settings;
 #[cfg(feature = "selftest")]
 use super::shim;
-use super::{defer, kv, ours, preempt};
+use super::{defer, kv, ours, preempt, stall};
 
 /// One measurement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -28,6 +28,8 @@ pub enum Work {
     /// An unmodified program.
     #[cfg(feature = "selftest")]
     Shim(shim::ShimSpec),
+    /// Waits for locks that keep a worker.
+    Stall(stall::StallSpec),
     /// The service times of the key-value store.
     KvCalibrate(kv::CalibrateSpec),
     /// The client of the key-value service in Go.
@@ -52,6 +54,7 @@ pub fn run(work: &str) -> anyhow::Result<()> {
         Work::Defer(spec) => defer::run(spec),
         #[cfg(feature = "selftest")]
         Work::Shim(spec) => shim::run(spec),
+        Work::Stall(spec) => stall::run(spec),
         Work::KvCalibrate(spec) => kv::calibrate(spec),
         Work::KvRing { program, spec } => kv::ring::run(program, spec),
     };

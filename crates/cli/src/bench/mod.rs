@@ -32,6 +32,7 @@ mod scale;
 mod settings;
 #[cfg(feature = "selftest")]
 mod shim;
+mod stall;
 pub mod stats;
 mod wake;
 
@@ -92,6 +93,8 @@ enum Name {
     /// How much longer unmodified programs take under `quaver run`
     #[cfg(feature = "selftest")]
     Shim,
+    /// For how long a lock that waits in the kernel keeps a worker from its other threads
+    Stall,
     /// All of these
     All,
     /// Say what can be measured, and with what
@@ -106,6 +109,7 @@ impl Name {
         Name::Wake,
         Name::Scale,
         Name::Defer,
+        Name::Stall,
         #[cfg(feature = "selftest")]
         Name::Shim,
     ];
@@ -120,6 +124,7 @@ impl Name {
             Name::Defer => "defer",
             #[cfg(feature = "selftest")]
             Name::Shim => "shim",
+            Name::Stall => "stall",
             Name::All => "all",
             Name::List => "list",
         }
@@ -135,6 +140,7 @@ impl Name {
             Name::Defer => Ok(defer::plan(context)),
             #[cfg(feature = "selftest")]
             Name::Shim => Ok(shim::plan(context)),
+            Name::Stall => Ok(stall::plan(context)),
             Name::All | Name::List => Ok(Plan::default()),
         }
     }

@@ -1,0 +1,225 @@
+//! `quaver bench stall`: for how long a lock that waits in the kernel keeps a worker from its other threads.
+//!
+//! Three threads share one worker. One holds a lock for three quanta at a time; one takes it whenever it is held, and is then blocked
+//! in the kernel with the worker; one only looks at the clock. The stall is the time from the moment before the lock is asked for to
+//! the first moment that another thread runs:
+//!
+//! * *pthread mutex*: the wait cannot be seen from outside, so the worker is taken from the blocked thread when its quantum is used;
+//! * *std mutex*: the wait goes through `syscall`, which Quaver defines, so the thread parks at once.
+
+use std::cell::UnsafeCell;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use anyhow::ensure;
+use hdrhistogram::Histogram;
+use quaver_bench_common::clock::monotonic_ns;
+use quaver_bench_common::{Outcome, Sample};
+use serde::{Deserialize, Serialize};
+
+use super::child::Work;
+use super::context::{Context, Task};
+use super::plan::{Group, Plan, Reading};
+use super::settings::{CLOCKS, Settings, TICKLESS};
+
+const QUANTA_US: [u64; 2] = [20, 100];
+/// Metrics, and the shares of stalls that are not longer.
+const QUANTILES: [(&str, &str, f64); 3] =
+    [("p50", "stall_p50_us", 0.5), ("p99", "stall_p99_us", 0.99), ("max", "stall_max_us", 1.0)];
+
+/// The work of one child.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StallSpec {
+    settings: Settings,
+    quantum_us: u64,
+    lock: Kind,
+    stalls: u64,
+}
+
+/// Whose lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    /// The C library's.
+    Pthread,
+    /// That of Rust's standard library.
+    Std,
+}
+
+impl Kind {
+    const ALL: [Kind; 2] = [Kind::Pthread, Kind::Std];
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Pthread => "pthread mutex",
+            Kind::Std => "std mutex",
+        }
+    }
+}
+
+/// The jobs of this benchmark.
+pub fn plan(context: &Context) -> Plan {
+    let groups = Kind::ALL.map(|lock| group(context, lock)).into();
+    let note = "stall: from asking for a lock to the first step of another thread of the worker, on the wall";
+    Plan { groups, notes: vec![note.into()] }
+}
+
+fn group(context: &Context, lock: Kind) -> Group {
+    let place = &context.place;
+    let clocks = if place.helper.is_some() { &CLOCKS[..] } else { &TICKLESS };
+    let stalls = context.effort.pick(300, 2000);
+    let each = clocks.iter().flat_map(|&clock| QUANTA_US.map(|quantum_us| (clock, quantum_us)));
+    let jobs = each.map(|(clock, quantum_us)| {
+        let settings = Settings::preemptive(clock, quantum_us, &[place.worker]);
+        let settings = settings.timer_cpu(place.helper);
+        let reading = |(q, metric, _): (&str, &'static str, f64)| {
+            Reading::new(format!("{} {quantum_us}us {q}", lock.name()), metric, "us")
+        };
+        let task = Task {
+            cpus: place.both(),
+            expected: Duration::from_micros(stalls * 20 * quantum_us),
+            readings: QUANTILES.map(reading).into(),
+        };
+        let name = format!("quaver {clock}");
+        let spec = StallSpec { settings, quantum_us, lock, stalls };
+        task.job(name, context.child(&Work::Stall(spec)))
+    });
+    Group { title: format!("stall {}", lock.name()), jobs: jobs.collect() }
+}
+
+/// Measures.
+///
+/// # Errors
+///
+/// When the runtime cannot be built, or no lock was found held.
+pub fn run(spec: &StallSpec) -> anyhow::Result<Outcome> {
+    let runtime = spec.settings.build()?;
+    let start = monotonic_ns();
+    let stalls = match spec.lock {
+        Kind::Pthread => runtime.run(|| measure(spec, &Pthread::new())),
+        Kind::Std => runtime.run(|| measure(spec, &Mutex::new(()))),
+    };
+    ensure!(!stalls.is_empty(), "the lock was never found held");
+    let sample = Sample { ops: stalls.len(), wall_ns: monotonic_ns() - start, ..Sample::default() };
+    let with_quantile = |sample: Sample, (_, metric, q): (&str, &'static str, f64)| {
+        sample.with(metric, stalls.value_at_quantile(q) as f64 / 1000.0)
+    };
+    Ok(QUANTILES.into_iter().fold(sample, with_quantile).into())
+}
+
+/// Stalls in nanoseconds.
+fn measure(spec: &StallSpec, lock: &impl Lock) -> Histogram<u64> {
+    let stalled = Stalled::default();
+    let done = AtomicBool::new(false);
+    let hold_ns = 3 * spec.quantum_us * 1000;
+    quaver::scope(|s| {
+        let holder = s.spawn(|| {
+            let mut seen = histogram();
+            while !done.load(SeqCst) {
+                lock.with(|| {
+                    let end = monotonic_ns() + hold_ns;
+                    while monotonic_ns() < end {
+                        stalled.ends(&mut seen);
+                    }
+                });
+                quaver::yield_now();
+            }
+            seen
+        });
+        let bystander = s.spawn(|| {
+            let mut seen = histogram();
+            while !done.load(SeqCst) {
+                stalled.ends(&mut seen);
+            }
+            seen
+        });
+        for _ in 0..spec.stalls {
+            while lock.is_free() {
+                quaver::yield_now();
+            }
+            stalled.begins();
+            lock.with(|| stalled.is_over());
+            quaver::yield_now();
+        }
+        done.store(true, SeqCst);
+        let mut all = holder.join().expect("nothing here panics");
+        all += &bystander.join().expect("nothing here panics");
+        all
+    })
+}
+
+/// Of nanoseconds, up to a minute.
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are in order")
+}
+
+/// When the stall began that nobody has seen the end of, or 0.
+#[derive(Default)]
+struct Stalled(AtomicU64);
+
+impl Stalled {
+    fn begins(&self) {
+        self.0.store(monotonic_ns(), SeqCst);
+    }
+
+    fn is_over(&self) {
+        self.0.store(0, SeqCst);
+    }
+
+    /// Called by every other thread all the time.
+    fn ends(&self, seen: &mut Histogram<u64>) {
+        let began = self.0.load(SeqCst);
+        if began != 0 && self.0.compare_exchange(began, 0, SeqCst, SeqCst).is_ok() {
+            seen.saturating_record(monotonic_ns().saturating_sub(began));
+        }
+    }
+}
+
+trait Lock: Sync {
+    /// Would a thread that asks for it now get it?
+    fn is_free(&self) -> bool;
+    /// Does this with the lock held.
+    fn with(&self, work: impl FnOnce());
+}
+
+impl Lock for Mutex<()> {
+    fn is_free(&self) -> bool {
+        self.try_lock().is_ok()
+    }
+
+    fn with(&self, work: impl FnOnce()) {
+        let _held = self.lock().expect("nothing panics with the lock held");
+        work();
+    }
+}
+
+/// A mutex of the C library, called directly.
+struct Pthread(Box<UnsafeCell<libc::pthread_mutex_t>>);
+
+// SAFETY: a mutex is for several threads; its address never changes.
+unsafe impl Sync for Pthread {}
+
+impl Pthread {
+    fn new() -> Pthread {
+        Pthread(Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER)))
+    }
+}
+
+impl Lock for Pthread {
+    fn is_free(&self) -> bool {
+        // SAFETY: an initialised mutex, which is unlocked by the thread that has locked it.
+        unsafe {
+            libc::pthread_mutex_trylock(self.0.get()) == 0
+                && libc::pthread_mutex_unlock(self.0.get()) == 0
+        }
+    }
+
+    fn with(&self, work: impl FnOnce()) {
+        // SAFETY: as above; `work` does not panic.
+        unsafe { libc::pthread_mutex_lock(self.0.get()) };
+        work();
+        // SAFETY: as above.
+        unsafe { libc::pthread_mutex_unlock(self.0.get()) };
+    }
+}
