@@ -18,6 +18,12 @@ func TestReleases(t *testing.T) {
 				}
 			}
 			scenes(t, build(t, env, "hog"))
+			dir := hello(t)
+			for _, args := range [][]string{{"test", "./..."}, {"vet", "./..."}, {"list", "./..."}} {
+				if r := run(t, dir, env, tool, args...); r.status != 0 || r.stderr != "" {
+					t.Errorf("quaver-go %v: status %d\n%s", args, r.status, r.stderr)
+				}
+			}
 			stress := build(t, env, "stress")
 			for _, setting := range []string{"quantum=50us", "quantum=20us", "quantum=50us,policy=paper"} {
 				must(t, "", []string{"QUAVER_GO=" + setting}, stress, "-for=1s")

@@ -82,6 +82,7 @@ type options struct {
 	patience time.Duration
 	keys     uint64
 	rates    []float64
+	given    bool // the user has chosen the rates
 	perUs    float64
 	out      report
 }
@@ -98,7 +99,7 @@ func main() {
 	flag.DurationVar(&o.length, "length", 0, "of one measurement; 0: 2s, or 700ms if quick")
 	flag.DurationVar(&o.patience, "patience", 0, "how long to wait before each measurement for others to leave the cores alone")
 	niceness := flag.Int("niceness", 0, "of this process, for the record")
-	rates := flag.String("rates", "", "requests a second, separated by commas")
+	rates := flag.String("rates", "", "requests a second, separated by commas, in ascending order")
 	flag.Parse()
 	check(o.prepare(*rates))
 	o.out.Machine["niceness"] = *niceness
@@ -158,11 +159,14 @@ func (o *options) prepare(rates string) error {
 		o.rates = []float64{4000, 16000, 28000}
 	}
 	if rates != "" {
-		o.rates = nil
+		o.rates, o.given = nil, true
 		for _, r := range strings.Split(rates, ",") {
 			n, err := strconv.ParseFloat(r, 64)
 			if err != nil || n <= 0 {
 				return fmt.Errorf("%q is not a rate", r)
+			}
+			if len(o.rates) > 0 && n <= o.rates[len(o.rates)-1] {
+				return fmt.Errorf("rates do not ascend: %s", rates)
 			}
 			o.rates = append(o.rates, n)
 		}
@@ -357,6 +361,9 @@ func (o *options) badger(program string) error {
 	rates := []float64{4000, 8000, 12000, 16000}
 	if o.quick {
 		rates = []float64{4000, 12000}
+	}
+	if o.given {
+		rates = o.rates
 	}
 	args := []string{"-keys", strconv.FormatUint(o.keys, 10)}
 	return o.sweep(program, program, rates, args, func(s *server) client.Protocol {

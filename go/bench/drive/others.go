@@ -10,7 +10,7 @@ import (
 
 // A machine is seldom alone. What others did on the two cores meanwhile is known for each measurement, and those with the least of it count.
 const (
-	quietEnough = 5.0 // percent of the two cores
+	quietEnough = 1.0 // percent of the two cores
 	mostTries   = 3   // times as many measurements as asked for, while they are not quiet enough
 )
 

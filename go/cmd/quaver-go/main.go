@@ -95,7 +95,9 @@ func run(args []string) error {
 		fmt.Println(list)
 		return nil
 	}
-	line := parsed.Line(list, tag, os.Getenv("QUAVER_GO") != "")
+	line := parsed.Line(gocmd.Addition{
+		Overlay: list, Tag: tag, Uncached: os.Getenv("QUAVER_GO") != "", NoVet: tools.Minor < overlay.VetMinor,
+	})
 	return execute(tools.Command(), line, tools.Environment(os.Environ()))
 }
 

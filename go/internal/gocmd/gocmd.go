@@ -50,6 +50,7 @@ type Arguments struct {
 	subcommand string
 	rest       []string // without -C, -tags and -overlay
 	counted    bool     // -count is among them
+	vetted     bool     // -vet is among them
 }
 
 // Parse reads what follows "go" on a command line, the subcommand first. flags is GOFLAGS. It refuses what cannot work.
@@ -108,6 +109,8 @@ func (a *Arguments) note(name, value string) (ours bool, err error) {
 		return true, nil
 	case "count", "test.count":
 		a.counted = true
+	case "vet":
+		a.vetted = true
 	case "buildmode":
 		if value == "plugin" || value == "shared" {
 			return false, fmt.Errorf("-buildmode=%s is not supported: %s", value,
@@ -125,17 +128,35 @@ func (a *Arguments) note(name, value string) (ours bool, err error) {
 	return false, nil
 }
 
-// Line returns the command line for the go command, with the overlay and the tag added. uncached adds -count=1 to a test
-// that does not say how often: results are cached without regard to QUAVER_GO, which the runtime reads.
-func (a *Arguments) Line(overlay, tag string, uncached bool) []string {
+// An Addition is what a command line gets.
+type Addition struct {
+	Overlay  string // the list of replacements
+	Tag      string // the build tag
+	Uncached bool   // results of tests must not come from the cache, which does not regard QUAVER_GO: the runtime reads it
+	NoVet    bool   // tests must not be vetted: this release's vet looks for overlaid files in GOROOT
+}
+
+// Line returns the command line for the go command, with what is added.
+func (a *Arguments) Line(add Addition) []string {
 	line := []string{a.subcommand}
 	if a.Dir != "" {
 		line = append(line, "-C="+a.Dir) // has to be the first
 	}
-	tags := strings.Join(append(append([]string{}, a.Tags...), tag), ",")
-	line = append(line, "-overlay="+overlay, "-tags="+tags)
-	if uncached && a.subcommand == "test" && !a.counted {
-		line = append(line, "-count=1")
+	overlay := add.Overlay
+	if a.subcommand == "vet" {
+		overlay = a.Overlay // it only reads, and the runtime is not what it is asked about
+	}
+	if overlay != "" {
+		line = append(line, "-overlay="+overlay)
+	}
+	line = append(line, "-tags="+strings.Join(append(append([]string{}, a.Tags...), add.Tag), ","))
+	if a.subcommand == "test" {
+		if add.Uncached && !a.counted {
+			line = append(line, "-count=1")
+		}
+		if add.NoVet && !a.vetted {
+			line = append(line, "-vet=off")
+		}
 	}
 	return append(line, a.rest...)
 }

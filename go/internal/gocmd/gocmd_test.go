@@ -18,7 +18,8 @@ func TestLine(t *testing.T) {
 		{"run . -tags x", "", "run -overlay=O -tags=T . -tags x"},
 		{"run -race main.go -C", "", "run -overlay=O -tags=T -race main.go -C"},
 		{"run -ldflags -s -tags x . y", "", "run -overlay=O -tags=x,T -ldflags -s . y"},
-		{"vet -printf -tags x .", "", "vet -overlay=O -tags=x,T -printf ."},
+		{"vet -printf -tags x .", "", "vet -tags=x,T -printf ."},
+		{"vet -overlay=mine .", "", "vet -overlay=mine -tags=T ."},
 		{"list -m -json all", "", "list -overlay=O -tags=T -m -json all"},
 		{"test ./... -v -tags x", "", "test -overlay=O -tags=x,T -count=1 ./... -v"},
 		{"test -count 3 .", "", "test -overlay=O -tags=T -count 3 ."},
@@ -31,12 +32,23 @@ func TestLine(t *testing.T) {
 			t.Errorf("%s: %v", c.args, err)
 			continue
 		}
-		if got := strings.Join(a.Line("O", "T", true), " "); got != c.want {
+		if got := strings.Join(a.Line(Addition{Overlay: "O", Tag: "T", Uncached: true}), " "); got != c.want {
 			t.Errorf("%s with GOFLAGS=%q:\n%s instead of\n%s", c.args, c.flags, got, c.want)
 		}
 	}
+	for args, want := range map[string]string{
+		"test .": "test -tags=T -vet=off .", "test -vet=all .": "test -tags=T -vet=all .", "build .": "build -tags=T .",
+	} {
+		a, err := Parse(strings.Fields(args), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(a.Line(Addition{Tag: "T", NoVet: true}), " "); got != want {
+			t.Errorf("%s without vet: %s", args, got)
+		}
+	}
 	a, err := Parse([]string{"test", "."}, "")
-	if err != nil || strings.Contains(strings.Join(a.Line("O", "T", false), " "), "-count") {
+	if err != nil || strings.Contains(strings.Join(a.Line(Addition{Overlay: "O", Tag: "T"}), " "), "-count") {
 		t.Error("-count=1 without need")
 	}
 }
@@ -70,7 +82,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if out := a.Line("O", "T", false); len(out) > len(args)+3 {
+		if out := a.Line(Addition{Overlay: "O", Tag: "T"}); len(out) > len(args)+3 {
 			t.Errorf("%q becomes %q", args, out)
 		}
 	})

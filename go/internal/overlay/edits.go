@@ -8,6 +8,9 @@ const (
 	MaxMinor = 27
 )
 
+// VetMinor is the first release whose vet regards overlays when it looks at what a package imports.
+const VetMinor = 24
+
 // mutexFile is the one file of ours that belongs to mutexPackage instead of runtime.
 const mutexFile = "zquaver_mutex.go"
 
