@@ -57,6 +57,23 @@ printf 'test programs: %s runs\n' "$runs"
 PARTS=programs scripts/install.sh "$work/prefix" 2>/dev/null
 "$work/prefix/bin/quaver" run -- "$work/locks" 0 >"$work/out" 2>&1 || die "the installed quaver run: $(cat "$work/out")"
 
+# gdb loads the commands for user threads from the installed shim.
+if have gdb; then
+    "$work/prefix/bin/quaver" run --workers 1 -- sleep 300 &
+    sleeper=$!
+    for ((i = 0; i < 100; i++)); do
+        timeout 60 gdb -batch -iex "add-auto-load-safe-path $work/prefix" -p "$sleeper" -ex 'info uthreads' >"$work/out" 2>&1 || true
+        ! grep -q 'parked .* main' "$work/out" || break
+        sleep 0.1
+    done
+    kill "$sleeper"
+    wait "$sleeper" 2>/dev/null || true
+    grep -q 'parked .* main' "$work/out" || die "gdb shows no user threads of a shimmed program: $(cat "$work/out")"
+fi
+
+# A look at what a read that blocks costs; it decides nothing.
+scripts/blocking_cost.sh "$quaver" 0.1 3
+
 # What cannot run is refused, with the reason.
 refused() {
     local expected=$1

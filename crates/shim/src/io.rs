@@ -8,9 +8,10 @@
 //! pool whose helper is the kernel thread that runs the user thread already.
 //!
 //! Why not io_uring: a hand-over keeps the exact meaning of every call (signals, timeouts, partial transfers, `close` and `dup`
-//! from other threads, file locks, terminals), needs no completion thread, works where io_uring is forbidden (most containers)
-//! and costs the same two kernel wake-ups as a ring or an epoll thread would. A blocked user thread costs a kernel thread, as it
-//! did before the program came here.
+//! from other threads, file locks, terminals), serves calls for which there is no operation (`wait`, `flock`, `system`) in the same
+//! way, and works where io_uring is forbidden (most containers). The price is a kernel thread for each blocked thread, as
+//! before the program came here, and two wake-ups of kernel threads where a worker that waits for a ring has one:
+//! `scripts/blocking_cost.sh` measures it, `docs/shim.md` has the numbers.
 //!
 //! # Interruption
 //!
