@@ -4,10 +4,14 @@
 //! group: the program natively on so many CPUs, and with as many workers on the same CPUs, with preemption off and at 50,
 //! 20 and 5 µs. Time is time on the wall, from the start of the first process to the end of the last one.
 //!
+//! The clock is the timer thread, on the workers' CPUs. At 5 µs it would take all of them; so there, one worker gets a timer core
+//! if there is a second CPU, and with two workers the number of preemptions tells how much was kept.
+//!
 //! The policy is `ws`, under which every quantum counts: the default gives those that were preempted five times as long.
 
 use std::time::Duration;
 
+use quaver::Clock;
 use quaver_bench_common::{Outcome, Sample};
 use quaver_selftest::torture::shimmed::{self, Prepared, launch::UserThreads};
 use serde::{Deserialize, Serialize};
@@ -38,8 +42,10 @@ pub struct ShimSpec {
 /// How `quaver run` is called.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Settings {
-    workers: usize,
+    /// One worker on each.
+    cpus: Vec<usize>,
     quantum_us: Option<u64>,
+    timer_core: bool,
 }
 
 /// The jobs of this benchmark.
@@ -73,11 +79,19 @@ fn group(context: &Context, program: &str, cpus: usize) -> Group {
     };
     let mut jobs = vec![task.job("native", command(None))];
     for quantum_us in QUANTA_US {
-        let settings = Settings { workers: cpus, quantum_us };
-        let quantum = quantum_us.map_or_else(|| "off".into(), |us| format!("{us}us"));
+        let timer_core = quantum_us == Some(5) && cpus < context.place.all.len();
+        let settings = Settings { cpus: task.cpus.clone(), quantum_us, timer_core };
+        let mut name = "quaver run off".to_owned();
         let mut task = task.clone();
-        task.readings.push(Reading::new(format!("{title}: preemptions"), PREEMPTIONS, ""));
-        jobs.push(task.job(format!("quaver run {quantum}"), command(Some(settings))));
+        if let Some(us) = quantum_us {
+            name = format!("quaver run {us}us");
+            task.readings.push(Reading::new(format!("{title}: preemptions"), PREEMPTIONS, ""));
+        }
+        if timer_core {
+            name += " timer-core";
+            task.cpus = context.place.all.clone();
+        }
+        jobs.push(task.job(name, command(Some(settings))));
     }
     Group { title, jobs }
 }
@@ -95,9 +109,10 @@ pub fn run(spec: &ShimSpec) -> anyhow::Result<Outcome> {
     let quaver = std::env::current_exe()?;
     let how = spec.user_threads.as_ref().map(|settings| UserThreads {
         quaver,
-        workers: settings.workers,
+        workers: settings.cpus.len(),
+        cpus: settings.cpus.clone(),
         quantum: settings.quantum_us.map(Duration::from_micros),
-        clock: quaver::Clock::TimerThread,
+        clock: if settings.timer_core { Clock::TimerCore } else { Clock::TimerThread },
         policy: "ws".into(),
         max_deferral: Some(Duration::ZERO),
     });

@@ -51,7 +51,7 @@ pub struct Args {
     /// How long each program runs
     #[arg(long, value_name = "S", value_parser = plan::parse_seconds)]
     seconds: Option<f64>,
-    /// How many preemptions of all programs together are enough; those of packages run for --seconds at most
+    /// How many preemptions of all programs together are enough; with --quick no program runs for more than a minute for their sake
     #[arg(long, value_name = "N")]
     preemptions: Option<u64>,
     /// Say which scenarios and programs there are
@@ -130,6 +130,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         report.add(job.kind(), outcome);
     }
     progress.finish();
+    if args.preemptions.is_some_and(|enough| report.torture.preemptions < enough) {
+        eprintln!("selftest: fewer preemptions than were asked for; the time was over");
+    }
     if args.json != Some(Target::Stdout) {
         output::print(&report.to_text())?;
     }

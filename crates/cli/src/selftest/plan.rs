@@ -12,6 +12,9 @@ const FULL_STEPS: u64 = 1_000_000;
 /// How long each program runs.
 const QUICK_SECONDS: f64 = 1.2;
 const FULL_SECONDS: f64 = 60.0;
+/// And how long at most until it has been preempted as often as was asked for.
+const QUICK_PATIENCE: f64 = 60.0;
+const FULL_PATIENCE: f64 = 86_400.0;
 
 fn known() -> Vec<&'static str> {
     scenarios::all().iter().map(|s| s.name).chain(torture::names()).collect()
@@ -50,11 +53,12 @@ pub(super) fn jobs(args: &Args) -> anyhow::Result<Vec<Job>> {
         for (name, &workers) in names.iter().flat_map(|name| workers.iter().map(move |w| (name, w)))
         {
             let usual = if args.quick { QUICK_SECONDS } else { FULL_SECONDS };
+            let patience = if args.quick { QUICK_PATIENCE } else { FULL_PATIENCE };
             // Whoever asks for a number of preemptions waits for them; but how often a program of a package is preempted
             // is up to it.
             let waits =
                 args.preemptions.is_some() && !(libraries && torture::shimmed::is_one(name));
-            let seconds = args.seconds.unwrap_or(if waits { 86_400.0 } else { usual });
+            let seconds = args.seconds.unwrap_or(if waits { patience } else { usual });
             jobs.push(Job::Torture(torture::Job {
                 program: name.to_string(),
                 workers,

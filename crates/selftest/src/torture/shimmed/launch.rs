@@ -1,6 +1,6 @@
 //! How a program is started: natively, or with its threads as user threads.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::fmt;
 use quaver::Clock;
 use serde::Deserialize;
@@ -19,6 +19,8 @@ pub struct UserThreads {
     pub quaver: PathBuf,
     /// `--workers`.
     pub workers: usize,
+    /// `--cpus`; none: not pinned.
+    pub cpus: Vec<usize>,
     /// `--quantum`; none: `off`.
     pub quantum: Option<Duration>,
     /// `--clock`.
@@ -69,6 +71,7 @@ pub struct Launcher {
     directory: PathBuf,
     limit: Duration,
     counters: RefCell<Counters>,
+    took: Cell<Option<Duration>>,
 }
 
 /// Is there an executable of this name in `PATH`?
@@ -80,12 +83,23 @@ pub(super) fn is_installed(name: &str) -> bool {
 impl Launcher {
     /// Natively if `how` is none. `directory` is for files; a program that takes longer than `limit` is killed.
     pub fn new(how: Option<UserThreads>, directory: &Path, limit: Duration) -> Launcher {
-        Launcher { how, directory: directory.into(), limit, counters: RefCell::default() }
+        let directory = directory.into();
+        Launcher { how, directory, limit, counters: RefCell::default(), took: Cell::new(None) }
     }
 
     /// What the runtimes of all programs that have ended have counted.
     pub fn counters(&self) -> Counters {
         *self.counters.borrow()
+    }
+
+    /// How long the work took, where that is not the time from the start of the first program to the end of the last.
+    pub(super) fn work_took(&self, span: Duration) {
+        self.took.set(Some(span));
+    }
+
+    /// What [`work_took`](Self::work_took) was told.
+    pub(super) fn took(&self) -> Option<Duration> {
+        self.took.get()
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -97,6 +111,10 @@ impl Launcher {
         if let Some(how) = &self.how {
             command = Command::new(&how.quaver);
             command.args(["run", "--workers", &how.workers.to_string()]);
+            if !how.cpus.is_empty() {
+                let cpus: Vec<_> = how.cpus.iter().map(usize::to_string).collect();
+                command.args(["--cpus", &cpus.join(",")]);
+            }
             command.args(["--quantum", &text(how.quantum), "--clock", &how.clock.to_string()]);
             command.args(["--policy", &how.policy, "--stats-json"]).arg(self.file("stats"));
             command.env("QUAVER_MAX_DEFERRAL", text(how.max_deferral)).args(["--", program]);

@@ -45,7 +45,10 @@ impl Program for Memcached {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+        let begin = Instant::now();
         let said = LOAD.run(&socket, seed);
+        // It takes its time to end.
+        launcher.work_took(begin.elapsed());
         server.terminate()?;
         said.map(String::into_bytes)
     }

@@ -92,7 +92,8 @@ impl Prepared {
         let launcher = Launcher::new(how, self.directory.path(), LIMIT);
         let start = Instant::now();
         let result = self.program.run(&launcher, self.directory.path())?;
-        Ok(Run { result, took: start.elapsed(), counters: launcher.counters() })
+        let took = launcher.took().unwrap_or_else(|| start.elapsed());
+        Ok(Run { result, took, counters: launcher.counters() })
     }
 }
 
@@ -145,6 +146,7 @@ pub(super) fn run(job: &Job, outcome: &mut Outcome, report: Report<'_>) {
         let how = UserThreads {
             quaver: quaver.clone(),
             workers: job.workers,
+            cpus: Vec::new(),
             quantum: Some(Duration::from_micros(quantum)),
             clock,
             policy: super::policy(round).into(),
