@@ -64,9 +64,9 @@ done
 [ "$("$work"/pipeline-gcc)" = "sum: 1598000" ] || die "pipeline.cpp says something else"
 
 if have gdb; then
-    gdb -batch -iex "add-auto-load-safe-path $prefix" -ex 'set breakpoint pending on' -ex 'break quaver_stat' -ex run \
+    gdb -batch -iex "add-auto-load-safe-path $prefix" -ex 'set breakpoint pending on' -ex 'break quaver_join' -ex run \
         -ex 'info uthreads' "$work/hello-gcc" >"$work/out" 2>&1 || true
-    grep -q '^ *Id  State' "$work/out" || die "gdb shows no user threads of a program with libquaver.so: $(cat "$work/out")"
+    grep -Eq '(running|preempted|ready|new) .* busy' "$work/out" || die "gdb shows no user threads of a program with libquaver.so: $(cat "$work/out")"
 fi
 
 if have cmake; then
