@@ -61,6 +61,9 @@ pub struct System {
     /// Entering a thread of another application.
     #[serde(default)]
     pub app_switch: u64,
+    /// Until an idle worker, which has gone to sleep, begins with what has come for it; nothing with a dispatcher.
+    #[serde(default)]
+    pub wake: u64,
     /// A dispatcher taking a request in.
     #[serde(default)]
     pub ingest: u64,

@@ -506,7 +506,7 @@ impl<'a> Engine<'a> {
     fn start_idle(&mut self, worker: usize) {
         if let Some((pick, stolen)) = self.pick(worker) {
             self.remove_idle(worker);
-            self.enter(worker, pick, stolen, 0);
+            self.enter(worker, pick, stolen, self.system.wake);
         }
     }
 

@@ -210,6 +210,8 @@ pub struct Overrides {
     #[serde(deserialize_with = "maybe_duration")]
     pub app_switch: Option<u64>,
     #[serde(deserialize_with = "maybe_duration")]
+    pub wake: Option<u64>,
+    #[serde(deserialize_with = "maybe_duration")]
     pub ingest: Option<u64>,
     #[serde(deserialize_with = "maybe_duration")]
     pub assign: Option<u64>,
@@ -304,6 +306,7 @@ impl Scenario {
             steal: costs.steal.unwrap_or(given.steal),
             request: costs.request.unwrap_or(given.request),
             app_switch: costs.app_switch.unwrap_or(given.app_switch),
+            wake: costs.wake.unwrap_or(given.wake),
             ingest: costs.ingest.unwrap_or(given.ingest),
             assign: costs.assign.unwrap_or(given.assign),
             handoff: costs.handoff.unwrap_or(given.handoff),

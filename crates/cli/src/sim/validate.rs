@@ -1,40 +1,53 @@
-//! The same load in simulation and on the real runtime, with one worker.
+//! The same requests in simulation and on the real runtime, with one worker.
 //!
-//! The real side ([`real`]): a client on one CPU offers requests at Poisson times; each is a user thread on the worker's CPU
-//! that runs a loop of calibrated length, so that being preempted does not shorten its work. Each load is offered in
-//! several rounds, and the median of the rounds' percentiles counts, so that a round that the machine disturbed does not.
-//! The simulated side gets the same requests and the costs of the entry for this machine's mechanism. What lies between the
-//! client and the worker costs the same for every request; it is taken from the real median at low load and added to the
-//! simulated latencies.
+//! ```text
+//! prices ──> quantum, mix ──> for each load and round:  schedule ──> real ───> percentiles ──> measured
+//!    │                                                     │          │waits
+//!    └─────────────────────────────────────────────────────┴──────> model ──> percentiles ──> simulated
+//! ```
 //!
-//! The simulated machine is quiet, the real one may not be: what stops a thread there is measured before and after, and
-//! said where it shows.
+//! * [`prices`]: what a request, a wake-up and a preemption cost on this machine, now.
+//! * [`real`]: a client on one CPU offers requests at Poisson times; each is a user thread on the worker's CPU that runs a loop of
+//!   calibrated length, so that being preempted does not shorten its work.
+//! * [`model`]: the simulator gets the same requests at the same times, at these prices. What is compared is therefore the model, not
+//!   the luck of two draws.
+//! * [`waits`]: what the kernel took from the worker for others in a round is told to the simulator as noise of that amount.
+//!
+//! Quantum and requests are in proportion to the price of a preemption, which differs tenfold between machines: a model near saturation
+//! says nothing where a fifth of the worker's time goes into preemptions. Each load is offered in several rounds; the medians of the
+//! rounds' percentiles are compared, so that a round that the machine disturbed does not count.
 
+pub mod model;
+pub mod prices;
 pub mod real;
+pub mod waits;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use comfy_table::{CellAlignment, Table, presets};
-use quaver_load::{ArrivalProcess, Limit, Mix, Schedule};
-use quaver_sim::{Options, Scenario, simulate};
+use quaver_load::{ArrivalProcess, Limit, Mix, Schedule, Summary};
 use serde::Serialize;
 
-use self::real::Speed;
+use self::model::Facts;
+use self::prices::Prices;
+use self::real::{Speed, on_client};
+use self::waits::Waits;
 use super::Args;
 use crate::affinity;
 use crate::bench::busy;
 use crate::noise::Noise;
 use crate::output::{self, Target};
 
-const MIX: &str = "short:95%:fixed=20us,long:5%:fixed=400us";
-const POLICY: &str = "two-queue:quantum=100us";
 const LOADS: [u32; 4] = [30, 50, 70, 80];
 /// For what lies between client and worker.
-const LOW_LOAD: u32 = 10;
+const LOW_LOAD: u32 = 5;
 /// An odd number of rounds has a median.
 const ROUNDS: u64 = 3;
+/// How many preemptions cost as much as a quantum.
+const QUANTUM_PRICES: u32 = 25;
+const QUANTA: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(1)];
 /// How long each CPU is watched for noise, before and after.
 const LISTEN: Duration = Duration::from_millis(300);
 /// From here on the calibration says something about the machine, in percent.
@@ -49,7 +62,7 @@ pub struct Row {
     pub class: String,
     /// `p50` or `p99`.
     pub percentile: &'static str,
-    /// Microseconds.
+    /// Microseconds: the median of the rounds.
     pub simulated_us: f64,
     /// Microseconds: the median of the rounds.
     pub measured_us: f64,
@@ -70,6 +83,8 @@ pub struct Machine {
     pub worker_noise: Noise,
     /// How much the worker's speed varied during the calibration.
     pub calibration_spread_percent: f64,
+    /// How much of the worker's time the kernel gave to others during the rounds.
+    pub waited_percent: f64,
 }
 
 impl Machine {
@@ -97,10 +112,11 @@ impl Machine {
 #[derive(Serialize)]
 struct Document<'a> {
     version: &'static str,
-    policy: &'static str,
-    mix: &'static str,
-    clock: String,
+    policy: &'a str,
+    mix: &'a str,
+    clock: &'a str,
     offset_us: f64,
+    prices: Prices,
     machine: &'a Machine,
     noisy: bool,
     warnings: &'a [String],
@@ -116,52 +132,29 @@ struct Document<'a> {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let cpus = affinity::allowed().context("cannot read the usable CPUs")?;
     let (client, worker) = (cpus[0], cpus[cpus.len() - 1]);
-    let span = Duration::from_millis(if args.quick { 400 } else { 4_000 });
+    let span = Duration::from_millis(if args.quick { 400 } else { 8_000 });
     let busy = std::fs::read_to_string("/proc/loadavg").ok().and_then(|text| busy(&text));
     let before = [Noise::watch(client, LISTEN)?, Noise::watch(worker, LISTEN)?];
-    let runtime = quaver::Builder::new()
-        .workers(1)
-        .cpus(vec![worker])
-        .policy_str(POLICY)
-        .build()
-        .context("cannot build the runtime")?;
-    let clock = runtime.clock().to_string();
-    let speed = runtime.run(Speed::measure);
-    let serve = |load: u32, round: u64| -> Result<quaver_load::Summary> {
-        let mix: Mix = MIX.parse().expect("the mix is well-formed");
-        let rate =
-            mix.capacity(1).expect("all classes have service times") * f64::from(load) / 100.0;
-        let limit = Limit::Duration(span);
-        let seed = u64::from(load) + 1_000 * round;
-        let schedule = Schedule::new(ArrivalProcess::Poisson, rate, &mix, limit, seed)?;
-        real::serve(&runtime, &schedule.warm_up(span / 10), client, speed, span)
+    let (prices, speed) = Prices::measure(client, worker)?;
+    let quantum = quantum(prices);
+    let (short, mix) = (quantum / 5, mix(quantum));
+    let policy = format!("two-queue:quantum={}us", quantum.as_micros());
+    let real = Real { runtime: runtime(&policy, worker)?, client, speed, span, mix };
+    let low = real.rounds(LOW_LOAD)?;
+    let low = low.iter().map(|round| &round.summary);
+    let p50_ns = median(low.filter_map(|s| Some(s.class("short")?.latency_ns?.p50.value)));
+    let facts = Facts {
+        policy,
+        clock: real.runtime.clock().to_string(),
+        prices,
+        offset_ns: p50_ns.unwrap_or(0).saturating_sub(short.as_nanos() as u64 + prices.request_ns),
     };
-    let measure =
-        |load: u32| (0..ROUNDS).map(|round| serve(load, round)).collect::<Result<Vec<_>>>();
-    let offset =
-        percentiles(&measure(LOW_LOAD)?, "short").map_or(0.0, |[p50, _]| p50 - 20.0).max(0.0);
     let mut rows = Vec::new();
+    let mut waited = Waits::default();
     for load in LOADS {
-        let measured = measure(load)?;
-        let simulated = model(load, span, &clock, offset, args)?;
-        for class in &simulated.classes {
-            let (Some(model), Some(real)) = (class.latency_us, percentiles(&measured, &class.name))
-            else {
-                continue;
-            };
-            for (percentile, simulated_us, measured_us) in
-                [("p50", model.p50, real[0]), ("p99", model.p99, real[1])]
-            {
-                rows.push(Row {
-                    load_percent: load,
-                    class: class.name.clone(),
-                    percentile,
-                    simulated_us,
-                    measured_us,
-                    ratio: simulated_us / measured_us,
-                });
-            }
-        }
+        let rounds = real.rounds(load)?;
+        waited.total_ns += rounds.iter().map(|round| round.waits.total_ns).sum::<u64>();
+        rows.extend(compare(load, &rounds, span, &facts)?);
     }
     let machine = Machine {
         client_cpu: client,
@@ -169,6 +162,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         client_noise: before[0].and(Noise::watch(client, LISTEN)?),
         worker_noise: before[1].and(Noise::watch(worker, LISTEN)?),
         calibration_spread_percent: speed.spread_percent,
+        waited_percent: waited.total_ns as f64
+            / (LOADS.len() as u32 * ROUNDS as u32 * span).as_nanos() as f64
+            * 100.0,
     };
     let mut warnings = machine.warnings(busy);
     let missing = LOADS.len() * 4 - rows.len();
@@ -176,34 +172,112 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         warnings
             .push(format!("{missing} rows are missing: nothing of the class was served in time"));
     }
+    let document = Document {
+        version: env!("CARGO_PKG_VERSION"),
+        policy: &facts.policy,
+        mix: &real.mix,
+        clock: &facts.clock,
+        offset_us: facts.offset_ns as f64 / 1e3,
+        prices,
+        machine: &machine,
+        noisy: !warnings.is_empty(),
+        warnings: &warnings,
+        rows: &rows,
+    };
     if let Some(target) = &args.json {
-        target.write_json(&Document {
-            version: env!("CARGO_PKG_VERSION"),
-            policy: POLICY,
-            mix: MIX,
-            clock: clock.clone(),
-            offset_us: offset,
-            machine: &machine,
-            noisy: !warnings.is_empty(),
-            warnings: &warnings,
-            rows: &rows,
-        })?;
+        target.write_json(&document)?;
     }
     if args.json == Some(Target::Stdout) {
         warnings.iter().for_each(|warning| eprintln!("quaver sim: beware: {warning}"));
     } else {
-        output::print(&text(&rows, &clock, offset, &warnings))?;
+        output::print(&text(&document))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Median and 99th percentile of a class in microseconds: each the median of the rounds in which it was served.
-fn percentiles(rounds: &[quaver_load::Summary], class: &str) -> Option<[f64; 2]> {
-    let of = |round: &quaver_load::Summary| round.class(class)?.latency_ns;
-    let latencies: Vec<_> = rounds.iter().filter_map(of).collect();
-    let p50 = median(latencies.iter().map(|latency| latency.p50.value));
-    let p99 = median(latencies.iter().map(|latency| latency.p99.value));
-    Some([p50? as f64 / 1e3, p99? as f64 / 1e3])
+/// So long that preemptions cost little of it.
+fn quantum(prices: Prices) -> Duration {
+    let wanted = QUANTUM_PRICES * Duration::from_nanos(prices.preemption_ns);
+    // In steps of 50 us, so that runs can be compared.
+    let steps = wanted.as_micros().div_ceil(50) as u64;
+    Duration::from_micros(steps * 50).clamp(QUANTA[0], QUANTA[1])
+}
+
+/// Short requests that need a part of a quantum, and some that need several.
+fn mix(quantum: Duration) -> String {
+    let us = quantum.as_micros();
+    format!("short:95%:fixed={}us,long:5%:fixed={}us", us / 5, 4 * us)
+}
+
+/// A runtime with one worker on this CPU.
+fn runtime(policy: &str, worker: usize) -> Result<quaver::Runtime> {
+    let builder = quaver::Builder::new().workers(1).cpus(vec![worker]).policy_str(policy);
+    builder.build().context("cannot build the runtime")
+}
+
+/// What serves.
+struct Real {
+    runtime: quaver::Runtime,
+    client: usize,
+    speed: Speed,
+    span: Duration,
+    mix: String,
+}
+
+/// What was offered in a round, and what came of it.
+struct Round {
+    schedule: Schedule,
+    summary: Summary,
+    waits: Waits,
+}
+
+impl Real {
+    fn rounds(&self, load: u32) -> Result<Vec<Round>> {
+        (0..ROUNDS).map(|round| self.round(load, round)).collect()
+    }
+
+    fn round(&self, load: u32, round: u64) -> Result<Round> {
+        let mix: Mix = self.mix.parse().expect("the mix is well-formed");
+        let capacity = mix.capacity(1).expect("all classes have service times");
+        let rate = capacity * f64::from(load) / 100.0;
+        let limit = Limit::Duration(self.span);
+        let seed = u64::from(load) + 1_000 * round;
+        let schedule = Schedule::new(ArrivalProcess::Poisson, rate, &mix, limit, seed)?;
+        let schedule = schedule.warm_up(self.span / 10);
+        let before = Waits::now();
+        let summary = real::serve(&self.runtime, &schedule, self.client, self.speed, self.span)?;
+        Ok(Round { schedule, summary, waits: Waits::now().since(before) })
+    }
+}
+
+/// The rows of one load: of each class that was served on both sides.
+fn compare(load: u32, rounds: &[Round], span: Duration, facts: &Facts) -> Result<Vec<Row>> {
+    let simulated: Result<Vec<_>> =
+        rounds.iter().map(|round| model::run(&round.schedule, span, round.waits, facts)).collect();
+    let simulated = simulated?;
+    let mut rows = Vec::new();
+    for class in ["short", "long"] {
+        let real = rounds.iter().filter_map(|round| round.summary.class(class)?.latency_ns);
+        let real: Vec<_> = real.map(|l| [l.p50.value, l.p99.value]).collect();
+        let model = simulated.iter().flat_map(|outcome| &outcome.classes);
+        let model = model.filter(|c| c.name == class).filter_map(|c| c.latency_us);
+        let model: Vec<_> = model.map(|l| [l.p50, l.p99].map(|us| (us * 1e3) as u64)).collect();
+        for (i, percentile) in ["p50", "p99"].into_iter().enumerate() {
+            let of = |rounds: &[[u64; 2]]| median(rounds.iter().map(|round| round[i]));
+            let (Some(simulated), Some(measured)) = (of(&model), of(&real)) else { continue };
+            let [simulated_us, measured_us] = [simulated, measured].map(|ns| ns as f64 / 1e3);
+            let (class, ratio) = (class.to_owned(), simulated_us / measured_us);
+            rows.push(Row {
+                load_percent: load,
+                class,
+                percentile,
+                simulated_us,
+                measured_us,
+                ratio,
+            });
+        }
+    }
+    Ok(rows)
 }
 
 /// The middle value; the higher of the two in the middle.
@@ -213,11 +287,12 @@ fn median(values: impl Iterator<Item = u64>) -> Option<u64> {
     values.get(values.len() / 2).copied()
 }
 
-fn text(rows: &[Row], clock: &str, offset: f64, warnings: &[String]) -> String {
+fn text(document: &Document) -> String {
+    let Document { policy, mix, clock, offset_us, prices, rows, warnings, machine, .. } = document;
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["load", "class", "percentile", "simulated, us", "measured, us", "ratio"]);
-    for row in rows {
+    for row in *rows {
         table.add_row([
             format!("{} %", row.load_percent),
             row.class.clone(),
@@ -232,35 +307,18 @@ fn text(rows: &[Row], clock: &str, offset: f64, warnings: &[String]) -> String {
     }
     let within = rows.iter().filter(|row| (row.ratio - 1.0).abs() <= 0.15).count();
     let beware: String = warnings.iter().map(|warning| format!("Beware: {warning}.\n")).collect();
+    let [request, send, preemption, late] =
+        [prices.request_ns, prices.send_ns, prices.preemption_ns, prices.late_ns]
+            .map(|ns| ns as f64 / 1e3);
     format!(
-        "{MIX} under {POLICY}, one worker, clock {clock}; {offset:.1} us between client and worker\n\n{table}\n\n{within} of {} within 15 %\n{beware}",
+        "{mix} under {policy}, one worker, clock {clock}\n\
+         Measured first: {offset_us:.1} us from the client to a sleeping worker, {send:.1} to one that works; {request:.1} for each \
+         request, {preemption:.1} for each preemption, which comes {late:.1} late.\n\
+         While it served, the worker waited for its CPU during {:.2} % of the time.\n\n\
+         {table}\n\n{within} of {} within 15 %\n{beware}",
+        machine.waited_percent,
         rows.len()
     )
-}
-
-/// The simulation of one load.
-fn model(
-    load: u32,
-    span: Duration,
-    clock: &str,
-    offset: f64,
-    args: &Args,
-) -> Result<quaver_sim::Outcome> {
-    let mechanism = match clock {
-        "posix-timer" => "quaver-posix-timer",
-        _ => "quaver-signal",
-    };
-    let text = format!(
-        "seed = {load}\n[load]\nmix = \"{MIX}\"\nload = {}\nrequests = {}\nnetwork = \"{}ns\"\n[server]\nworkers = 1\npolicy = \"{POLICY}\"\n\
-         mechanism = \"{mechanism}\"\nsystem = \"quaver\"\n",
-        f64::from(load) / 100.0,
-        // Long enough that its own chance does not matter.
-        if args.quick { 100_000 } else { (span.as_micros() as u64).max(400_000) },
-        (offset * 1e3) as u64,
-    );
-    let scenario: Scenario = text.parse()?;
-    let rate = scenario.rates()?[0];
-    Ok(simulate(&scenario, rate, &Options::default())?.0)
 }
 
 #[cfg(test)]
@@ -274,6 +332,16 @@ mod tests {
     }
 
     #[test]
+    fn a_quantum_is_long_beside_a_preemption() {
+        let at = |preemption_ns| {
+            quantum(Prices { request_ns: 0, send_ns: 0, preemption_ns, late_ns: 0 }).as_micros()
+        };
+        assert_eq!([at(0), at(6_100), at(19_000), at(1_000_000)], [100, 200, 500, 1000]);
+        assert_eq!(mix(QUANTA[0]), "short:95%:fixed=20us,long:5%:fixed=400us");
+        assert!(mix(QUANTA[1]).parse::<Mix>().is_ok());
+    }
+
+    #[test]
     fn what_disturbs_is_said() {
         let quiet = Noise { watched_s: 0.6, stops: 1, lost_percent: 0.05, longest_us: 300.0 };
         let noisy = Noise { watched_s: 0.6, stops: 90, lost_percent: 40.0, longest_us: 4000.0 };
@@ -283,6 +351,7 @@ mod tests {
             client_noise: quiet,
             worker_noise: noise,
             calibration_spread_percent: spread,
+            waited_percent: 0.0,
         };
         assert!(machine(0, quiet, 0.5).warnings(None).is_empty());
         let all = machine(1, noisy, 12.0).warnings(Some("the machine was busy".into())).join("\n");

@@ -37,6 +37,11 @@ impl Speed {
         Speed { per_us: at(2), spread_percent: 100.0 * (at(3) - at(1)) / at(2) }
     }
 
+    /// How many turns last as long as this.
+    pub fn turns(self, time: Duration) -> u64 {
+        (time.as_nanos() as f64 / 1e3 * self.per_us) as u64
+    }
+
     /// Measures on the calling thread. Tries again where batches differ, and takes the steadiest try; never fails.
     pub fn measure() -> Speed {
         Speed::steadiest(std::iter::repeat_with(one_try).take(TRIES))
@@ -71,7 +76,8 @@ fn one_try() -> Speed {
     Speed::of((0..BATCHES).map(speed).collect())
 }
 
-fn turn(turns: u64) {
+/// A loop of so many turns.
+pub fn turn(turns: u64) {
     let mut x = turns;
     for _ in 0..turns {
         x = black_box(x.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(7));
@@ -93,9 +99,7 @@ pub fn serve(
     let recorder = Arc::new(Recorder::for_schedule(schedule)?);
     let clock = RealClock::with_spin_ns(200_000);
     let handle = runtime.handle();
-    let offer = || -> Result<Summary> {
-        affinity::pin(&[client]).with_context(|| format!("the client cannot use CPU {client}"))?;
-        reduce_timer_slack().context("cannot make the client's sleeps exact")?;
+    on_client(client, || {
         let outcome = OpenLoop::new(&recorder)
             .max_outstanding(20_000)
             .time_limit(2 * span + Duration::from_secs(1))
@@ -103,7 +107,7 @@ pub fn serve(
             .run(schedule, &clock, |request| {
                 let (recorder, request) = (Arc::clone(&recorder), *request);
                 let serve = move || {
-                    turn((request.service_ns as f64 / 1e3 * speed.per_us) as u64);
+                    turn(speed.turns(Duration::from_nanos(request.service_ns)));
                     let _ = recorder.complete(request.id, clock.now_ns());
                 };
                 match handle.spawn_detached(serve) {
@@ -112,10 +116,23 @@ pub fn serve(
                 }
             });
         Ok(outcome.summary(&recorder))
+    })
+}
+
+/// Runs `work` on a kernel thread on the client's CPU.
+///
+/// # Errors
+///
+/// The CPU cannot be used, the thread cannot be started, or those of `work`.
+pub fn on_client<T: Send>(client: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let work = || {
+        affinity::pin(&[client]).with_context(|| format!("the client cannot use CPU {client}"))?;
+        reduce_timer_slack().context("cannot make the client's sleeps exact")?;
+        work()
     };
     std::thread::scope(|scope| {
         let client = std::thread::Builder::new().name("client".into());
-        let client = client.spawn_scoped(scope, offer).context("cannot start the client")?;
+        let client = client.spawn_scoped(scope, work).context("cannot start the client")?;
         client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
