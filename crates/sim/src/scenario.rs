@@ -448,6 +448,11 @@ impl Scenario {
             let text = format!("mechanism `{}` has no timer of each worker", server.mechanism.name);
             return Err(("tick", text));
         }
+        if let Some(noise) = &self.noise
+            && noise.lasts.mean_ns() >= noise.every as f64
+        {
+            return Err(("every", "this noise takes all time of the workers".into()));
+        }
         if !server.skip_unnecessary && server.policy.quantum().is_none() {
             return Err(("skip-unnecessary", "the policy has no quantum".into()));
         }

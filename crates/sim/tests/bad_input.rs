@@ -51,6 +51,11 @@ fn errors_name_line_and_key() {
             "workers = 2\n[server.costs]\nsend = \"fast\"",
             &["line 7", "send", "`fast`"],
         ),
+        (
+            "workers = 2",
+            "workers = 2\n[noise]\nevery = \"50us\"\nlasts = \"exp=50us\"",
+            &["line 7", "every", "all time of the workers"],
+        ),
         ("load = 0.5", "load = -0.5", &["line 3", "load", "-0.5 is not a number above 0"]),
         ("load = 0.5", "load = nan", &["line 3", "not a number above 0"]),
         ("load = 0.5", "loads = \"high\"", &["line 3", "loads", "high"]),

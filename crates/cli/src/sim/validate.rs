@@ -23,7 +23,7 @@ pub mod real;
 pub mod waits;
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use comfy_table::{CellAlignment, Table, presets};
@@ -150,11 +150,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         offset_ns: p50_ns.unwrap_or(0).saturating_sub(short.as_nanos() as u64 + prices.request_ns),
     };
     let mut rows = Vec::new();
-    let mut waited = Waits::default();
+    let (mut waited_ns, mut took) = (0, Duration::ZERO);
     for load in LOADS {
         let rounds = real.rounds(load)?;
-        waited.total_ns += rounds.iter().map(|round| round.waits.total_ns).sum::<u64>();
-        rows.extend(compare(load, &rounds, span, &facts)?);
+        waited_ns += rounds.iter().map(|round| round.waits.total_ns).sum::<u64>();
+        took += rounds.iter().map(|round| round.took).sum::<Duration>();
+        rows.extend(compare(load, &rounds, &facts)?);
     }
     let machine = Machine {
         client_cpu: client,
@@ -162,9 +163,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         client_noise: before[0].and(Noise::watch(client, LISTEN)?),
         worker_noise: before[1].and(Noise::watch(worker, LISTEN)?),
         calibration_spread_percent: speed.spread_percent,
-        waited_percent: waited.total_ns as f64
-            / (LOADS.len() as u32 * ROUNDS as u32 * span).as_nanos() as f64
-            * 100.0,
+        waited_percent: 100.0 * waited_ns as f64 / took.as_nanos() as f64,
     };
     let mut warnings = machine.warnings(busy);
     let missing = LOADS.len() * 4 - rows.len();
@@ -229,6 +228,7 @@ struct Round {
     schedule: Schedule,
     summary: Summary,
     waits: Waits,
+    took: Duration,
 }
 
 impl Real {
@@ -244,16 +244,18 @@ impl Real {
         let seed = u64::from(load) + 1_000 * round;
         let schedule = Schedule::new(ArrivalProcess::Poisson, rate, &mix, limit, seed)?;
         let schedule = schedule.warm_up(self.span / 10);
-        let before = Waits::now();
+        let (begin, before) = (Instant::now(), Waits::now());
         let summary = real::serve(&self.runtime, &schedule, self.client, self.speed, self.span)?;
-        Ok(Round { schedule, summary, waits: Waits::now().since(before) })
+        Ok(Round { schedule, summary, waits: Waits::now().since(before), took: begin.elapsed() })
     }
 }
 
 /// The rows of one load: of each class that was served on both sides.
-fn compare(load: u32, rounds: &[Round], span: Duration, facts: &Facts) -> Result<Vec<Row>> {
-    let simulated: Result<Vec<_>> =
-        rounds.iter().map(|round| model::run(&round.schedule, span, round.waits, facts)).collect();
+fn compare(load: u32, rounds: &[Round], facts: &Facts) -> Result<Vec<Row>> {
+    let simulated: Result<Vec<_>> = rounds
+        .iter()
+        .map(|round| model::run(&round.schedule, round.took, round.waits, facts))
+        .collect();
     let simulated = simulated?;
     let mut rows = Vec::new();
     for class in ["short", "long"] {

@@ -23,17 +23,17 @@ pub struct Facts {
     pub offset_ns: u64,
 }
 
-/// What would have become of the requests of `schedule`, while the kernel took `waits` in `span` from the worker.
+/// What would have become of the requests of `schedule`, while the kernel took `waits` from the worker's time `took`.
 ///
 /// # Errors
 ///
 /// When the requests cannot be written to a file for the simulator.
-pub fn run(schedule: &Schedule, span: Duration, waits: Waits, facts: &Facts) -> Result<Outcome> {
+pub fn run(schedule: &Schedule, took: Duration, waits: Waits, facts: &Facts) -> Result<Outcome> {
     let folder = tempfile::tempdir().context("cannot make a folder for the trace")?;
     let path = folder.path().join("requests.csv");
     std::fs::write(&path, trace(schedule)).with_context(|| format!("cannot write {path:?}"))?;
     let path = path.to_str().context("the folder for temporary files has no name in UTF-8")?;
-    let text = scenario(path, schedule.count(), &noise(span, waits), facts);
+    let text = scenario(path, schedule.count(), &noise(took, waits), facts);
     let scenario: Scenario = text.parse()?;
     let rate = scenario.rates()?[0];
     Ok(simulate(&scenario, rate, &Options::default())?.0)
@@ -51,11 +51,12 @@ fn trace(schedule: &Schedule) -> String {
 }
 
 /// As many waits of their mean length. Those that were too few to matter are left out.
-fn noise(span: Duration, waits: Waits) -> String {
+fn noise(took: Duration, waits: Waits) -> String {
     let Some(mean_ns) = waits.total_ns.checked_div(waits.count).filter(|&ns| ns > 0) else {
         return String::new();
     };
-    let every_ns = span.as_nanos() as u64 / waits.count;
+    // A worker that never ran serves nothing, and could not be simulated.
+    let every_ns = (took.as_nanos() as u64 / waits.count).max(mean_ns + mean_ns / 10 + 1);
     format!("[noise]\nevery = \"{every_ns}ns\"\nlasts = \"exp={mean_ns}ns\"\n")
 }
 
@@ -104,5 +105,7 @@ mod tests {
         assert!((p50(&quiet) - 53.0).abs() < 0.5, "{}", p50(&quiet));
         let disturbed = outcome(Waits { count: 5_000, total_ns: 500_000_000 });
         assert!(p50(&disturbed) > 60.0, "{}", p50(&disturbed));
+        // Whatever was measured, the simulation ends.
+        outcome(Waits { count: 1_000, total_ns: 3_000_000_000 });
     }
 }
