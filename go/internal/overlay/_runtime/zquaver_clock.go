@@ -250,7 +250,7 @@ func quaverScanP(pp *p, now, quantum int64, global *quaverGlobal) (when int64, o
 		quaverCounters.asked.Add(1)
 	}
 	if slice > quantum { // only the preempted wait, so it does not matter whether this one is heeded
-		return now + slice, true
+		return min(now+slice, max(timer, now+quantum)), true
 	}
 	return q.askNext, false
 }
