@@ -100,6 +100,17 @@ impl Worker {
         self.sum.store((sum - step * load) as u64, Relaxed);
         base
     }
+
+    /// The average with what the running task has gained since its dispatch, which is not in the sum yet: weight times
+    /// (time / weight).
+    fn average_at(&self, now: Time) -> u64 {
+        let ran = match self.running.load(Relaxed) {
+            0 => 0,
+            _ => now.saturating_sub(self.since.load(Relaxed)),
+        };
+        let gained = ran.saturating_mul(UNIT) / self.load.load(Relaxed).max(1);
+        self.average().saturating_add(gained)
+    }
 }
 
 impl Eevdf {
@@ -153,9 +164,9 @@ impl Eevdf {
     }
 
     /// Put a task in, with the lag it has. Under the worker's lock.
-    fn settle(&self, me: &Worker, task: Task) -> (u64, u64) {
+    fn settle(&self, me: &Worker, task: Task, now: Time) -> (u64, u64) {
         let (weight, load) = (self.weight(task), me.load.load(Relaxed));
-        let average = me.average();
+        let average = me.average_at(now);
         let lag = self.time(task).load(Relaxed) as i64;
         let most = 2 * self.slice(weight).min(1 << 40) as i64;
         let lag = lag.clamp(-most, most);
@@ -177,22 +188,22 @@ impl Eevdf {
     }
 
     /// Take a task out that is in neither heap, and keep its lag. Under the worker's lock.
-    fn unsettle(&self, me: &Worker, task: Task) {
-        let (time, average) = (self.time(task).load(Relaxed), me.average());
+    fn unsettle(&self, me: &Worker, task: Task, now: Time) {
+        let (time, average) = (self.time(task).load(Relaxed), me.average_at(now));
         me.add(self.weight(task), time, -1);
         let left = self.deadline(task).load(Relaxed).saturating_sub(time);
         self.time(task).store(average.wrapping_sub(time), Relaxed);
         self.deadline(task).store(left, Relaxed);
     }
 
-    fn queue(&self, worker: usize, task: Task, why: Why) {
+    fn queue(&self, worker: usize, task: Task, why: Why, now: Time) {
         let me = &self.workers[worker];
         let _guard = me.spin.lock();
         if matches!(why, Why::New | Why::Woken) {
             self.deadline(task).store(0, Relaxed);
         }
-        let (time, deadline) = self.settle(me, task);
-        if time <= me.average() {
+        let (time, deadline) = self.settle(me, task, now);
+        if time <= me.average_at(now) {
             me.eligible.push(&self.nodes, task, deadline);
         } else {
             me.early.push(&self.nodes, task, time);
@@ -210,21 +221,15 @@ impl Eevdf {
 
     /// Move the tasks that have become eligible. Under the worker's lock.
     fn promote(&self, me: &Worker, now: Time) {
-        // What the running task has gained since its dispatch is not in the sum yet: weight times (time / weight).
-        let ran = match me.running.load(Relaxed) {
-            0 => 0,
-            _ => now.saturating_sub(me.since.load(Relaxed)),
-        };
-        let gained = ran.saturating_mul(UNIT) / me.load.load(Relaxed).max(1);
-        let average = me.average().saturating_add(gained);
+        let average = me.average_at(now);
         while let Some((task, _)) = me.early.pop_if(&self.nodes, |time| time <= average) {
             me.eligible.push(&self.nodes, task, self.deadline(task).load(Relaxed));
         }
     }
 
-    fn share_out(&self, worker: usize) {
+    fn share_out(&self, worker: usize, now: Time) {
         let part = self.shared.len().div_ceil(self.workers.len()).min(MOST_SHARED);
-        self.shared.move_to(&self.links, part, |task| self.queue(worker, task, Why::Woken));
+        self.shared.move_to(&self.links, part, |task| self.queue(worker, task, Why::Woken, now));
     }
 
     /// After how long the running task would not be chosen again at the end of a slice. Under the worker's lock.
@@ -270,21 +275,21 @@ impl Policy for Eevdf {
         self.deadline(task).store(0, Relaxed);
     }
 
-    fn task_enqueue(&self, place: Place, task: Task, why: Why, _now: Time) {
+    fn task_enqueue(&self, place: Place, task: Task, why: Why, now: Time) {
         match place {
             Place::Local(worker) => {
                 if matches!(why, Why::Preempted | Why::Yielded) {
                     // What came from elsewhere meanwhile goes before the task that gives way.
-                    self.share_out(worker);
+                    self.share_out(worker, now);
                 }
-                self.queue(worker, task, why);
+                self.queue(worker, task, why, now);
             }
             Place::Shared => self.shared.push(&self.links, task),
         }
     }
 
     fn task_dequeue(&self, worker: usize, now: Time) -> Option<Pick> {
-        self.share_out(worker);
+        self.share_out(worker, now);
         let me = &self.workers[worker];
         let _guard = me.spin.lock();
         let task = self.take(me, now)?;
@@ -307,7 +312,7 @@ impl Policy for Eevdf {
         if time >= self.deadline(task).load(Relaxed) {
             self.deadline(task).store(time.saturating_add(self.slice(weight)), Relaxed);
         }
-        self.unsettle(me, task);
+        self.unsettle(me, task, 0);
     }
 
     fn accounts(&self) -> bool {
@@ -326,11 +331,11 @@ impl Policy for Eevdf {
             let victim = &self.workers[longest];
             let guard = victim.spin.lock();
             if let Some(task) = self.take(victim, now) {
-                self.unsettle(victim, task);
+                self.unsettle(victim, task, now);
                 drop(guard);
                 let me = &self.workers[worker];
                 let _guard = me.spin.lock();
-                self.settle(me, task);
+                self.settle(me, task, now);
                 return Some(me.dispatch(task, now));
             }
         }

@@ -112,6 +112,33 @@ fn who_sleeps_runs_soon_after_waking() {
     }
 }
 
+/// What comes while a task runs begins where that has got to, not where it began: the task does not pay for the time before
+/// when it is woken again.
+#[test]
+fn what_has_run_alone_is_not_held_against_a_task() {
+    for spec in ["cfs:quantum=10us,latency=40us", "eevdf:quantum=10us"] {
+        let policy = build(spec, 1, 2);
+        let init = |task| policy.task_init(Task(task), &Attributes::default(), 0);
+        (0..2).for_each(init);
+        let alone = 2_000 * US;
+        policy.task_enqueue(Place::Local(0), Task(0), Why::New, 0);
+        assert_eq!(policy.task_dequeue(0, 0).unwrap().task, Task(0));
+        // Another comes just before the first one sleeps, and the first is woken soon.
+        policy.task_enqueue(Place::Local(0), Task(1), Why::New, alone - US);
+        let next = policy.task_dequeue(0, alone).unwrap();
+        policy.task_stopped(0, Task(0), alone);
+        assert_eq!(next.task, Task(1), "{spec}");
+        let woken = alone + US;
+        policy.task_enqueue(Place::Local(0), Task(0), Why::Woken, woken);
+        let running = Running { task: Task(1), since: alone, class: next.class };
+        let at = policy.preempt_at(0, &running, None).unwrap();
+        assert!(at <= woken + 60 * US, "{spec}: after {} us", (at - woken) / US);
+        policy.task_stopped(0, Task(1), at - alone);
+        policy.task_enqueue(Place::Local(0), Task(1), Why::Preempted, at);
+        assert_eq!(policy.task_dequeue(0, at).unwrap().task, Task(0), "{spec}");
+    }
+}
+
 #[test]
 fn an_idle_worker_takes_from_the_longest_queue() {
     for spec in ["cfs", "eevdf"] {
