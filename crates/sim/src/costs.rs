@@ -35,6 +35,9 @@ pub struct Mechanism {
     /// On the worker, also if the interruption was in vain.
     #[serde(default)]
     pub receive: u64,
+    /// On the worker, at every entry of a thread, whether one was interrupted or not.
+    #[serde(default)]
+    pub switch: u64,
     /// The share of running time that the mechanism costs even when it does nothing.
     #[serde(default)]
     pub tax: f64,
@@ -55,6 +58,9 @@ pub struct System {
     /// Finding work on another worker.
     #[serde(default)]
     pub steal: u64,
+    /// Looking for packets, at every entry of a thread.
+    #[serde(default)]
+    pub poll: u64,
     /// Taking a request from the network and sending its response.
     #[serde(default)]
     pub request: u64,
@@ -64,6 +70,9 @@ pub struct System {
     /// Until an idle worker, which has gone to sleep, begins with what has come for it; nothing with a dispatcher.
     #[serde(default)]
     pub wake: u64,
+    /// How long an idle worker looks for work before it goes to sleep.
+    #[serde(default)]
+    pub spin: u64,
     /// A dispatcher taking a request in.
     #[serde(default)]
     pub ingest: u64,

@@ -63,6 +63,8 @@ pub fn simulate(
 #[derive(Clone, Debug)]
 struct Worker {
     running: Option<Running>,
+    /// Since when its thread has been running: before the request it serves if it has served others since.
+    turn: u64,
     /// Which dispatch this is; a notification is meant for one.
     run: u64,
     /// From when the worker was busy with it.
@@ -76,6 +78,7 @@ struct Worker {
     assigned: u64,
     stalled: u64,
     best_effort_last: bool,
+    idle_since: u64,
     busy: u64,
     best_effort: u64,
     overhead: u64,
@@ -93,6 +96,13 @@ impl Worker {
         let since = self.running.map_or(now, |running| running.since);
         now.saturating_sub(since).saturating_sub(self.lost)
     }
+}
+
+/// The threads of one worker's port, of which there is a limited number.
+#[derive(Clone, Debug, Default)]
+struct Port {
+    serving: u64,
+    socket: VecDeque<u32>,
 }
 
 /// Whether the answer to "when to preempt" can change with any arrival, or only when the first task waits.
@@ -114,6 +124,9 @@ struct Engine<'a> {
     system: System,
     dispatcher: bool,
     skip: bool,
+    once_a_quantum: bool,
+    run_on: bool,
+    balance: bool,
     quantum: Option<u64>,
     tick: Option<u64>,
     queues: Queues,
@@ -134,6 +147,9 @@ struct Engine<'a> {
     core_free: u64,
     core_busy: u64,
     ingested: VecDeque<(u64, u32)>,
+    /// With a limited number of threads: how many serve, and what waits in the socket, by port.
+    ports: Vec<Port>,
+    threads: Option<u64>,
     requests: Option<Requests>,
     next_request: Option<quaver_load::Request>,
     rate: f64,
@@ -200,6 +216,7 @@ impl<'a> Engine<'a> {
         };
         let worker = |_| Worker {
             running: None,
+            turn: 0,
             run: 0,
             entered: 0,
             lost: 0,
@@ -210,6 +227,7 @@ impl<'a> Engine<'a> {
             assigned: NEVER,
             stalled: 0,
             best_effort_last: false,
+            idle_since: 0,
             busy: 0,
             best_effort: 0,
             overhead: 0,
@@ -224,6 +242,9 @@ impl<'a> Engine<'a> {
             system: scenario.system(),
             dispatcher: server.dispatcher,
             skip: server.skip_unnecessary,
+            once_a_quantum: server.once_a_quantum,
+            run_on: server.run_on,
+            balance: server.balance,
             quantum: server.policy.quantum().map(|q| q.as_nanos() as u64),
             tick: server.tick,
             queues: server.queues,
@@ -241,6 +262,8 @@ impl<'a> Engine<'a> {
             core_free: 0,
             core_busy: 0,
             ingested: VecDeque::new(),
+            ports: vec![Port::default(); if server.threads.is_some() { count } else { 0 }],
+            threads: server.threads,
             requests,
             next_request: None,
             rate,
@@ -315,6 +338,7 @@ impl<'a> Engine<'a> {
             started: false,
             counted: true,
             worker: 0,
+            port: 0,
         };
         match self.free.pop() {
             Some(task) => {
@@ -406,17 +430,39 @@ impl<'a> Engine<'a> {
             self.ingested.push_back((done, task));
             self.calendar.set(DISPATCHER, self.ingested[0].0);
         } else {
-            self.policy.task_init(Task(task), &Attributes::default(), at);
-            let place = match self.queues {
-                Queues::Single => Place::Shared,
-                Queues::Rss => {
-                    let count = self.workers.len() as u128;
-                    Place::Local(((u128::from(request.key_random) * count) >> 64) as usize)
+            let count = self.workers.len() as u128;
+            let port = ((u128::from(request.key_random) * count) >> 64) as usize;
+            self.jobs[task as usize].port = port as u32;
+            match (self.threads, self.ports.get_mut(port)) {
+                (Some(threads), Some(full)) if full.serving >= threads => {
+                    full.socket.push_back(task);
                 }
-            };
-            self.make_runnable(place, task, Why::New);
+                (_, here) => {
+                    if let Some(here) = here {
+                        here.serving += 1;
+                    }
+                    self.policy.task_init(Task(task), &Attributes::default(), at);
+                    let place = match self.queues {
+                        Queues::Single => Place::Shared,
+                        Queues::Rss => Place::Local(port),
+                    };
+                    self.make_runnable(place, task, Why::New);
+                }
+            }
         }
         self.fetch_request();
+    }
+
+    /// A thread of this port has served a request on `worker`: it takes another from the socket, or waits.
+    fn thread_is_free(&mut self, port: u32, worker: usize) {
+        let Some(here) = self.ports.get_mut(port as usize) else { return };
+        match here.socket.pop_front() {
+            Some(task) => {
+                self.policy.task_init(Task(task), &Attributes::default(), self.now);
+                self.make_runnable(Place::Local(worker), task, Why::New);
+            }
+            None => here.serving -= 1,
+        }
     }
 
     /// The one core that keeps time or dispatches does something; returns when it is done.
@@ -457,16 +503,18 @@ impl<'a> Engine<'a> {
     }
 
     fn choose_idle(&self, place: Place) -> Option<usize> {
-        if let Place::Local(worker) = place
-            && self.workers[worker].idle.is_some()
-        {
-            return Some(worker);
+        if let Place::Local(worker) = place {
+            let idle = self.workers[worker].idle.is_some();
+            if idle || !self.balance {
+                return idle.then_some(worker);
+            }
         }
         self.idle.last().map(|&worker| worker as usize)
     }
 
     fn add_idle(&mut self, worker: usize) {
         self.workers[worker].idle = Some(self.idle.len());
+        self.workers[worker].idle_since = self.now;
         self.idle.push(worker as u32);
     }
 
@@ -484,8 +532,11 @@ impl<'a> Engine<'a> {
             return None;
         }
         let own = self.policy.task_dequeue(worker, self.now).map(|pick| (pick, false));
-        let pick =
-            own.or_else(|| self.policy.balance(worker, self.now).map(|pick| (pick, true)))?;
+        let others = || match self.balance {
+            true => self.policy.balance(worker, self.now).map(|pick| (pick, true)),
+            false => None,
+        };
+        let pick = own.or_else(others)?;
         self.queued -= 1;
         Some(pick)
     }
@@ -506,7 +557,9 @@ impl<'a> Engine<'a> {
     fn start_idle(&mut self, worker: usize) {
         if let Some((pick, stolen)) = self.pick(worker) {
             self.remove_idle(worker);
-            self.enter(worker, pick, stolen, self.system.wake);
+            let parked = self.now - self.workers[worker].idle_since >= self.system.spin;
+            let wake = if parked { self.system.wake } else { 0 };
+            self.enter(worker, pick, stolen, wake);
         }
     }
 
@@ -551,10 +604,40 @@ impl<'a> Engine<'a> {
 
     /// `before`: what must be done on the worker before the switch.
     fn enter(&mut self, worker: usize, pick: Pick, stolen: bool, before: u64) {
+        let cost = before + self.system.dispatch + self.system.poll + self.mechanism.switch;
+        let me = &mut self.workers[worker];
+        me.run += 1;
+        me.due = NEVER;
+        self.counts.dispatches += 1;
+        self.run_task(worker, pick, stolen, cost);
+        self.workers[worker].turn = self.workers[worker].running.map_or(self.now, |r| r.since);
+        self.ask(worker);
+        self.schedule(worker);
+    }
+
+    /// The thread that has just served a request serves this one too.
+    fn go_on_with(&mut self, worker: usize, pick: Pick) {
+        self.run_task(worker, pick, false, 0);
+        self.ask(worker);
+        self.schedule(worker);
+    }
+
+    /// Was this request taken from the network when the thread that runs was entered, which has just served another?
+    fn came_with(&self, worker: usize, ended: u32, pick: Pick, stolen: bool) -> bool {
+        let next = &self.jobs[pick.task.0 as usize];
+        let requests =
+            next.kind == Kind::Request && self.jobs[ended as usize].kind == Kind::Request;
+        self.run_on
+            && !stolen
+            && requests
+            && !next.started
+            && next.arrived <= self.workers[worker].turn
+    }
+
+    fn run_task(&mut self, worker: usize, pick: Pick, stolen: bool, mut cost: u64) {
         let Pick { task, class } = pick;
         let (system, job) = (&self.system, &mut self.jobs[task.0 as usize]);
         let me = &mut self.workers[worker];
-        let mut cost = before + system.dispatch;
         if stolen {
             cost += system.steal;
             self.counts.steals += 1;
@@ -575,15 +658,10 @@ impl<'a> Engine<'a> {
         let start = self.now.max(me.stalled);
         let since = start + cost;
         me.running = Some(Running { task, since, class });
-        me.run += 1;
         me.entered = start;
         me.lost = 0;
         me.end = since + job.left;
-        me.due = NEVER;
         me.overhead += cost;
-        self.counts.dispatches += 1;
-        self.ask(worker);
-        self.schedule(worker);
     }
 
     /// Take the running task off the worker's books.
@@ -627,6 +705,9 @@ impl<'a> Engine<'a> {
         let next = if self.dispatcher { None } else { self.pick(worker) };
         let task = self.leave(worker, false);
         match next {
+            Some((pick, stolen)) if self.came_with(worker, task, pick, stolen) => {
+                self.go_on_with(worker, pick);
+            }
             Some((pick, stolen)) => self.enter(worker, pick, stolen, 0),
             None => {
                 self.add_idle(worker);
@@ -654,8 +735,10 @@ impl<'a> Engine<'a> {
                     self.total.record(latency);
                     self.total_slowdown.record(slowdown);
                 }
+                let port = job.port;
                 self.policy.task_terminate(Task(task), self.now);
                 self.free.push(task);
+                self.thread_is_free(port, worker);
             }
             Kind::BestEffort => unreachable!("best-effort threads do not end"),
             Kind::Message(number) => {
@@ -687,7 +770,6 @@ impl<'a> Engine<'a> {
                 }
             }
         }
-        let _ = worker;
     }
 
     // The message benchmark.
@@ -746,7 +828,9 @@ impl<'a> Engine<'a> {
             return;
         }
         let me = &self.workers[worker];
-        let Some(running) = me.running else { return };
+        let turn = me.turn;
+        let Some(mut running) = me.running else { return };
+        running.since = turn;
         if me.notified != NEVER {
             if me.notified_run != me.run && me.due > me.notified {
                 // Another notification is under way; ask again when it has come.
@@ -762,6 +846,12 @@ impl<'a> Engine<'a> {
         };
         // Not before it has run at all, so that there is always progress.
         let least = self.now.max(running.since + 1);
+        let at = match (at, self.quantum) {
+            (Some(at), Some(quantum)) if self.once_a_quantum => {
+                Some(turn + (at.max(least) - turn).div_ceil(quantum) * quantum)
+            }
+            (at, _) => at,
+        };
         let due = at.map_or(NEVER, |at| self.tick_after(worker, at.max(least)));
         if due <= self.now {
             self.send(worker);
@@ -878,14 +968,15 @@ impl<'a> Engine<'a> {
     fn check(&self) {
         assert_eq!(self.policy.waiting(), self.queued, "a task is lost or doubled");
         assert!(
-            self.queued <= self.pending || self.idle.is_empty(),
+            self.queued <= self.pending || self.idle.is_empty() || !self.balance,
             "a worker idles while {} tasks wait under {}",
             self.queued,
             self.policy.name()
         );
         let running = self.workers.iter().filter(|worker| worker.running.is_some()).count();
         let live = self.jobs.len() - self.free.len();
-        let elsewhere = self.ingested.len() + self.sleeping.len();
+        let sockets: usize = self.ports.iter().map(|port| port.socket.len()).sum();
+        let elsewhere = self.ingested.len() + self.sleeping.len() + sockets;
         let mail: usize = self.mail.iter().map(Vec::len).sum();
         let messages = self.mail.len();
         let accounted = running + self.queued + elsewhere + mail;

@@ -30,6 +30,8 @@ pub(crate) struct Job {
     pub(crate) counted: bool,
     /// Where it ran last.
     pub(crate) worker: u32,
+    /// The worker to whose port it came.
+    pub(crate) port: u32,
 }
 
 impl Job {

@@ -145,6 +145,21 @@ pub struct Server {
     /// Interrupt only when something waits. Without it every thread is stopped at the end of its quantum.
     #[serde(default = "yes")]
     pub skip_unnecessary: bool,
+    /// Whether a worker must stop is looked at once in a quantum, counted from its dispatch, and not at once when work comes
+    /// (Aspen's timer core).
+    #[serde(default)]
+    pub once_a_quantum: bool,
+    /// A thread that has served a request goes on with the next that was taken from the network with it, and its quantum
+    /// goes on too: a server whose threads loop over reads.
+    #[serde(default)]
+    pub run_on: bool,
+    /// How many threads of each worker's port wait for requests: more than that are not served at a time, and wait in the
+    /// socket. None: a thread for each request.
+    #[serde(deserialize_with = "count", default)]
+    pub threads: Option<u64>,
+    /// A worker without work takes that of others. Without it every worker keeps to its own queue.
+    #[serde(default = "yes")]
+    pub balance: bool,
     /// A worker's own timer that ticks all the time with this period, instead of being armed for the moment.
     #[serde(deserialize_with = "maybe_duration", default)]
     pub tick: Option<u64>,
@@ -200,17 +215,23 @@ pub struct Overrides {
     #[serde(deserialize_with = "maybe_duration")]
     pub receive: Option<u64>,
     #[serde(deserialize_with = "maybe_duration")]
+    pub switch: Option<u64>,
+    #[serde(deserialize_with = "maybe_duration")]
     pub dispatch: Option<u64>,
     #[serde(deserialize_with = "maybe_duration")]
     pub preempt_switch: Option<u64>,
     #[serde(deserialize_with = "maybe_duration")]
     pub steal: Option<u64>,
     #[serde(deserialize_with = "maybe_duration")]
+    pub poll: Option<u64>,
+    #[serde(deserialize_with = "maybe_duration")]
     pub request: Option<u64>,
     #[serde(deserialize_with = "maybe_duration")]
-    pub app_switch: Option<u64>,
-    #[serde(deserialize_with = "maybe_duration")]
     pub wake: Option<u64>,
+    #[serde(deserialize_with = "maybe_duration")]
+    pub spin: Option<u64>,
+    #[serde(deserialize_with = "maybe_duration")]
+    pub app_switch: Option<u64>,
     #[serde(deserialize_with = "maybe_duration")]
     pub ingest: Option<u64>,
     #[serde(deserialize_with = "maybe_duration")]
@@ -293,6 +314,7 @@ impl Scenario {
             scan: costs.scan.unwrap_or(given.scan),
             deliver: costs.deliver.unwrap_or(given.deliver),
             receive: costs.receive.unwrap_or(given.receive),
+            switch: costs.switch.unwrap_or(given.switch),
             ..given.clone()
         }
     }
@@ -304,9 +326,11 @@ impl Scenario {
             dispatch: costs.dispatch.unwrap_or(given.dispatch),
             preempt_switch: costs.preempt_switch.unwrap_or(given.preempt_switch),
             steal: costs.steal.unwrap_or(given.steal),
+            poll: costs.poll.unwrap_or(given.poll),
             request: costs.request.unwrap_or(given.request),
-            app_switch: costs.app_switch.unwrap_or(given.app_switch),
             wake: costs.wake.unwrap_or(given.wake),
+            spin: costs.spin.unwrap_or(given.spin),
+            app_switch: costs.app_switch.unwrap_or(given.app_switch),
             ingest: costs.ingest.unwrap_or(given.ingest),
             assign: costs.assign.unwrap_or(given.assign),
             handoff: costs.handoff.unwrap_or(given.handoff),
@@ -453,8 +477,21 @@ impl Scenario {
         {
             return Err(("every", "this noise takes all time of the workers".into()));
         }
-        if !server.skip_unnecessary && server.policy.quantum().is_none() {
-            return Err(("skip-unnecessary", "the policy has no quantum".into()));
+        let needs_quantum = [
+            ("skip-unnecessary", !server.skip_unnecessary),
+            ("once-a-quantum", server.once_a_quantum),
+        ];
+        for (key, given) in needs_quantum {
+            if given && server.policy.quantum().is_none() {
+                return Err((key, "the policy has no quantum".into()));
+            }
+        }
+        if server.threads.is_some() && (server.queues != Queues::Rss || server.dispatcher) {
+            return Err(("threads", "only with `queues = \"rss\"` and no dispatcher".into()));
+        }
+        if !server.balance && central {
+            let text = format!("`{}` has one queue for all workers", server.policy.name());
+            return Err(("balance", text));
         }
         Ok(())
     }

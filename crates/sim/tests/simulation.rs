@@ -139,6 +139,77 @@ fn a_message_benchmark_wakes_its_threads() {
     assert!(outcome.workers.iter().map(|w| w.busy).sum::<f64>() > 3.2, "{:?}", outcome.workers);
 }
 
+fn outcome(server: &str, requests: u64, rate: f64) -> quaver_sim::Outcome {
+    let mix = "short:95%:fixed=1us,long:5%:fixed=260us";
+    let text = format!(
+        "[load]\nmix = \"{mix}\"\nrate = {rate}\nrequests = {requests}\n[server]\nworkers = 2\nqueues = \"rss\"\n\
+         mechanism = \"uintr\"\n{server}"
+    );
+    let options = Options { check: true, ..Options::default() };
+    simulate(&scenario(&text), rate, &options).unwrap().0
+}
+
+/// A server whose threads loop over reads: a quantum shorter than a few short requests stops short ones, too.
+#[test]
+fn a_thread_that_goes_on_uses_up_its_quantum() {
+    let p99_9 = |quantum: &str, more: &str| {
+        let server = format!("policy = \"two-queue:quantum={quantum},long=500us\"\n{more}");
+        let outcome = outcome(&server, 100_000, 110_000.0);
+        outcome.class("short").unwrap().latency_us.unwrap().p99_9
+    };
+    let goes_on = "once-a-quantum = true\nrun-on = true";
+    assert!(p99_9("2us", goes_on) > 3.0 * p99_9("10us", goes_on));
+    assert!(p99_9("2us", "") < p99_9("10us", ""));
+}
+
+/// Who looks once in a quantum notices on average half a quantum later.
+#[test]
+fn a_clock_that_looks_once_a_quantum_is_later() {
+    let p90 = |more: &str| {
+        let server = format!("policy = \"two-queue:quantum=20us,long=500us\"\n{more}");
+        outcome(&server, 50_000, 110_000.0).class("short").unwrap().latency_us.unwrap().p90
+    };
+    let later = p90("once-a-quantum = true") - p90("");
+    assert!((2.0..20.0).contains(&later), "{later}");
+}
+
+/// Too few threads: what they all wait for is waited for by everybody.
+#[test]
+fn threads_can_run_out() {
+    let p99 = |more: &str| {
+        let server = format!("policy = \"two-queue:quantum=5us,long=500us\"\n{more}");
+        outcome(&server, 50_000, 110_000.0).class("short").unwrap().latency_us.unwrap().p99
+    };
+    assert!(p99("threads = 1") > 10.0 * p99(""));
+    assert_eq!(p99("threads = 10000"), p99(""));
+}
+
+/// Without stealing a worker keeps to its own queue.
+#[test]
+fn workers_can_keep_to_their_queues() {
+    let of = |balance: bool| {
+        outcome(&format!("policy = \"ws:quantum=20us\"\nbalance = {balance}"), 20_000, 60_000.0)
+    };
+    assert_eq!(of(false).counts.steals, 0);
+    assert!(of(true).counts.steals > 0);
+    let mean = |balance| of(balance).total.latency_us.unwrap().mean;
+    assert!(mean(false) > mean(true));
+}
+
+/// What waking a worker, polling and the mechanism's part of a switch cost is in the latency.
+#[test]
+fn costs_of_an_entry_are_counted() {
+    let p50 = |costs: &str| {
+        let server = format!("policy = \"ws:quantum=none\"\n[server.costs]\n{costs}");
+        outcome(&server, 5_000, 1_000.0).class("short").unwrap().latency_us.unwrap().p50
+    };
+    let more = |costs: &str| (p50(costs) - p50("") - 3.0).abs() < 0.01;
+    for cost in ["poll = \"3us\"", "switch = \"3us\"", "wake = \"3us\"\nspin = \"1us\""] {
+        assert!(more(cost), "{cost}");
+    }
+    assert!(!more("wake = \"3us\"\nspin = \"1s\""), "it never gives its core back");
+}
+
 /// Without preemption a short request waits for long ones; with it, not.
 #[test]
 fn preemption_helps_short_requests() {
