@@ -14,7 +14,7 @@ help: ## list what can be done
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo '  DEMO_ARGS="--quick"          options of `quaver demo`; `quaver demo --help` lists them'
-	@echo '  BENCH="ops wake"             what to measure: ops, preempt, kv, wake, scale, defer, shim or all'
+	@echo '  BENCH="ops wake"             what to measure: ops, preempt, kv, wake, ... or all'
 	@echo '  BENCH_ARGS="--quick"         options of `quaver bench`'
 	@echo '  STEPS="clippy test"  V=1     of `make test`: only these steps; with all output'
 

@@ -76,6 +76,34 @@ fn preempted_threads_compute_rightly_in_every_variant() {
 }
 
 #[test]
+fn threads_that_wake_one_another_are_measured_with_schbenchs_options() {
+    let flags = "-m 1 -t 2 -r 0.5 -w 0 -n 1 -F 8";
+    let report = json(&["schbench", "--quick", "--rounds", "1", "--schbench", flags]);
+    let expected =
+        ["wakeup p50", "wakeup p99", "wakeup p99.9", "request p50", "request p99", "rps"];
+    assert_eq!(names(&report), expected.map(|name| format!("t=2 {name}")).into());
+    let rows = report["rows"].as_array().unwrap();
+    let implementations: BTreeSet<_> =
+        rows.iter().map(|row| row["implementation"].as_str().unwrap()).collect();
+    assert_eq!(implementations.len(), 4, "the kernel and three policies: {implementations:?}");
+    let output = run(&["schbench", "--quick", "--schbench", "-t 0"]);
+    assert!(!output.status.success());
+    let error = text(&output.stderr);
+    assert!(error.contains("--schbench") && error.contains("0 is not in 1..=4096"), "{error}");
+}
+
+#[test]
+fn mixes_are_offered_to_one_worker() {
+    let args = ["mixes", "--quick", "--rounds", "1", "--only", "quaver fifo"];
+    let report = json(&args);
+    let expected = ["p50", "p99", "p99.9"].map(|name| format!("dispersive 50% {name}"));
+    if notes(&report).contains("takes a second CPU") {
+        return;
+    }
+    assert_eq!(names(&report), expected.into());
+}
+
+#[test]
 fn several_benchmarks_make_one_report() {
     let args = [
         "wake",

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::settings::Settings;
 #[cfg(feature = "selftest")]
 use super::shim;
-use super::{defer, kv, ours, preempt, stall};
+use super::{defer, kv, mixes, ours, preempt, schbench, stall};
 
 /// One measurement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -30,6 +30,10 @@ pub enum Work {
     Shim(shim::ShimSpec),
     /// Waits for locks that keep a worker.
     Stall(stall::StallSpec),
+    /// Threads that wake one another.
+    Schbench(schbench::SchbenchSpec),
+    /// A paper's mix of requests.
+    Mixes(mixes::MixSpec),
     /// The service times of the key-value store.
     KvCalibrate(kv::CalibrateSpec),
     /// The client of the key-value service in Go.
@@ -55,6 +59,8 @@ pub fn run(work: &str) -> anyhow::Result<()> {
         #[cfg(feature = "selftest")]
         Work::Shim(spec) => shim::run(spec),
         Work::Stall(spec) => stall::run(spec),
+        Work::Schbench(spec) => schbench::run(spec),
+        Work::Mixes(spec) => mixes::run(spec),
         Work::KvCalibrate(spec) => kv::calibrate(spec),
         Work::KvRing { program, spec } => kv::ring::run(program, spec),
     };

@@ -20,6 +20,7 @@ mod context;
 mod defer;
 pub mod harness;
 mod kv;
+mod mixes;
 mod ops;
 mod ours;
 mod peers;
@@ -29,6 +30,7 @@ mod preempt;
 pub mod process;
 pub mod report;
 mod scale;
+mod schbench;
 mod settings;
 #[cfg(feature = "selftest")]
 mod shim;
@@ -70,6 +72,9 @@ pub struct Args {
     /// Only implementations whose name contains one of these, e.g. `--only quaver,go`
     #[arg(long, value_name = "TEXT", value_delimiter = ',')]
     only: Vec<String>,
+    /// Options of schbench, for `schbench`: e.g. "-m 1 -t 8 -n 10 -F 128 -r 10"
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
+    schbench: Option<schbench::Flags>,
     /// Do the work (JSON) of one measurement and print its outcome
     #[arg(long, value_name = "WORK", hide = true)]
     child: Option<String>,
@@ -95,6 +100,10 @@ enum Name {
     Shim,
     /// For how long a lock that waits in the kernel keeps a worker from its other threads
     Stall,
+    /// How late threads run that others wake, beside threads that compute, by policy
+    Schbench,
+    /// The papers' mixes of requests, offered to one worker
+    Mixes,
     /// All of these
     All,
     /// Say what can be measured, and with what
@@ -112,6 +121,8 @@ impl Name {
         Name::Stall,
         #[cfg(feature = "selftest")]
         Name::Shim,
+        Name::Schbench,
+        Name::Mixes,
     ];
 
     fn text(self) -> &'static str {
@@ -125,12 +136,14 @@ impl Name {
             #[cfg(feature = "selftest")]
             Name::Shim => "shim",
             Name::Stall => "stall",
+            Name::Schbench => "schbench",
+            Name::Mixes => "mixes",
             Name::All => "all",
             Name::List => "list",
         }
     }
 
-    fn plan(self, context: &Context) -> anyhow::Result<Plan> {
+    fn plan(self, context: &Context, args: &Args) -> anyhow::Result<Plan> {
         match self {
             Name::Ops => Ok(ops::plan(context)),
             Name::Preempt => Ok(preempt::plan(context)),
@@ -141,6 +154,8 @@ impl Name {
             #[cfg(feature = "selftest")]
             Name::Shim => Ok(shim::plan(context)),
             Name::Stall => Ok(stall::plan(context)),
+            Name::Schbench => Ok(schbench::plan(context, args.schbench)),
+            Name::Mixes => Ok(mixes::plan(context)),
             Name::All | Name::List => Ok(Plan::default()),
         }
     }
@@ -149,7 +164,7 @@ impl Name {
     /// run.
     fn rounds(self, effort: bool) -> usize {
         match (self, effort) {
-            (Name::Kv, true) => 1,
+            (Name::Kv | Name::Schbench | Name::Mixes, true) => 1,
             #[cfg(feature = "selftest")]
             (Name::Shim, quick) => {
                 if quick {
@@ -159,6 +174,7 @@ impl Name {
                 }
             }
             (Name::Kv | Name::Scale, false) => 5,
+            (Name::Schbench | Name::Mixes, false) => 3,
             (_, true) => 3,
             (_, false) => 9,
         }
@@ -203,7 +219,7 @@ fn measure(args: &Args, peers: Peers, bar: &ProgressBar) -> anyhow::Result<Repor
     let mut plans = Vec::new();
     for name in names {
         bar.set_message(format!("preparing {}", name.text()));
-        let mut plan = name.plan(&context)?;
+        let mut plan = name.plan(&context, args)?;
         plan.keep_only(&args.only);
         let rounds = args.rounds.map_or_else(|| name.rounds(args.quick), NonZeroUsize::get);
         plans.push((name, plan, rounds));
@@ -302,8 +318,7 @@ mod tests {
     fn the_list_names_benchmarks_and_implementations() {
         let peer = peers::Peer { name: "may".into(), command: vec![] };
         let text = listing(&Peers { found: vec![peer], notes: vec!["no go".into()] });
-        for part in
-            ["ops ", "preempt ", "kv ", "wake ", "scale ", "defer ", "quaver, may", "* no go"]
+        for part in ["ops ", "preempt ", "defer ", "schbench ", "mixes ", "quaver, may", "* no go"]
         {
             assert!(text.contains(part), "{part} in\n{text}");
         }
