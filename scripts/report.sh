@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes quaver-report/index.html from the results of the demonstration, the papers' simulated figures and the benchmarks;
-# runs first what has none yet. Takes the variables of scripts/demo.sh and scripts/bench.sh, and FIGURES_ARGS, options of
+# Makes quaver-report/index.html from the results of the demonstration, the benchmarks and the papers' figures, which are
+# simulated and drawn beside what the benchmarks measured; runs first what has none yet. Takes the variables of scripts/demo.sh and scripts/bench.sh, and FIGURES_ARGS, options of
 # bench/figures/draw.py.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -10,12 +10,13 @@ have python3 || scripts/setup.sh test
 have python3 || die "python3 is missing; install it to make the page"
 json=${BENCH_JSON:-bench-results.json}
 [ -s quaver-report/report.json ] || scripts/demo.sh
+[ -s "$json" ] || scripts/bench.sh
 figures=quaver-report/figures/results.json
-if [ ! -s "$figures" ]; then
+# Anew if there are other measurements.
+if [ ! -s "$figures" ] || [ "$json" -nt "$figures" ]; then
     cargo build --locked --release -p quaver-cli
     read -ra args <<<"${FIGURES_ARGS:-}"
-    python3 -B bench/figures/draw.py --quaver "$(target_dir)/release/quaver" --out "${figures%/*}" "${args[@]}"
+    python3 -B bench/figures/draw.py --quaver "$(target_dir)/release/quaver" --bench "$json" --out "${figures%/*}" "${args[@]}"
 fi
-[ -s "$json" ] || scripts/bench.sh
 python3 -B scripts/report.py --demo quaver-report/report.json --bench "$json" --figures "$figures" --out quaver-report/index.html
 printf 'The page is %s\n' "$root/quaver-report/index.html"

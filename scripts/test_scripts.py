@@ -85,9 +85,16 @@ class Page(unittest.TestCase):
 
     def test_headlines_of_figures_are_listed(self):
         ratio = {"of": "a < b", "over": "c", "ours": 1.5, "paper": 1.25}
-        figures = [{"title": "One", "headline": ratio}, {"title": "Two"}, {"title": "Three", "headline": ratio | {"ours": None}}]
+        measured = [{"name": "c", "points": [{"at": 1, "real": 2.0, "simulated": None, "paper": None}]}]
+        figures = [
+            {"title": "One", "headlines": [ratio, ratio | {"of": "d"}], "measured": measured},
+            {"title": "Two", "measured": [{"name": "c", "points": [{"at": 1, "real": None}]}]},
+            {"title": "Three", "headlines": [ratio | {"ours": None}]},
+        ]
         page = report.page(None, None, figures)
-        self.assertIn("<td>One</td><td>a &lt; b over c</td><td>1.50, in the paper 1.25</td>", page)
+        self.assertIn("<td>One, and one worker for real</td><td>a &lt; b over c</td><td>1.50, in the paper 1.25</td>", page)
+        self.assertIn("<td></td><td>d over c</td>", page)
+        self.assertIn("<td>Two</td>", page)
         self.assertIn("<td>Three</td><td></td><td></td>", page)
         self.assertIn('href="figures/index.html"', page)
         self.assertNotIn("Nothing has been measured", page)

@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 """Simulates the papers' figures and draws ours over the reference curves.
 
-    bench/figures/draw.py --quaver target/release/quaver --out quaver-report/figures [--quick] [FIGURE...]
+    bench/figures/draw.py --quaver target/release/quaver --out quaver-report/figures [--bench FILE] [--quick] [FIGURE...]
 
 Every folder beside this file has a `figure.toml`: a scenario of `quaver sim`, the curves with their options, where the
 reference curve is in bench/reference, and what was run for real and where it differs. Writes a page, and results.json with
-what each curve says ("best") and how the headline ratio compares with the paper's. There are four kinds of figures:
+what each curve says ("best") and how the headline ratios compare with the paper's. There are four kinds of figures:
 
     percentile over load       best: the highest load within limit-us
     quanta-us = [...]          that highest load over the quantum; best: the quantum with the highest
     timer-quanta-us = [...]    workers that one timer core serves, over the quantum; best: those at headline-quantum-us
     threads = [...]            percentile over the threads of a message benchmark; best: that at headline-threads
+
+A curve with `best-of-us = [...]` is at every load the best of several quanta. A figure with tables [[measured]] has a
+counterpart of one worker on this machine: rows of `quaver bench`, which FILE has, where there are `args` beside a simulation
+of the same worker and, where `paper` names one, the paper's curve at the same share of its cores.
 """
 
 import argparse
@@ -40,6 +44,10 @@ def as_toml(tables):
 
 def simulate(quaver, figure, curve, quick, quantum=None, changes=None):
     """The outcomes of one curve; `changes` are keys of the scenario's tables."""
+    if quantum is None and "best-of-us" in curve:
+        runs = [simulate(quaver, figure, curve, quick, quantum, changes) for quantum in curve["best-of-us"]]
+        worst = lambda outcome: value_of(figure, outcome) or math.inf
+        return [min(outcomes, key=worst) for outcomes in zip(*runs)]
     tables = {name: dict(table) for name, table in figure["scenario"].items()}
     for name, table in [("server", curve.get("server", {})), *(changes or {}).items()]:
         tables[name].update(table)
@@ -126,7 +134,7 @@ def chart(title, unit, curves, log=True):
     svg.append(text.format(left, 12, "start", html.escape(unit)))
     names = []
     for index, (name, points, dashed) in enumerate(curves):
-        base = name.removesuffix(" (paper)")
+        base = name.removesuffix(" (paper)").removesuffix(" (simulated)")
         names.append(base) if base not in names else None
         colour = COLOURS[names.index(base) % len(COLOURS)]
         path = " ".join("{:.1f},{:.1f}".format(*at(x, y)) for x, y in points if y)
@@ -138,7 +146,61 @@ def chart(title, unit, curves, log=True):
     return "\n".join([*svg, "</svg>"])
 
 
-def draw(quaver, folder, quick):
+def rows_of(bench, measured, at):
+    """The medians of one row of `quaver bench`, by implementation."""
+    name = measured["row"].replace("{x}", str(at))
+    rows = bench["rows"] if bench else []
+    return {r["implementation"]: r["median"] for r in rows if r["benchmark"] == measured["benchmark"] and r["name"] == name}
+
+
+def counterpart(quaver, figure, measured, bench, papers, quick):
+    """What one worker did for real, in simulation, and in the paper: curves of points, and of triples for a table."""
+    table, key = measured.get("vary", ".").split(".")
+    lengths = [r["median"] for r in bench["rows"] if r["name"] == measured.get("length")] if bench else []
+    if lengths:
+        # A request takes as long as on this machine.
+        scenario = measured["scenario"]
+        measured = {**measured, "scenario": {**scenario, table: {**scenario[table], "request": f"{round(lengths[0])}us"}}}
+    real = {at: rows_of(bench, measured, at) for at in measured["at"]}
+    result = []
+    for curve in measured["curve"]:
+        points = []
+        for at in measured["at"]:
+            simulated = None
+            if "args" in curve:
+                changes = {table: {key: at / measured["vary-divide"] if "vary-divide" in measured else at}}
+                small = {**figure, **measured}
+                simulated = value_of(small, simulate(quaver, small, curve, quick, changes=changes)[0])
+            paper = dict(papers.get(curve.get("paper"), [])).get(at * measured.get("paper-cores", 1))
+            points.append({"at": at, "real": real[at].get(curve["implementation"]), "simulated": simulated, "paper": paper})
+        result.append({"name": curve["name"], "points": points})
+    return result
+
+
+def counterpart_page(measured, curves):
+    """Chart and table of a counterpart."""
+    title = f"One worker on this machine: {measured['what']}, over {measured['over']}"
+    lines = []
+    for curve in curves:
+        for kind, label in (("real", ""), ("simulated", " (simulated)")):
+            points = [(p["at"], p[kind]) for p in curve["points"] if p[kind]]
+            if points:
+                lines.append((curve["name"] + label, points, kind != "real"))
+    shown = lambda value: "" if value is None else f"{value:.4g}"
+    head = "".join(f"<th>{at}</th>" for at in measured["at"])
+    rows = []
+    for curve in curves:
+        for kind, label in (("real", "for real"), ("simulated", "simulated"), ("paper", "the paper, for each core")):
+            if any(p[kind] is not None for p in curve["points"]):
+                cells = "".join(f"<td>{shown(p[kind])}</td>" for p in curve["points"])
+                rows.append(f"<tr><td>{html.escape(curve['name'])}</td><td>{label}</td>{cells}</tr>")
+    missing = not any(p["real"] is not None for c in curves for p in c["points"])
+    note = f"<p>Nothing was run for real yet: <code>quaver bench {measured['benchmark']}</code>.</p>" if missing else ""
+    table = f"<table><tr><th>{html.escape(measured['over'])}</th><th></th>{head}</tr>{''.join(rows)}</table>"
+    return f"<h3>{html.escape(title)}</h3>{chart(title, measured['what'], lines)}{table}{note}"
+
+
+def draw(quaver, folder, quick, bench):
     """One figure: HTML and results."""
     figure = tomllib.loads((folder / "figure.toml").read_text(encoding="utf-8"))
     limit, ours, shares, best = figure.get("limit-us"), {}, {}, {}
@@ -174,10 +236,10 @@ def draw(quaver, folder, quick):
     else:
         result["paper_best"] = {name: highest(sorted(points), limit) for name, points in papers.items()}
     result["paper_best"].update(figure.get("paper-best", {}))
-    if "headline" in figure:
-        one, other, expected = figure["headline"]
-        ratio = best[one] / best[other] if best[other] else None
-        result["headline"] = {"of": one, "over": other, "ours": ratio, "paper": expected}
+    ratio = lambda one, other: best[one] / best[other] if best[other] else None
+    headlines = [{"of": a, "over": b, "ours": ratio(a, b), "paper": c} for a, b, c in figure.get("headlines", [])]
+    if headlines:
+        result["headline"], result["headlines"] = headlines[0], headlines
     curves = [(n, p, False) for n, p in ours.items()] + [(f"{n} (paper)", p, True) for n, p in papers.items()]
     if "timer-quanta-us" in figure:
         unit, log = "workers, over the quantum in us", False
@@ -189,12 +251,15 @@ def draw(quaver, folder, quick):
         unit, log = f"{figure['percentile'].replace('_', '.')} of {figure['class']}, {what}, over {over}", True
     page = [f"<h2>{html.escape(figure['title'])}</h2>", chart(figure["title"], unit, curves, log)]
     if "share-reference" in figure:
-        papers = reference(figure, "share-reference")
-        curves = [(n, p, False) for n, p in shares.items()] + [(f"{n} (paper)", p, True) for n, p in papers.items()]
+        theirs = reference(figure, "share-reference")
+        curves = [(n, p, False) for n, p in shares.items()] + [(f"{n} (paper)", p, True) for n, p in theirs.items()]
         page.append(chart("share of best-effort work", "share of best-effort work, over requests/s", curves, False))
-    if "headline" in result and result["headline"]["ours"]:
-        h = result["headline"]
+    for h in (h for h in headlines if h["ours"]):
         page.append(f"<p>{html.escape(h['of'])} over {html.escape(h['over'])}: {h['ours']:.2f}, in the paper {h['paper']:.2f}.</p>")
+    for measured in figure.get("measured", []):
+        curves = counterpart(quaver, figure, measured, bench, papers, quick)
+        result.setdefault("measured", []).extend(curves)
+        page.append(counterpart_page(measured, curves))
     page.append(f"<p>Simulated: {html.escape(figure.get('simulated', 'all curves'))}. For real: {html.escape(figure['real'])}. Difference: {html.escape(figure['difference'])}.</p>")
     return "\n".join(page), result
 
@@ -203,6 +268,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--quaver", required=True)
     parser.add_argument("--out", required=True, type=Path)
+    parser.add_argument("--bench", type=Path, help="what `quaver bench --json` wrote; none: nothing was run for real")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("figures", nargs="*")
     args = parser.parse_args()
@@ -210,14 +276,15 @@ def main():
     for name in args.figures:
         if name not in known:
             sys.exit(f"unknown figure {name}; known are {', '.join(known)}")
+    bench = json.loads(args.bench.read_text(encoding="utf-8")) if args.bench and args.bench.exists() else None
     pages, results = [], []
     for name in args.figures or known:
-        page, result = draw(args.quaver, HERE / name, args.quick)
+        page, result = draw(args.quaver, HERE / name, args.quick, bench)
         pages.append(page)
         results.append(result)
         print(json.dumps(result.get("headline", result["best"])), name, flush=True)
     args.out.mkdir(parents=True, exist_ok=True)
-    style = "body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; } :root { color-scheme: light dark; }"
+    style = "body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; } td, th { padding: .1rem .6rem; text-align: right; } :root { color-scheme: light dark; }"
     head = f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Figures</title><style>{style}</style></head><body>\n'
     (args.out / "index.html").write_text(head + "\n".join(pages) + "\n</body></html>\n", encoding="utf-8")
     (args.out / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
