@@ -1,5 +1,6 @@
-"""The same sweep in this process and on a local Dask cluster; bad input."""
+"""The same sweep in this process, on a local Dask cluster and on a local Ray cluster; bad input."""
 
+import importlib.util
 import unittest
 
 import quaver_sim
@@ -27,6 +28,16 @@ class Sweep(unittest.TestCase):
         with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
             there = quaver_sim.sweep([SCENARIO, SCENARIO.replace("uintr", "signal")], quaver_sim.dask_map(client))
         self.assertEqual(here, there)
+
+    @unittest.skipUnless(importlib.util.find_spec("ray"), "Ray is not installed")
+    def test_ray_gives_the_same_outcomes(self):
+        import ray
+
+        ray.init(num_cpus=2, include_dashboard=False, object_store_memory=100 << 20, log_to_driver=False)
+        try:
+            self.assertEqual(quaver_sim.sweep(SCENARIO, quaver_sim.ray_map()), quaver_sim.sweep(SCENARIO))
+        finally:
+            ray.shutdown()
 
     def test_errors_name_line_and_key(self):
         with self.assertRaisesRegex(ValueError, "line 8(.|\n)*workers"):
