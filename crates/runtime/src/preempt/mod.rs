@@ -5,7 +5,7 @@ mod handler;
 mod in_library;
 #[cfg(feature = "inspect")]
 pub mod inspect;
-mod ranges;
+pub(crate) mod ranges;
 mod sigsegv;
 
 pub(crate) use gate::{disable, enable, take_deferred};
