@@ -12,6 +12,7 @@ use crate::state::{self, Thread, cancel};
 use crate::sys;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::*;
+use libc::siginfo_t;
 use quaver::foreign::futex::{Deadline, Limits};
 use quaver::foreign::region;
 use quaver::foreign::thread::Thread as Uthread;
@@ -26,28 +27,34 @@ pub(crate) fn install_kick() {
     install(KICK, look_up);
 }
 
-/// The handler of [`KICK`]: the interrupted thread sees to what is there for it. Unless it is in a section of the runtime's, or
-/// blocked in a call, which looks by itself.
-extern "C-unwind" fn look_up(_: c_int) {
+/// The handler of [`KICK`]: the interrupted thread sees to what is there for it. Unless it is in a section of the runtime's, which may
+/// be a handler that has just begun; or blocked in a call, which looks by itself.
+extern "C-unwind" fn look_up(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
     let errno = sys::saved_errno();
-    if let Some(me) = state::me()
+    if let Some(me) = state::me_in_handler()
         && !region::in_runtime()
+        && !region::must_end(crate::signal::interrupted_at(context))
         && me.blocked_in.load(SeqCst) == 0
     {
         crate::signal::deliver_here(me);
-        if me.is_cancelled_anywhere() {
+        // A call of the shim's has an end of its own.
+        if me.is_cancelled_anywhere() && me.call.load(Relaxed) == 0 {
             // As the C library does it: out of the handler, through its frame.
+            region::leave_handlers();
             test();
         }
     }
     sys::set_errno(errno);
 }
 
+/// As the kernel calls it.
+type Handler = extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void);
+
 /// Installs a handler for a signal that the C library keeps for itself.
-pub(crate) fn install(signal: i32, handler: extern "C-unwind" fn(c_int)) {
+pub(crate) fn install(signal: i32, handler: Handler) {
     #[repr(C)]
     struct KernelAction {
-        handler: extern "C-unwind" fn(c_int),
+        handler: Handler,
         flags: usize,
         restorer: unsafe extern "C" fn(),
         mask: u64,
@@ -59,7 +66,7 @@ pub(crate) fn install(signal: i32, handler: extern "C-unwind" fn(c_int)) {
         core::arch::naked_asm!(".byte 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05")
     }
     // The handler may be left for good, or preempted: the kernel thread's mask must be what it was.
-    let flags = SA_RESTORER | libc::SA_NODEFER as usize;
+    let flags = SA_RESTORER | (libc::SA_NODEFER | libc::SA_SIGINFO) as usize;
     let action = KernelAction { handler, flags, restorer, mask: 0 };
     // SAFETY: a complete action of the kernel's; the C library refuses this number.
     unsafe {

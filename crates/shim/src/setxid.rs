@@ -5,7 +5,7 @@
 //! thread in `/proc/self/task`, and the handler makes the system call without looking at who it is.
 
 use crate::sys::{self, call, returned};
-use core::ffi::{c_char, c_int};
+use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::{AtomicI64, AtomicIsize, AtomicU32, AtomicUsize, Ordering::*};
 use libc::{gid_t, uid_t};
 use quaver::foreign::{futex::Limits, lock};
@@ -19,7 +19,7 @@ static ARGUMENTS: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 static DONE: AtomicUsize = AtomicUsize::new(0);
 static WORST: AtomicIsize = AtomicIsize::new(0);
 
-extern "C-unwind" fn repeat(_: c_int) {
+extern "C-unwind" fn repeat(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
     let [a, b, c] = [0, 1, 2].map(|i: usize| ARGUMENTS[i].load(Relaxed));
     // SAFETY: the call that `everywhere` was asked for; its memory lives until all have made it.
     let r = unsafe { call(NUMBER.load(Relaxed), [a, b, c, 0, 0, 0]) };

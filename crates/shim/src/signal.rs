@@ -100,14 +100,16 @@ unsafe extern "C" fn trampoline(signal: c_int, info: *mut siginfo_t, context: *m
     // SAFETY: the kernel filled `info`.
     let code = unsafe { (*info).si_code };
     let fault = FAULTS & bit(signal) != 0 && code > 0;
-    let here = state::me().is_some_and(|me| {
+    let here = state::me_in_handler().is_some_and(|me| {
         let main = state::main_thread().is_some_and(|main| core::ptr::eq(main, me));
         (main || code == libc::SI_TKILL) && me.mask.load(Relaxed) & bit(signal) == 0
     });
-    if fault || here && !region::in_runtime() {
+    // A handler may be left by a jump.
+    let may_leave = !region::in_runtime() && !region::must_end(interrupted_at(context));
+    if fault || here && may_leave {
         // SAFETY: the kernel's arguments.
         unsafe { handle(signal, info, context) };
-        state::me().inspect(|me| handled_in_the_middle(me));
+        state::me_in_handler().inspect(|me| handled_in_the_middle(me));
     } else {
         PENDING.fetch_or(bit(signal), SeqCst);
         tell_courier();
@@ -168,6 +170,14 @@ fn seek_all() -> bool {
     unsafe { (*SOUGHT.0.get()).extend(sought) };
     lock::unlock(&SOUGHT_GUARD);
     any
+}
+
+/// The address of the instruction that a handler has interrupted.
+pub(crate) fn interrupted_at(context: *mut c_void) -> usize {
+    // SAFETY: the kernel's third argument to a handler.
+    unsafe {
+        (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] as usize
+    }
 }
 
 fn tell_courier() {
@@ -659,10 +669,8 @@ pub unsafe extern "C" fn pthread_kill(thread: pthread_t, signal: c_int) -> c_int
     if signal != 0 && !valid(signal) {
         return libc::EINVAL;
     }
-    if t.ended.load(Acquire) != 0 {
-        return libc::ESRCH;
-    }
-    if signal == 0 {
+    // As in the C library, a thread that has ended and not been joined is no error.
+    if signal == 0 || t.ended.load(Acquire) != 0 {
         return 0;
     }
     if HANDLERS[signal as usize - 1].load(Relaxed) == libc::SIG_DFL

@@ -82,6 +82,8 @@ unsafe impl Send for Thread {}
 thread_local! {
     /// The calling thread's block. Const-initialised and without a destructor: reading it calls nothing.
     static ME: Cell<*const Thread> = const { Cell::new(ptr::null()) };
+    /// Nobody may look at `ME` any more but those who join.
+    static ENDS: Cell<bool> = const { Cell::new(false) };
     /// This kernel thread belongs to the runtime: what it asks for it gets from the C library.
     static INTERNAL: Cell<bool> = const { Cell::new(false) };
 }
@@ -104,6 +106,16 @@ pub(crate) fn me() -> Option<&'static Thread> {
 
 pub(crate) fn set_me(t: &Thread) {
     ME.set(t);
+}
+
+/// [`me`], for signal handlers, which may come when others have freed the block of a thread that ends.
+pub(crate) fn me_in_handler() -> Option<&'static Thread> {
+    if ENDS.get() { None } else { me() }
+}
+
+/// The calling thread ends, and its block is the joiner's from now on.
+pub(crate) fn end() {
+    ENDS.set(true);
 }
 
 pub(crate) fn internal() -> bool {

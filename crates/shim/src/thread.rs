@@ -174,6 +174,7 @@ pub(crate) fn finish(t: &'static Thread, result: *mut c_void) {
         // SAFETY: ends the process in order.
         unsafe { libc::exit(0) };
     }
+    state::end();
     let word = &raw const t.ended;
     t.ended.store(1, Release);
     futex::wake(word, u32::MAX);
