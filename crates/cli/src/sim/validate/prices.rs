@@ -5,7 +5,8 @@
 //! * *preemption*: two threads take turns, each for a quantum; how much longer both take than alone, for each preemption;
 //! * *late*: how much longer than a quantum their turns are.
 
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -43,11 +44,15 @@ impl Prices {
     /// When the runtime cannot be built, or nothing was preempted.
     pub fn measure(client: usize, worker: usize) -> Result<(Prices, Speed)> {
         let runtime = super::runtime(&format!("rr:quantum={}us", QUANTUM.as_micros()), worker)?;
-        let speed = runtime.run(Speed::measure);
+        // The client's CPU may be a part of the worker's core: it has to be as busy as it is later.
+        let (speed, turns) = beside_spinning(client, || {
+            let speed = runtime.run(Speed::measure);
+            let turns: Result<Vec<_>> = (0..TRIES).map(|_| take_turns(&runtime, speed)).collect();
+            Ok((speed, turns?))
+        })?;
         let bursts: Result<Vec<_>> =
             (0..TRIES).map(|_| on_client(client, || burst(&runtime, speed))).collect();
-        let turns: Result<Vec<_>> = (0..TRIES).map(|_| take_turns(&runtime, speed)).collect();
-        let (bursts, turns) = (bursts?, turns?);
+        let bursts = bursts?;
         let of = |pairs: &[[u64; 2]], i: usize| {
             median(pairs.iter().map(|pair| pair[i])).expect("there were tries")
         };
@@ -59,6 +64,26 @@ impl Prices {
         };
         Ok((prices, speed))
     }
+}
+
+/// Does `work` while the client's CPU looks at the clock all the time, as it does between two requests.
+fn beside_spinning<T>(client: usize, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let end = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let spin = || {
+            on_client(client, || {
+                while !end.load(SeqCst) {
+                    black_box(Instant::now());
+                }
+                Ok(())
+            })
+        };
+        let spinning = scope.spawn(spin);
+        let result = work();
+        end.store(true, SeqCst);
+        spinning.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        result
+    })
 }
 
 /// What a request costs the worker, and the client.
@@ -79,7 +104,7 @@ fn burst(runtime: &quaver::Runtime, speed: Speed) -> Result<[u64; 2]> {
     }
     let sent = begin.elapsed().as_nanos() as u64;
     while done[0].load(SeqCst) < BURST {
-        std::thread::sleep(Duration::from_millis(1));
+        black_box(Instant::now());
     }
     let each = (done[2].load(SeqCst) - done[1].load(SeqCst)) / (BURST - 1);
     Ok([each.saturating_sub(SHORT.as_nanos() as u64), sent / BURST])
