@@ -57,7 +57,7 @@ pub struct Args {
     /// Run the same load in simulation and on the real runtime with one worker, and compare
     #[arg(long)]
     pub validate: bool,
-    /// With --validate: seconds instead of a minute
+    /// With --validate: seconds instead of minutes
     #[arg(long, requires = "validate")]
     pub quick: bool,
 }
