@@ -67,8 +67,10 @@ type Stats struct {
 	// NetworkReady and PreemptedNow are the lengths of the two queues.
 	NetworkReady uint64 `json:"network_ready"`
 	PreemptedNow uint64 `json:"preempted_now"`
-	// Price is how many ns a wake-up of the clock takes, as far as can be seen; the tax in QUAVER_GO bounds how often that is paid.
-	Price uint64 `json:"price_ns"`
+	// Price is how many ns a wake-up of the clock takes, as far as can be seen, and AskPrice a preemption; the tax in QUAVER_GO bounds how often
+	// they are paid.
+	Price    uint64 `json:"price_ns"`
+	AskPrice uint64 `json:"ask_price_ns"`
 }
 
 // ReadStats returns the counts. They are read one after the other, so they may differ by what happens meanwhile.
@@ -77,6 +79,6 @@ func ReadStats() Stats {
 	return Stats{
 		Asked: c[0], Preempted: c[1], Unneeded: c[2], Deferred: c[3], Forced: c[4], Stale: c[5],
 		Polls: c[6], PollReady: c[7], Turns: c[8], Scans: c[9], Woken: c[10],
-		NetworkReady: c[11], PreemptedNow: c[12], Price: c[13],
+		NetworkReady: c[11], PreemptedNow: c[12], Price: c[13], AskPrice: c[14],
 	}
 }

@@ -32,6 +32,7 @@ elif ! go mod download; then
     say "skipped: the modules of the benchmarks cannot be fetched"
 else
     go vet ./...
+    go test ./...
     results=$(mktemp)
     trap 'rm -f "$results"' EXIT
     ./run --quick --length 200ms --rates 500,1000 --only bimodal,badger1,badger4,sleeper,mutex --json "$results"

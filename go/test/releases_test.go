@@ -67,6 +67,9 @@ func scenes(t *testing.T, hog string) {
 		"effort":  "quantum=50us",
 		"meek":    "quantum=10ms",
 		"tax":     "quantum=10us,tax=1",
+		"thrift":  "quantum=20us,tax=5,clock=spin",
+		"crowd":   "quantum=50us",
+		"brief":   "quantum=2ms,long=0",
 	} {
 		if out := must(t, "", []string{"QUAVER_GO=" + setting}, hog, scene); out != "ok\n" {
 			t.Errorf("%s: %s", scene, out)

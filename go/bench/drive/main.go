@@ -26,9 +26,6 @@ type variant struct {
 	name, toolchain, setting string
 }
 
-// slo is what the p99 of short requests must not exceed, in µs.
-const slo = 1000
-
 // A row is one class of requests at one rate: medians over the repetitions, and the spread of the p99.
 type row struct {
 	Workload   string   `json:"workload"`
@@ -276,14 +273,14 @@ func (p point) rows(n int, workload, variant string, rate float64, classes [2]st
 	return rows
 }
 
-// turns measures all variants in turns, in another order each time, until each has been measured often and quietly enough.
-func (o *options) turns(once func(variant, rep int) (sample, error)) ([]point, error) {
+// turns measures those variants that are wanted in turns, in another order each time, until each has been measured often and quietly enough.
+func (o *options) turns(wanted []int, once func(variant, rep int) (sample, error)) ([]point, error) {
 	all := o.variants()
 	points := make([]point, len(all))
 	for rep, again := 0, true; again; rep++ {
 		again = false
-		for k := range all {
-			i := (k + rep) % len(all)
+		for k := range wanted {
+			i := wanted[(k+rep)%len(wanted)]
 			if points[i].enough(o.reps) {
 				continue
 			}
@@ -299,24 +296,31 @@ func (o *options) turns(once func(variant, rep int) (sample, error)) ([]point, e
 	return points, nil
 }
 
-// sweep sends to a server of each variant, at each rate, in turns.
-func (o *options) sweep(workload, program string, rates []float64, args []string, proto func(*server) client.Protocol) error {
+// sweep sends to a server of each variant, at each rate, in turns. If search is set, it then measures at more rates, until it is known at
+// which each variant stops keeping the objective.
+func (o *options) sweep(workload string, search bool, rates []float64, args []string, proto func(*server) client.Protocol) error {
 	all := o.variants()
 	servers := make([]*server, len(all))
 	for i, v := range all {
-		s, err := o.start(v, program, args...)
+		s, err := o.start(v, workload, args...)
 		if err != nil {
 			return err
 		}
 		defer s.stop()
 		servers[i] = s
 	}
-	protocol := proto(servers[0]) // the same work for all
-	for _, rate := range rates {
-		points, err := o.turns(func(i, rep int) (sample, error) {
+	protocol := proto(servers[0])       // the same work for all
+	at := func(rates []float64) error { // one for each variant; 0: none
+		wanted := []int{}
+		for i, rate := range rates {
+			if rate > 0 {
+				wanted = append(wanted, i)
+			}
+		}
+		points, err := o.turns(wanted, func(i, rep int) (sample, error) {
 			before := o.measure(servers[i].cmd.Process.Pid)
 			r, err := client.Run(servers[i].words[0], protocol, client.Load{
-				Rate: rate, Duration: o.length, Warmup: o.length / 5, Long: .01, Seed: int64(rep%o.reps + 1), Conns: 256,
+				Rate: rates[i], Duration: o.length, Warmup: o.length / 5, Long: .01, Seed: int64(rep%o.reps + 1), Conns: 256,
 			})
 			if err != nil {
 				return sample{}, err
@@ -327,8 +331,28 @@ func (o *options) sweep(workload, program string, rates []float64, args []string
 		if err != nil {
 			return fmt.Errorf("%s: %w", workload, err)
 		}
+		for _, i := range wanted {
+			o.print(points[i].rows(o.reps, workload, all[i].name, rates[i], [2]string{"short", "long"}))
+		}
+		return nil
+	}
+	next := make([]float64, len(all))
+	for _, rate := range rates {
+		for i := range next {
+			next[i] = rate
+		}
+		if err := at(next); err != nil {
+			return err
+		}
+	}
+	for more := search; more; {
+		more = false
 		for i, v := range all {
-			o.print(points[i].rows(o.reps, workload, v.name, rate, [2]string{"short", "long"}))
+			next[i] = between(limit(o.out.Rows, workload, v.name))
+			more = more || next[i] > 0
+		}
+		if err := at(next); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -352,7 +376,7 @@ func (o *options) bimodal() error {
 		return err
 	}
 	o.out.Machine["rounds_per_us"] = o.perUs
-	return o.sweep("bimodal", "bimodal", o.rates, nil, func(*server) client.Protocol {
+	return o.sweep("bimodal", true, o.rates, nil, func(*server) client.Protocol {
 		return client.Raw{ShortRounds: int(5 * o.perUs), LongRounds: int(800 * o.perUs)}
 	})
 }
@@ -366,7 +390,7 @@ func (o *options) badger(program string) error {
 		rates = o.rates
 	}
 	args := []string{"-keys", strconv.FormatUint(o.keys, 10)}
-	return o.sweep(program, program, rates, args, func(s *server) client.Protocol {
+	return o.sweep(program, false, rates, args, func(s *server) client.Protocol {
 		scan, _ := strconv.Atoi(s.words[1])
 		o.out.Machine[program+"_scan_keys"] = scan
 		return client.HTTP{Keys: o.keys, Scan: scan}
@@ -375,7 +399,11 @@ func (o *options) badger(program string) error {
 
 func (o *options) sleeper() error {
 	all := o.variants()
-	points, err := o.turns(func(i, _ int) (sample, error) {
+	everyone := make([]int, len(all))
+	for i := range everyone {
+		everyone[i] = i
+	}
+	points, err := o.turns(everyone, func(i, _ int) (sample, error) {
 		before := o.measure()
 		cmd := o.command(all[i], "sleeper", "-for", (2 * o.length).String())
 		out, err := cmd.Output()
@@ -479,19 +507,8 @@ func (o *options) mutex() error {
 func (o *options) summarise() {
 	s := &o.out.Summary
 	for _, r := range o.out.Rows {
-		if r.Workload == "bimodal" && r.Class == "short" {
-			s.RateAtSLO[r.Variant] = math.Max(s.RateAtSLO[r.Variant], 0)
-		}
-	}
-	for name := range s.RateAtSLO {
-		for _, r := range o.out.Rows { // rates ascend; the first that fails ends it
-			if r.Workload != "bimodal" || r.Class != "short" || r.Variant != name {
-				continue
-			}
-			if value(r.P99) > slo {
-				break
-			}
-			s.RateAtSLO[name] = r.Rate
+		if r.Workload == "bimodal" {
+			s.RateAtSLO[r.Variant], _ = limit(o.out.Rows, r.Workload, r.Variant)
 		}
 	}
 	aim := func(name string, have, want float64, atLeast bool) {

@@ -70,7 +70,8 @@ func edits(minor int) []patch.Edit {
 
 // additions returns the files of ours that Go 1.minor gets, as names in _runtime.
 func additions(minor int) []string {
-	list := []string{"zquaver.go", "zquaver_config.go", "zquaver_clock.go", "zquaver_tax.go", "zquaver_queues.go", "zquaver_locks.go", mutexFile}
+	list := []string{"zquaver.go", "zquaver_config.go", "zquaver_clock.go", "zquaver_tax.go", "zquaver_price.go", "zquaver_thread.go",
+		"zquaver_queues.go", "zquaver_preempted.go", "zquaver_locks.go", mutexFile}
 	pick := func(since int, newer, older string) {
 		if minor >= since {
 			older = newer
@@ -80,6 +81,7 @@ func additions(minor int) []string {
 	pick(25, "zquaver_runq125.go", "zquaver_runq121.go")
 	pick(22, "zquaver_net122.go", "zquaver_net121.go")
 	pick(23, "zquaver_timer123.go", "zquaver_timer121.go")
+	pick(26, "zquaver_gc126.go", "zquaver_gc121.go")
 	return list
 }
 

@@ -20,7 +20,19 @@ const (
 type quaverG struct {
 	locks      int32  // locks held, each a reason not to preempt
 	bestEffort uint32 // 1: runs only where nothing else is ready
+
+	// Of one that has been preempted.
+	used   int64 // ns that it has run since it last waited for anything but its turn
+	since  int64 // when it was put where it waits
+	goesOn bool  // it was preempted and has not run since
 }
+
+// Where a goroutine that runs was taken from.
+const (
+	quaverReady   = iota // any queue but those of preempted ones
+	quaverOld            // those
+	quaverLongest        // those, and it had waited longest
+)
 
 // quaverP is what a P remembers.
 type quaverP struct {
@@ -28,17 +40,20 @@ type quaverP struct {
 	forced atomic.Int64 // the slice whose locks have delayed preemption for too long
 
 	// Of sysmon.
-	asked   int64  // the slice that was asked to end
-	askNext int64  // when to ask again
-	asks    uint8  // how often it was asked
-	syscall uint32 // syscalltick at the last scan, if pp was in a system call
+	asked   int64        // the slice that was asked to end
+	askedAt atomic.Int64 // when it was asked first
+	askNext int64        // when to ask again
+	asks    uint8        // how often it was asked
+	syscall uint32       // syscalltick at the last scan, if pp was in a system call
 
 	// Of its M.
 	dispatched int64 // when the running goroutine began to; later than start if it runs in the slice of another
-	turn       int64 // until when a preempted goroutine was given time
-	tookOld    bool  // the goroutine taken last was one of those
-	runsOld    bool  // and now it runs
+	turn       int64 // when the preempted goroutine that has waited longest is due again
+	took       uint8 // where the goroutine taken last comes from
+	runs       uint8 // and now it runs
 	netRun     int32 // network-ready goroutines taken in a row
+
+	heeded atomic.Int64 // ns that it took to heed the last request; sysmon takes it away
 }
 
 // quaver holds the configuration. All but the quantum is constant once schedinit is over.
@@ -48,7 +63,7 @@ var quaver struct {
 	poll    int64        // ns between two looks at the network; 0: the quantum
 	hold    int64        // ns for which locks may delay preemption
 	idle    int64        // ns without work after which sysmon may sleep deeply
-	tax     int64        // percent of a core that the clock's wake-ups may take; 100: no bound
+	tax     int64        // percent of the CPU time that the clock and preemptions may take; 100: no bound
 	share   int64        // percent of the time that preempted goroutines get at least; 0: what Go's own fairness gives
 
 	skip      bool // only preempt for something that waits
@@ -60,11 +75,12 @@ var quaver struct {
 // quaverQueues are the global queues beside sched.runq, protected by sched.lock. The lengths may be read without it; they
 // include the goroutine that stands in.
 var quaverQueues struct {
-	net, pre       gQueue
-	netLen, preLen atomic.Int32
-	since          int64    // when pre stopped being empty
-	standIn        guintptr // the goroutine that stands in at the head of sched.runq, or 0
-	standInNet     bool     // it belongs to net, not to pre
+	net       gQueue
+	netLen    atomic.Int32
+	pre       quaverPreempted
+	since     int64    // when pre stopped being empty
+	standIn   guintptr // the goroutine that stands in at the head of sched.runq, or 0
+	standInOf int32    // the level of pre to which it belongs, or quaverFromNet
 }
 
 // quaverCounters can be read at any time; the library says what they mean.
@@ -148,12 +164,12 @@ func quaverSetBestEffort(on bool) bool {
 // quaverReadStats is called by the library, which knows the order.
 //
 //go:linkname quaverReadStats
-func quaverReadStats() [14]uint64 {
+func quaverReadStats() [15]uint64 {
 	c := &quaverCounters
 	return [...]uint64{
 		c.asked.Load(), c.preempted.Load(), c.unneeded.Load(), c.deferred.Load(), c.forced.Load(), c.stale.Load(),
 		c.polls.Load(), c.pollReady.Load(), c.turns.Load(), c.scans.Load(), c.woken.Load(),
-		uint64(quaverQueues.netLen.Load()), uint64(quaverQueues.preLen.Load()),
-		uint64(atomic.Loadint64(&quaverClock.price)),
+		uint64(quaverQueues.netLen.Load()), uint64(quaverQueues.pre.len()),
+		uint64(quaverClock.price.ns.Load()), uint64(quaverClock.askPrice.ns.Load()),
 	}
 }

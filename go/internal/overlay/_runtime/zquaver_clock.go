@@ -9,21 +9,26 @@ const (
 	quaverRetry   = 10 * 1000  // ns until a request that was not heeded is repeated, at least
 	quaverBackoff = 500 * 1000 // ns between two scans at most
 	quaverCalm    = 8          // scans without anything ready that waits, after which none is expected soon
+	quaverBehind  = 32         // network-ready goroutines for each P that are work enough until a later look
 	quaverHandoff = 20 * 1000  // ns after which sysmon looks again at a P in a system call, when it is in a hurry
 )
 
 // quaverClock is sysmon's own state.
 var quaverClock struct {
-	ready    bool   // the thread has been prepared
-	stuck    bool   // a P has been in one system call for two scans while its goroutines wait
-	price    int64  // ns that one wake-up takes, as far as can be seen
-	floor    int64  // ns between two wake-ups, so that they stay within the tax
-	polled   int64  // when the clock polled the network last
-	woken    uint64 // quaverCounters.woken when it was looked at last
-	lastBusy int64  // when a P was last seen at work
-	pause    int64  // between scans while slices are over and nothing waits
-	first    int    // where the next scan starts
-	calm     int    // scans since something ready waited
+	ready    bool        // the thread has been prepared
+	stuck    bool        // a P has been in one system call for two scans while its goroutines wait
+	price    quaverPrice // of a wake-up
+	askPrice quaverPrice // of a preemption
+	floor    int64       // ns between two wake-ups, so that they alone stay within the tax
+	account  int64       // ns of CPU time that may be spent on wake-ups and preemptions
+	settled  int64       // when something was paid in last
+	requests int64       // made in this scan
+	polled   int64       // when the clock polled the network last
+	woken    uint64      // quaverCounters.woken when it was looked at last
+	lastBusy int64       // when a P was last seen at work
+	pause    int64       // between scans while slices are over and nothing waits
+	first    int         // where the next scan starts
+	calm     int         // scans since something ready waited
 }
 
 // quaverNap replaces the usleep(delay) of sysmon; delay is in µs.
@@ -46,12 +51,14 @@ func quaverNap(delay uint32) {
 		if quantum == 0 {
 			return
 		}
-		quaverTax()
+		quaverFloor()
 		c.stuck = false
-		next := end
+		idle := sched.npidle.Load()
+		quaverEarn(now, idle)
+		next, floor := end, c.floor
 		if sched.gcwaiting.Load() {
 			next = now + quaverRetry
-		} else if sched.npidle.Load() == gomaxprocs {
+		} else if idle == gomaxprocs {
 			// Back in sysmon the thread would sleep deeply at once, so stay here for a while. The work for which it was woken may be over.
 			if woken := quaverCounters.woken.Load(); woken != c.woken {
 				c.woken, c.lastBusy = woken, now
@@ -73,6 +80,10 @@ func quaverNap(delay uint32) {
 			polled := quaverPollNetwork(now, quantum)
 			next = min(quaverScan(now, quantum), polled)
 			unlock(&sched.sysmonlock)
+			floor = quaverSpend(c.requests)
+			if quaverQueues.netLen.Load() >= quaverBehind*gomaxprocs {
+				floor *= 4
+			}
 		}
 		if now >= end {
 			return
@@ -80,8 +91,8 @@ func quaverNap(delay uint32) {
 		if c.stuck {
 			end = min(end, now+quaverHandoff)
 		} else {
-			next = max(next, now+c.floor)
-			end = max(end, now+c.floor)
+			next = max(next, now+floor)
+			end = max(end, now+floor)
 		}
 		quaverWait(min(next, end))
 		now = nanotime()
@@ -125,8 +136,10 @@ func quaverScan(now, quantum int64) int64 {
 	quaverCounters.scans.Add(1)
 	global := quaverGlobal{
 		fresh: quaverReadyLen() + quaverQueues.netLen.Load(),
-		old:   quaverQueues.preLen.Load(),
+		old:   quaverQueues.pre.len(),
+		young: quaverQueues.pre.lens[0].Load(),
 	}
+	c.requests = 0
 	backoff := quaverUnhurried(quaverBackoff, 5)
 	next := now + backoff
 	quiet := true
@@ -161,6 +174,7 @@ func quaverScan(now, quantum int64) int64 {
 type quaverGlobal struct {
 	fresh int32 // ready
 	old   int32 // preempted
+	young int32 // of those, on the first level
 	seen  bool  // something ready waits, here or for a P
 }
 
@@ -176,6 +190,9 @@ func quaverScanP(pp *p, now, quantum int64, global *quaverGlobal) (when int64, o
 		quaverInSyscall(pp)
 		return
 	}
+	if d := q.heeded.Swap(0); d != 0 {
+		quaverClock.askPrice.learn(d)
+	}
 	start := q.start.Load()
 	gp := mp.curg
 	if start == 0 || gp == nil {
@@ -184,6 +201,10 @@ func quaverScanP(pp *p, now, quantum int64, global *quaverGlobal) (when int64, o
 	if readgstatus(gp)&^_Gscan == _Gsyscall {
 		quaverInSyscall(pp)
 		return
+	}
+
+	if gcBlackenEnabled != 0 && pp.gcMarkWorkerMode == gcMarkWorkerFractionalMode && quaverCollectorDue(pp, now) {
+		return now + quantum, false
 	}
 
 	// How long may it run? That depends on what waits.
@@ -198,7 +219,7 @@ func quaverScanP(pp *p, now, quantum int64, global *quaverGlobal) (when int64, o
 		}
 	case global.old > 0:
 		slice = quantum
-		if quaver.long > quantum {
+		if quaver.long > quantum && (global.young <= 0 || quaverLevel(gp.quaver.used+now-start, quantum) <= 0) {
 			slice = quaverUnhurried(quaver.long, 10)
 		}
 	}
@@ -221,11 +242,13 @@ func quaverScanP(pp *p, now, quantum int64, global *quaverGlobal) (when int64, o
 			global.fresh--
 		} else {
 			global.old--
+			global.young--
 		}
 	}
 
 	if q.asked != start {
 		q.asked, q.asks = start, 0
+		q.askedAt.Store(0)
 	} else if now < q.askNext {
 		return q.askNext, false
 	}
@@ -246,8 +269,12 @@ func quaverScanP(pp *p, now, quantum int64, global *quaverGlobal) (when int64, o
 	if q.asks < 6 {
 		q.asks++
 	}
+	if q.askedAt.Load() == 0 {
+		q.askedAt.Store(nanotime())
+	}
 	if preemptone(pp) {
 		quaverCounters.asked.Add(1)
+		quaverClock.requests++
 	}
 	if slice > quantum { // only the preempted wait, so it does not matter whether this one is heeded
 		return min(now+slice, max(timer, now+quantum)), true
@@ -281,9 +308,21 @@ func quaverLocalWork(pp *p, now int64) (waits bool, timer int64) {
 		return true, timer
 	}
 	if gcBlackenEnabled != 0 && pp.gcMarkWorkerMode == gcMarkWorkerNotWorker {
-		return gcController.dedicatedMarkWorkersNeeded.Load() > 0 || gcController.fractionalUtilizationGoal > 0, timer
+		return gcController.dedicatedMarkWorkersNeeded.Load() > 0 || quaverCollectorDue(pp, now), timer
 	}
 	return false, timer
+}
+
+// quaverCollectorDue reports whether findRunnable would give pp to a fractional GC worker now, which has a part of the time. If such a worker
+// runs, it would be chosen again.
+//
+//go:nowritebarrierrec
+func quaverCollectorDue(pp *p, now int64) bool {
+	goal, has := gcController.fractionalUtilizationGoal, quaverFractionalTime(pp)
+	if pp.gcMarkWorkerMode == gcMarkWorkerFractionalMode {
+		has += now - pp.gcMarkWorkerStartTime
+	}
+	return goal > 0 && float64(has) <= goal*float64(now-gcController.markStartTime)
 }
 
 // quaverAcquired is called by acquirep. What runs next may not come from execute: a goroutine that returns from a system call, or
@@ -293,8 +332,9 @@ func quaverAcquired(pp *p) {
 		return
 	}
 	now := nanotime()
+	quaverPaid(pp, now)
 	pp.quaver.dispatched = now
-	pp.quaver.runsOld = false
+	pp.quaver.runs = quaverReady
 	pp.quaver.start.Store(now)
 }
 
@@ -304,9 +344,15 @@ func quaverDispatched(pp *p, inherit bool) {
 		return
 	}
 	now := nanotime()
+	quaverPaid(pp, now)
 	pp.quaver.dispatched = now
-	pp.quaver.runsOld = pp.quaver.tookOld
-	pp.quaver.tookOld = false
+	pp.quaver.runs = pp.quaver.took
+	pp.quaver.took = quaverReady
+	if gp := getg().m.curg; gp.quaver.goesOn {
+		gp.quaver.goesOn = false
+	} else {
+		gp.quaver.used = 0
+	}
 	if !inherit {
 		pp.quaver.start.Store(now)
 	}

@@ -14,6 +14,15 @@ func quaverInit() {
 	}
 	// The policy sets everything else, wherever it stands.
 	quaverEach(text, func(key, value string) {
+		times := 0
+		quaverEach(text, func(other, _ string) {
+			if other == key {
+				times++
+			}
+		})
+		if times > 1 {
+			quaverDie("", key, " is set more than once")
+		}
 		if key != "policy" {
 			return
 		}

@@ -6,7 +6,10 @@ package runtime
 // sched.runq in the scheduler stays right. The one that stands in for the others is at the head, unless something has been put before it;
 // then it counts as ready.
 
-const quaverNetRun = 8 // network-ready goroutines that may go before local ones in a row
+const (
+	quaverNetRun  = 8  // network-ready goroutines that may go before local ones in a row
+	quaverFromNet = -1 // where the stand-in belongs; else a level of pre
+)
 
 // quaverPutYielded replaces globrunqput in goschedImpl. sched.lock is held.
 func quaverPutYielded(gp *g) {
@@ -17,36 +20,41 @@ func quaverPutYielded(gp *g) {
 		return
 	}
 	bestEffort := gp.quaver.bestEffort != 0
+	if !gp.preempt && !bestEffort {
+		globrunqput(gp)
+		return
+	}
+	now := nanotime()
+	level := int32(quaverLevels - 1)
 	if gp.preempt {
-		now := nanotime()
+		quaverHeeded(pp, now)
 		if pp.quaver.forced.Load() == pp.quaver.start.Load() {
 			gp.quaver.locks = 0
 		}
 		// This slice is over, also for one that would inherit it.
 		pp.quaver.start.Store(now)
-		if pp.quaver.runsOld {
-			pp.quaver.turn = now
-		}
-		if !bestEffort && now-pp.quaver.dispatched < quantum-quantum/4 {
-			quaverCounters.stale.Add(1)
-			globrunqput(gp)
-			return
+		ran := now - pp.quaver.dispatched
+		gp.quaver.used += ran
+		gp.quaver.goesOn = true
+		if !bestEffort {
+			if ran < quantum-quantum/4 {
+				quaverCounters.stale.Add(1)
+				globrunqput(gp)
+				return
+			}
+			level = quaverLevel(gp.quaver.used, quantum)
 		}
 		quaverCounters.preempted.Add(1)
-	} else if !bestEffort {
-		globrunqput(gp)
-		return
 	}
-	if !quaver.twoQueues {
+	if level == quaverShort || !quaver.twoQueues {
 		globrunqput(gp)
 		return
 	}
 	q := &quaverQueues
-	if q.preLen.Load() == 0 { // pre itself is empty too if its only goroutine stands in
-		q.since = nanotime()
+	if q.pre.len() == 0 { // pre itself is empty too if its only goroutine stands in
+		q.since = now
 	}
-	q.pre.pushBack(gp)
-	q.preLen.Add(1)
+	q.pre.put(gp, level, now)
 	quaverSettle()
 }
 
@@ -55,6 +63,10 @@ func quaverPutYielded(gp *g) {
 func quaverTake(pp *p) *g {
 	q := &quaverQueues
 	quaverWithdraw()
+	if pp != nil && !q.pre.empty() && quaverTurn(pp, nanotime()) {
+		quaverCounters.turns.Add(1)
+		return quaverTakePreempted(pp, q.pre.longest())
+	}
 	if !q.net.empty() && (pp == nil || pp.quaver.netRun < quaverNetRun || sched.runq.empty()) {
 		if pp != nil {
 			pp.quaver.netRun++
@@ -62,46 +74,62 @@ func quaverTake(pp *p) *g {
 		q.netLen.Add(-1)
 		return q.net.pop()
 	}
-	if q.pre.empty() {
-		return nil
-	}
-	now := nanotime()
-	turn := pp != nil && quaverTurn(pp, now)
-	if !turn && !sched.runq.empty() {
-		return nil
-	}
 	if pp != nil {
-		pp.quaver.turn = now + quaver.quantum.Load()
-		pp.quaver.tookOld = true
-		if turn {
-			quaverCounters.turns.Add(1)
-		}
+		pp.quaver.netRun = 0
 	}
-	q.preLen.Add(-1)
-	return q.pre.pop()
+	if q.pre.empty() || !sched.runq.empty() {
+		return nil
+	}
+	return quaverTakePreempted(pp, q.pre.first())
 }
 
-// quaverTurn reports whether pp owes time to preempted goroutines, of which there are some.
-func quaverTurn(pp *p, now int64) bool {
-	if quaver.share == 0 {
-		return false
+// quaverTakePreempted takes the first goroutine of a level.
+func quaverTakePreempted(pp *p, level int32) *g {
+	q := &quaverQueues.pre
+	if pp != nil {
+		pp.quaver.took = quaverOld
+		if level == q.longest() {
+			pp.quaver.took = quaverLongest
+		}
 	}
-	wait := quaver.quantum.Load() * (100 - quaver.share) / quaver.share
-	return now >= max(pp.quaver.turn, quaverQueues.since)+wait
+	q.lens[level].Add(-1)
+	return q.queues[level].pop()
+}
+
+// quaverTurn reports whether pp owes time to the preempted goroutine that has waited longest; there is one.
+func quaverTurn(pp *p, now int64) bool {
+	return quaver.share != 0 && now >= max(pp.quaver.turn, quaverQueues.since+quaverOthers(quaver.quantum.Load()))
+}
+
+// quaverOthers returns how long others may run after a preempted goroutine has run for so many ns, so that it gets its share.
+func quaverOthers(ran int64) int64 { return ran * (100 - quaver.share) / max(quaver.share, 1) }
+
+// quaverPaid notes how long the preempted goroutine that had waited longest has run, if that was the last on pp: however late it was
+// stopped, it has had as much of its share.
+func quaverPaid(pp *p, now int64) {
+	if pp.quaver.runs != quaverLongest {
+		return
+	}
+	pp.quaver.runs = quaverReady
+	ran := min(now-pp.quaver.dispatched, quaverMaxQuantum) // pp may have been idle since
+	pp.quaver.turn = now + quaverOthers(ran)
 }
 
 // quaverGlobalFirst is asked by findRunnable: look at the global queues before the local one?
 func quaverGlobalFirst(pp *p) bool {
-	q := &quaverQueues
-	if q.netLen.Load() > 0 {
-		if pp.quaver.netRun < quaverNetRun {
-			return true
-		}
-		pp.quaver.netRun = 0 // now a local one
-		return false
+	if pp.quaver.runs == quaverLongest {
+		quaverPaid(pp, nanotime())
 	}
-	pp.quaver.netRun = 0
-	return q.preLen.Load() > 0 && quaverTurn(pp, nanotime())
+	q := &quaverQueues
+	switch {
+	case q.netLen.Load() == 0:
+		pp.quaver.netRun = 0
+	case pp.quaver.netRun < quaverNetRun:
+		return true
+	case !runqempty(pp):
+		pp.quaver.netRun = 0 // now a local one
+	}
+	return q.pre.len() > 0 && quaverTurn(pp, nanotime())
 }
 
 // quaverWithdraw puts the stand-in back to the head of its own queue. sched.lock is held.
@@ -112,15 +140,15 @@ func quaverWithdraw() {
 	}
 	if sched.runq.head == q.standIn {
 		gp := quaverRunqPop()
-		if q.standInNet {
+		if q.standInOf == quaverFromNet {
 			q.net.push(gp)
 		} else {
-			q.pre.push(gp)
+			q.pre.queues[q.standInOf].push(gp)
 		}
-	} else if q.standInNet { // it has become an ordinary one
+	} else if q.standInOf == quaverFromNet { // it has become an ordinary one
 		q.netLen.Add(-1)
 	} else {
-		q.preLen.Add(-1)
+		q.pre.lens[q.standInOf].Add(-1)
 	}
 	q.standIn = 0
 }
@@ -133,11 +161,11 @@ func quaverSettle() {
 	}
 	switch {
 	case !q.net.empty():
-		q.standInNet = true
+		q.standInOf = quaverFromNet
 		q.standIn.set(q.net.pop())
 	case !q.pre.empty():
-		q.standInNet = false
-		q.standIn.set(q.pre.pop())
+		q.standInOf = q.pre.first()
+		q.standIn.set(q.pre.queues[q.standInOf].pop())
 	default:
 		return
 	}
@@ -152,7 +180,7 @@ func quaverNetworkReady() bool {
 
 // quaverExtra reports whether network or preempted have goroutines.
 func quaverExtra() bool {
-	return quaverQueues.netLen.Load() != 0 || quaverQueues.preLen.Load() != 0
+	return quaverQueues.netLen.Load() != 0 || quaverQueues.pre.len() != 0
 }
 
 // quaverReadyLen returns how many goroutines sched.runq has of its own. Without sched.lock it is an estimate.
@@ -166,5 +194,5 @@ func quaverReadyLen() int32 {
 
 // quaverGlobalLen returns how many goroutines all global queues have.
 func quaverGlobalLen() int32 {
-	return quaverReadyLen() + quaverQueues.netLen.Load() + quaverQueues.preLen.Load()
+	return quaverReadyLen() + quaverQueues.netLen.Load() + quaverQueues.pre.len()
 }

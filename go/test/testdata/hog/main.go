@@ -36,7 +36,7 @@ func main() {
 	runtime.GOMAXPROCS(1)
 	scenes := map[string]func(){
 		"alone": alone, "share": share, "starve": starve, "locks": locks, "forced": forced, "collect": collect, "effort": effort,
-		"leak": leak, "meek": meek, "tax": tax,
+		"leak": leak, "meek": meek, "tax": tax, "thrift": thrift, "crowd": crowd, "brief": brief,
 	}
 	scenes[os.Args[1]]()
 	fmt.Println("ok")
@@ -187,4 +187,85 @@ func tax() {
 	})
 	most := uint64(time.Since(begin)) / (100 * max(least, 1))
 	require(least > 0 && scans <= 2*most+2, fmt.Sprintf("%d wake-ups instead of %d", scans, most))
+}
+
+// thrift: neither do preemptions take more than the tax, even if the clock costs nothing.
+func thrift() {
+	const percent = 5 // as in QUAVER_GO
+	go func() {
+		for {
+			runtime.Gosched() // always ready, so that every slice has to end
+		}
+	}()
+	spin(func() bool { return quaver.ReadStats().Preempted > 20 })
+	begin, before := time.Now(), quaver.ReadStats()
+	least, asked := before.AskPrice, uint64(0)
+	spin(func() bool {
+		s := quaver.ReadStats()
+		least, asked = min(least, s.AskPrice), s.Asked-before.Asked
+		return asked >= 200
+	})
+	const savings = 2 * time.Millisecond
+	most := uint64(time.Since(begin)*percent/100+savings) / max(least, 1)
+	require(least > 0 && asked <= 2*most, fmt.Sprintf("%d requests instead of %d at %d ns", asked, most, least))
+}
+
+// crowd: goroutines of which the network always keeps so many ready that there is never time for all leave something to one in the ordinary
+// queue, which is always there, and to a preempted one.
+func crowd() {
+	const pairs, inARow = 32, 8
+	var passed, yielded, hog atomic.Int64
+	player := func(from, to *os.File) {
+		for ball := make([]byte, 1); ; passed.Add(1) {
+			_, err := from.Read(ball) // has to wait: there is one ball for two
+			x := uint64(1)
+			for i := 0; i < 20_000; i++ {
+				x = x*6364136223846793005 + 1442695040888963407
+			}
+			atomic.StoreUint64(&sink, x)
+			if _, err2 := to.Write(ball); err != nil || err2 != nil {
+				panic("a ball is lost")
+			}
+		}
+	}
+	for i := 0; i < pairs; i++ {
+		fromA, toB, err := os.Pipe()
+		require(err == nil, "no pipe")
+		fromB, toA, err := os.Pipe()
+		require(err == nil, "no pipe")
+		go player(fromA, toA)
+		go player(fromB, toB)
+		_, err = toA.Write([]byte{1})
+		require(err == nil, "cannot write")
+	}
+	go func() {
+		for {
+			runtime.Gosched()
+			yielded.Add(1)
+		}
+	}()
+	go spin(func() bool { return hog.Add(1) > 1<<40 })
+	for hog.Load() < 20 || passed.Load() < 5000 {
+		time.Sleep(time.Millisecond)
+	}
+	require(yielded.Load() >= passed.Load()/(4*inARow), fmt.Sprintf("%d yields beside %d network-ready", yielded.Load(), passed.Load()))
+}
+
+// brief: a goroutine that is preempted, but has run for little since it last waited, goes on before those that have run for long, though these
+// have waited for longer.
+func brief() {
+	const hogs, times = 4, 30
+	for i := 0; i < hogs; i++ {
+		go spin(func() bool { return false })
+	}
+	spin(func() bool { return quaver.ReadStats().Preempted > 50*hogs })
+	preempted := uint64(0)
+	for i := 0; i < times; i++ {
+		time.Sleep(time.Millisecond)
+		before := quaver.ReadStats().Preempted
+		for quaver.ReadStats().Preempted == before { // nobody else runs, so it is this one's own that ends it
+		}
+		preempted += quaver.ReadStats().Preempted - before
+	}
+	require(preempted < times*hogs*3/4, fmt.Sprintf("%d preemptions of all while %d of the brief one", preempted, times))
 }
