@@ -13,7 +13,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Spec, SpecError};
-use crate::random::{Random, Stream};
+use crate::random::{Random, Stream, Uniform as _};
 use crate::units;
 
 const NS_PER_S: f64 = 1e9;

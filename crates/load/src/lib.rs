@@ -46,6 +46,7 @@ pub use distribution::{Distribution, Measured, Percentile};
 pub use error::SpecError;
 pub use mix::{Class, Mix, MixError};
 pub use open_loop::{Drops, OpenLoop, Outcome, Sent};
+pub use random::Uniform;
 pub use recorder::{Completion, Fate, Recorder, RecorderError, Sample};
 pub use schedule::{Limit, Request, Requests, Schedule};
 pub use service::ServiceTime;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Spec, SpecError};
-use crate::random::Random;
+use crate::random::{Random, Uniform as _};
 use crate::service::ServiceTime;
 use crate::units;
 

@@ -19,6 +19,23 @@ pub(crate) enum Stream {
     Service(u32),
 }
 
+/// A source of random numbers, and what is made of them: the same on every machine if the source is.
+pub trait Uniform {
+    /// Uniform in `[0, 1)`.
+    fn unit(&mut self) -> f64;
+
+    /// Exponential with the given mean, by inversion; at most 36.8 means if `unit` has 53 bits.
+    fn exponential(&mut self, mean: f64) -> f64 {
+        -libm::log1p(-self.unit()) * mean
+    }
+
+    /// Standard normal (Box and Muller); the second value of the pair is not kept, so that the state stays simple.
+    fn normal(&mut self) -> f64 {
+        let radius = libm::sqrt(self.exponential(2.0));
+        radius * libm::cos(std::f64::consts::TAU * self.unit())
+    }
+}
+
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(ChaCha8Rng);
@@ -43,26 +60,17 @@ impl Random {
         self.0.next_u64()
     }
 
-    /// Uniform in `[0, 1)`, a multiple of 2^-53.
-    pub(crate) fn unit(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
-    }
-
-    /// Exponential with the given mean, by inversion; at most 36.8 means.
-    pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
-        -libm::log1p(-self.unit()) * mean
-    }
-
-    /// Standard normal (Box and Muller); the second value of the pair is not kept, so that the state stays simple.
-    pub(crate) fn normal(&mut self) -> f64 {
-        let radius = libm::sqrt(self.exponential(2.0));
-        radius * libm::cos(std::f64::consts::TAU * self.unit())
-    }
-
     /// Geometric on 1, 2, 3... with the given mean, which is at least 1.
     pub(crate) fn geometric(&mut self, mean: f64) -> u64 {
         let log_failure = libm::log1p(-1.0 / mean);
         1 + (libm::log1p(-self.unit()) / log_failure) as u64
+    }
+}
+
+impl Uniform for Random {
+    /// A multiple of 2^-53.
+    fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 }
 

@@ -1,9 +1,10 @@
 //! How long a request takes to serve.
 
 use std::fmt;
+use std::str::FromStr;
 
 use crate::error::{Spec, SpecError};
-use crate::random::Random;
+use crate::random::Uniform;
 use crate::units;
 
 /// A distribution of service times, in nanoseconds.
@@ -93,7 +94,7 @@ impl ServiceTime {
     }
 
     /// Draws a service time in nanoseconds, at least 1.
-    pub(crate) fn sample(&self, random: &mut Random) -> u64 {
+    pub fn sample(&self, random: &mut impl Uniform) -> u64 {
         let ns = match *self {
             Self::Fixed { ns } => ns,
             Self::Exponential { mean_ns } => (random.exponential(mean_ns as f64) + 0.5) as u64,
@@ -155,6 +156,17 @@ impl ServiceTime {
             Some(expected) => Err(spec.error(parameters, expected)),
             None => Ok(service),
         }
+    }
+}
+
+impl FromStr for ServiceTime {
+    type Err = SpecError;
+
+    /// # Errors
+    ///
+    /// Names the column, and what was expected there.
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        Self::parse(&Spec::new("service time", text), text.trim())
     }
 }
 

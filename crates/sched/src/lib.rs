@@ -8,6 +8,7 @@
 //! * [`policies`]: the built-in ones; [`Spec`] chooses one by name.
 //! * [`queue`]: run queues to build policies from.
 //! * [`timers`]: which task wakes when.
+//! * [`Tax`]: what preemptions may cost.
 #![no_std]
 
 extern crate alloc;
@@ -22,6 +23,7 @@ pub mod queue;
 mod spec;
 mod sync;
 mod table;
+mod tax;
 pub mod timers;
 
 pub use attributes::{
@@ -30,6 +32,7 @@ pub use attributes::{
 pub use duration::{DURATION_FORMS, DurationError, format_duration, parse_duration};
 pub use policy::{Class, Pick, Place, Policy, Running, Task, Time, Why};
 pub use spec::{DEFAULT_QUANTUM, Spec, SpecError};
+pub use tax::Tax;
 pub use timers::{TimerHeap, TimerRoom, TimerTable};
 
 /// Compiles and runs the example of the README.

@@ -5,6 +5,8 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
+use crate::delay::Delay;
+
 /// Who interrupts a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -13,6 +15,8 @@ pub enum Timer {
     None,
     /// A core that keeps time for all workers and sends notifications one after the other.
     Core,
+    /// A thread that sleeps until the next moment that it knows of, and shares its core with others.
+    Thread,
     /// Each worker's own timer.
     Worker,
 }
@@ -29,15 +33,22 @@ pub struct Mechanism {
     /// On that core, for looking at a worker.
     #[serde(default)]
     pub scan: u64,
-    /// From the end of sending until the worker notices.
+    /// From the end of sending until the worker notices; of a worker's own timer, how late that is.
     #[serde(default)]
-    pub deliver: u64,
+    pub deliver: Delay,
+    /// How late a thread that keeps time wakes up.
+    #[serde(default)]
+    pub late: Delay,
     /// On the worker, also if the interruption was in vain.
     #[serde(default)]
     pub receive: u64,
     /// On the worker, at every entry of a thread, whether one was interrupted or not.
     #[serde(default)]
     pub switch: u64,
+    /// For how long the kernel's lock of the process's signals keeps others away each time that it is taken, its way from core to
+    /// core included: once to send a signal, three times to receive one, and once at a switch that changes the mask (`switch`).
+    #[serde(default)]
+    pub lock: u64,
     /// The share of running time that the mechanism costs even when it does nothing.
     #[serde(default)]
     pub tax: f64,
@@ -69,7 +80,7 @@ pub struct System {
     pub app_switch: u64,
     /// Until an idle worker, which has gone to sleep, begins with what has come for it; nothing with a dispatcher.
     #[serde(default)]
-    pub wake: u64,
+    pub wake: Delay,
     /// How long an idle worker looks for work before it goes to sleep.
     #[serde(default)]
     pub spin: u64,

@@ -16,7 +16,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
 use quaver_load::{ArrivalProcess, Limit, Requests, Schedule};
-use quaver_sched::{Attributes, Pick, Place, Policy, Running, Service, Task, Why};
+use quaver_sched::{Attributes, Pick, Place, Policy, Running, Service, Task, Tax, Why};
 
 use crate::calendar::{Calendar, NEVER};
 use crate::costs::{Mechanism, System, Timer};
@@ -76,12 +76,17 @@ struct Worker {
     notified: u64,
     notified_run: u64,
     assigned: u64,
+    /// Until then its CPU is taken away.
+    stopped: u64,
+    /// Before that it begins nothing.
     stalled: u64,
     best_effort_last: bool,
     idle_since: u64,
     busy: u64,
     best_effort: u64,
     overhead: u64,
+    /// What interruptions have cost, as `Tax` writes it down.
+    account: u64,
     /// Its place in the list of idle workers, if it is in it.
     idle: Option<usize>,
 }
@@ -104,6 +109,30 @@ struct Port {
     serving: u64,
     socket: VecDeque<u32>,
 }
+
+/// What a thread that keeps time knows of itself.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    /// It is woken when something waits.
+    sleeps_long: bool,
+    /// How often it has found nothing that waits, one time after another.
+    quiet: u32,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Clock { sleeps_long: true, quiet: 0 }
+    }
+}
+
+/// As in the runtime: after so many looks at nothing its thread sleeps until it is woken.
+const LINGER: u32 = 8;
+/// Looks in a quantum, at the most, for the sake of threads beside which nothing waits.
+const RESTLESS: u64 = 4;
+
+/// How often who receives a signal takes the lock of the process's signals: to fetch it, for the handler's mask, and for the mask when
+/// the handler returns.
+const RECEIVES: u64 = 3;
 
 /// Whether the answer to "when to preempt" can change with any arrival, or only when the first task waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -129,8 +158,14 @@ struct Engine<'a> {
     balance: bool,
     quantum: Option<u64>,
     tick: Option<u64>,
+    tax: Option<Tax>,
     queues: Queues,
-    noise: Option<Noise>,
+    noise: Vec<Noise>,
+    /// When each of them comes next.
+    noise_at: Vec<u64>,
+    /// Recorded stops that are still to come: when, and how long.
+    stops: VecDeque<(u64, u64)>,
+    clock: Clock,
     bench: Option<Schbench>,
     options: &'a Options,
 
@@ -146,6 +181,8 @@ struct Engine<'a> {
     /// The core that keeps time or dispatches is busy until then.
     core_free: u64,
     core_busy: u64,
+    /// The kernel's lock of the process's signals is taken until then.
+    lock_free: u64,
     ingested: VecDeque<(u64, u32)>,
     /// With a limited number of threads: how many serve, and what waits in the socket, by port.
     ports: Vec<Port>,
@@ -181,7 +218,8 @@ const ARRIVALS: usize = 0;
 const DISPATCHER: usize = 1;
 const SLEEPERS: usize = 2;
 const NOISE: usize = 3;
-const SOURCES: usize = 4;
+const CLOCK: usize = 4;
+const SOURCES: usize = 5;
 
 impl<'a> Engine<'a> {
     fn new(scenario: &Scenario, rate: f64, options: &'a Options) -> Result<Self, ScenarioError> {
@@ -189,7 +227,7 @@ impl<'a> Engine<'a> {
         let count = server.workers;
         let policy = server.policy.build(count, MOST_TASKS, |d: Duration| d.as_nanos() as u64);
         let limit = scenario.load.requests.unwrap_or(100_000);
-        let mut scale = 1.0;
+        let (mut scale, mut begin) = (1.0, 0);
         let (requests, classes) = if scenario.schbench.is_some() {
             (None, vec!["wakeup".to_owned(), "request".to_owned()])
         } else {
@@ -203,6 +241,7 @@ impl<'a> Engine<'a> {
                 (None, Some(trace)) => {
                     // At another rate the trace is stretched, not thinned.
                     scale = trace.rate().map_or(1.0, |own| own / rate);
+                    begin = trace.records()[0].time_ns;
                     Schedule::from_trace(trace.from_zero(), Limit::Requests(limit), scenario.seed)
                 }
                 (None, None) => return Err(ScenarioError::new("load: no mix and no trace")),
@@ -225,21 +264,28 @@ impl<'a> Engine<'a> {
             notified: NEVER,
             notified_run: 0,
             assigned: NEVER,
+            stopped: 0,
             stalled: 0,
             best_effort_last: false,
             idle_since: 0,
             busy: 0,
             best_effort: 0,
             overhead: 0,
+            account: 0,
             idle: None,
         };
+        let (mechanism, system) = (scenario.mechanism(), scenario.system());
+        let price = mechanism.receive + system.preempt_switch;
+        let savings = Tax::SAVINGS.as_nanos() as u64;
+        let tax = server.tax.filter(|&percent| percent < 100);
+        let tax = tax.map(|percent| Tax::new(percent as u32, price, savings));
         let capacity = if scenario.schbench.is_some() { 1.0 } else { scenario.capacity()? };
         let recorders = |scale: f64| classes.iter().map(|_| Recorder::new(scale)).collect();
         let mut engine = Engine {
             accounts: policy.accounts(),
             asks,
-            mechanism: scenario.mechanism(),
-            system: scenario.system(),
+            mechanism,
+            system,
             dispatcher: server.dispatcher,
             skip: server.skip_unnecessary,
             once_a_quantum: server.once_a_quantum,
@@ -247,8 +293,16 @@ impl<'a> Engine<'a> {
             balance: server.balance,
             quantum: server.policy.quantum().map(|q| q.as_nanos() as u64),
             tick: server.tick,
+            tax,
             queues: server.queues,
-            noise: scenario.noise,
+            noise: scenario.noise.clone(),
+            noise_at: Vec::new(),
+            stops: scenario
+                .recorded_stops()?
+                .into_iter()
+                .filter_map(|(at, lasts)| Some((at.checked_sub(begin)?, lasts)))
+                .collect(),
+            clock: Clock::default(),
             bench: scenario.schbench,
             options,
             now: 0,
@@ -261,6 +315,7 @@ impl<'a> Engine<'a> {
             pending: 0,
             core_free: 0,
             core_busy: 0,
+            lock_free: 0,
             ingested: VecDeque::new(),
             ports: vec![Port::default(); if server.threads.is_some() { count } else { 0 }],
             threads: server.threads,
@@ -293,10 +348,11 @@ impl<'a> Engine<'a> {
         (0..count).for_each(|worker| engine.add_idle(worker));
         engine.start_threads(scenario.best_effort.threads);
         engine.fetch_request();
-        if let Some(noise) = engine.noise {
-            let first = engine.random.exponential(noise.every as f64 / count as f64);
-            engine.calendar.set(NOISE, first);
+        for kind in 0..engine.noise.len() {
+            let first = engine.next_noise(kind);
+            engine.noise_at.push(first);
         }
+        engine.set_noise();
         Ok(engine)
     }
 
@@ -377,6 +433,7 @@ impl<'a> Engine<'a> {
                 DISPATCHER => self.take_in(),
                 SLEEPERS => self.wake_sleepers(),
                 NOISE => self.disturb(),
+                CLOCK => self.look(),
                 worker => self.act(worker - SOURCES),
             }
             if self.options.check {
@@ -495,6 +552,10 @@ impl<'a> Engine<'a> {
             return;
         }
         let first = self.queued == 1;
+        if self.mechanism.timer == Timer::Thread {
+            self.tell_clock();
+            return;
+        }
         match (self.asks, place) {
             (Asks::Place, Place::Local(worker)) => self.ask(worker),
             (Asks::First, _) if !first => {}
@@ -519,7 +580,11 @@ impl<'a> Engine<'a> {
     }
 
     fn remove_idle(&mut self, worker: usize) {
-        let Some(at) = self.workers[worker].idle.take() else { return };
+        let me = &mut self.workers[worker];
+        let Some(at) = me.idle.take() else { return };
+        if let Some(tax) = self.tax {
+            me.account = tax.rest(me.account, self.now - me.idle_since);
+        }
         self.idle.swap_remove(at);
         if let Some(&moved) = self.idle.get(at) {
             self.workers[moved as usize].idle = Some(at);
@@ -558,7 +623,7 @@ impl<'a> Engine<'a> {
         if let Some((pick, stolen)) = self.pick(worker) {
             self.remove_idle(worker);
             let parked = self.now - self.workers[worker].idle_since >= self.system.spin;
-            let wake = if parked { self.system.wake } else { 0 };
+            let wake = if parked { self.system.wake.sample(&mut self.random) } else { 0 };
             self.enter(worker, pick, stolen, wake);
         }
     }
@@ -604,7 +669,10 @@ impl<'a> Engine<'a> {
 
     /// `before`: what must be done on the worker before the switch.
     fn enter(&mut self, worker: usize, pick: Pick, stolen: bool, before: u64) {
-        let cost = before + self.system.dispatch + self.system.poll + self.mechanism.switch;
+        // A mechanism that takes time at every switch changes the signal mask there. Who has received a signal has just taken the lock.
+        let masks = self.mechanism.switch > 0 && before == 0;
+        let mask = if masks { self.wait_for_lock(1) } else { 0 };
+        let cost = before + self.system.dispatch + self.system.poll + self.mechanism.switch + mask;
         let me = &mut self.workers[worker];
         me.run += 1;
         me.due = NEVER;
@@ -820,12 +888,98 @@ impl<'a> Engine<'a> {
         self.make_runnable(place, task, Why::Woken);
     }
 
+    // A thread that keeps time, as the runtime's clock `timer-thread` does.
+
+    /// Something waits that no idle worker takes. Who brought it interrupts a worker whose thread has had its quantum already,
+    /// or wakes the thread from its long sleep; a short one goes on.
+    fn tell_clock(&mut self) {
+        let overdue = |engine: &Self, worker: usize| {
+            let due = engine.due(worker);
+            engine.workers[worker].notified == NEVER && due.is_some_and(|at| at <= engine.now)
+        };
+        if let Some(worker) = (0..self.workers.len()).find(|&worker| overdue(self, worker)) {
+            self.send(worker);
+            self.schedule(worker);
+        } else {
+            self.wake_clock();
+        }
+    }
+
+    /// A worker has begun to run a thread.
+    fn tell_clock_of(&mut self, worker: usize) {
+        if self.clock.sleeps_long && self.due(worker).is_some() {
+            self.wake_clock();
+        }
+    }
+
+    fn wake_clock(&mut self) {
+        if self.clock.sleeps_long && self.quantum.is_some() {
+            self.clock.sleeps_long = false;
+            let at = self.now + self.mechanism.late.sample(&mut self.random);
+            self.calendar.set(CLOCK, at);
+        }
+    }
+
+    /// When the policy wants the worker's thread to stop, as things are.
+    fn due(&self, worker: usize) -> Option<u64> {
+        let me = &self.workers[worker];
+        let running = Running { since: me.turn, ..me.running? };
+        let at = self.policy.preempt_at(worker, &running, None)?;
+        // Not before it has run at all, so that there is always progress.
+        Some(at.max(running.since + 1).max(self.affordable_at(worker)))
+    }
+
+    /// When the next interruption of the worker can be paid for.
+    fn affordable_at(&self, worker: usize) -> u64 {
+        self.tax.map_or(0, |tax| tax.earliest(self.workers[worker].account))
+    }
+
+    /// The thread is awake: it sends what is due and sleeps until something will be.
+    fn look(&mut self) {
+        let Some(quantum) = self.quantum else { return };
+        let soon = self.now + quantum;
+        let (mut next, mut used_up) = (NEVER, NEVER);
+        for worker in 0..self.workers.len() {
+            let Some(due) = self.due(worker) else {
+                let me = &self.workers[worker];
+                let end = me.turn + quantum;
+                if me.running.is_some() && end > self.now {
+                    used_up = used_up.min(end);
+                }
+                continue;
+            };
+            if due > self.now {
+                next = next.min(due);
+                continue;
+            }
+            if self.workers[worker].notified == NEVER {
+                self.send(worker);
+                self.schedule(worker);
+            }
+            next = next.min(soon);
+        }
+        self.clock.quiet = if next == NEVER { self.clock.quiet + 1 } else { 0 };
+        self.clock.sleeps_long = match next {
+            NEVER => self.clock.quiet >= LINGER,
+            next => next > soon,
+        };
+        if !self.clock.sleeps_long {
+            next = next.min(used_up.clamp(self.now + quantum / RESTLESS, soon));
+        }
+        if next != NEVER {
+            next += self.mechanism.late.sample(&mut self.random);
+        }
+        self.calendar.set(CLOCK, next);
+    }
+
     // Preemption.
 
     /// The clock asks when the worker must stop what it runs.
     fn ask(&mut self, worker: usize) {
-        if self.mechanism.timer == Timer::None {
-            return;
+        match self.mechanism.timer {
+            Timer::None => return,
+            Timer::Thread => return self.tell_clock_of(worker),
+            Timer::Core | Timer::Worker => {}
         }
         let me = &self.workers[worker];
         let turn = me.turn;
@@ -845,7 +999,7 @@ impl<'a> Engine<'a> {
             self.quantum.map(|quantum| (self.now / quantum + 1) * quantum)
         };
         // Not before it has run at all, so that there is always progress.
-        let least = self.now.max(running.since + 1);
+        let least = self.now.max(running.since + 1).max(self.affordable_at(worker));
         let at = match (at, self.quantum) {
             (Some(at), Some(quantum)) if self.once_a_quantum => {
                 Some(turn + (at.max(least) - turn).div_ceil(quantum) * quantum)
@@ -870,13 +1024,15 @@ impl<'a> Engine<'a> {
 
     fn send(&mut self, worker: usize) {
         self.counts.sent += 1;
-        let notified = match self.mechanism.timer {
+        let sent = match self.mechanism.timer {
             Timer::Core => {
-                let cost = self.mechanism.send + self.mechanism.scan;
-                self.occupy_core(cost) + self.mechanism.deliver
+                let send = self.mechanism.send + self.wait_for_lock(1);
+                self.occupy_core(send + self.mechanism.scan)
             }
-            _ => self.now,
+            Timer::Thread => self.now + self.mechanism.send,
+            Timer::Worker | Timer::None => self.now,
         };
+        let notified = sent + self.mechanism.deliver.sample(&mut self.random);
         let me = &mut self.workers[worker];
         me.notified = notified;
         me.notified_run = me.run;
@@ -888,14 +1044,31 @@ impl<'a> Engine<'a> {
     }
 
     /// What an interruption costs the running thread. A tick's cost is in the running times already.
-    fn received(&self) -> u64 {
-        if self.tick.is_some() { 0 } else { self.mechanism.receive }
+    fn received(&mut self) -> u64 {
+        if self.tick.is_some() { 0 } else { self.mechanism.receive + self.wait_for_lock(RECEIVES) }
+    }
+
+    /// How long whoever takes the lock of the process's signals so many times, one right after the other, has to wait for it.
+    fn wait_for_lock(&mut self, times: u64) -> u64 {
+        let begin = self.lock_free.max(self.now);
+        self.lock_free = begin + times * self.mechanism.lock;
+        begin - self.now
     }
 
     fn interrupt(&mut self, worker: usize) {
+        let me = &mut self.workers[worker];
+        if me.stopped > self.now {
+            // Nobody receives anything while the CPU is taken away.
+            me.notified = me.stopped;
+            self.schedule(worker);
+            return;
+        }
         let receive = self.received();
         let me = &mut self.workers[worker];
         me.notified = NEVER;
+        if let Some(tax) = self.tax {
+            me.account = tax.charge(me.account, self.now);
+        }
         let Some(running) = me.running else {
             self.counts.stale += 1;
             self.schedule(worker);
@@ -949,18 +1122,39 @@ impl<'a> Engine<'a> {
         me.overhead += time;
     }
 
+    /// When a disturbance of this kind comes to some worker.
+    fn next_noise(&mut self, kind: usize) -> u64 {
+        let every = self.noise[kind].every as f64 / self.workers.len() as f64;
+        self.now + self.random.gap(every)
+    }
+
+    fn set_noise(&mut self) {
+        let recorded = self.stops.front().map(|&(at, _)| at.max(self.now));
+        let first = self.noise_at.iter().copied().chain(recorded).min().unwrap_or(NEVER);
+        self.calendar.set(NOISE, first);
+    }
+
     fn disturb(&mut self) {
-        let Some(noise) = self.noise else { return };
         let worker = self.random.below(self.workers.len());
-        let lasts = self.random.length(&noise.lasts);
-        if self.workers[worker].running.is_some() {
+        let recorded = self.stops.pop_front_if(|&mut (at, _)| at <= self.now);
+        let lasts = if let Some((_, lasts)) = recorded {
+            lasts
+        } else if let Some(kind) = self.noise_at.iter().position(|&at| at == self.now) {
+            let lasts = self.noise[kind].lasts.sample(&mut self.random);
+            self.noise_at[kind] = self.next_noise(kind);
+            lasts
+        } else {
+            return;
+        };
+        let me = &mut self.workers[worker];
+        me.stopped = me.stopped.max(self.now) + lasts;
+        if me.running.is_some() {
             self.lose(worker, lasts);
         } else {
-            self.workers[worker].stalled = self.now + lasts;
+            me.stalled = me.stalled.max(self.now) + lasts;
         }
         self.schedule(worker);
-        let gap = self.random.exponential(noise.every as f64 / self.workers.len() as f64);
-        self.calendar.set(NOISE, self.now + gap);
+        self.set_noise();
     }
 
     // The end.

@@ -11,6 +11,7 @@
 
 mod calendar;
 mod costs;
+mod delay;
 mod engine;
 mod job;
 mod outcome;
@@ -21,11 +22,12 @@ pub mod sweep;
 mod timeline;
 
 pub use costs::{Costs, Mechanism, System, Timer};
+pub use delay::Delay;
 pub use engine::{Options, simulate};
 pub use outcome::{ClassOutcome, Counts, Latency, Outcome, WorkerUse};
 pub use scenario::{
     BestEffort, Load, Named, Noise, Overrides, Plan, Queues, Scenario, ScenarioError, Schbench,
-    Server, mechanism_named, system_named,
+    Server, Stops, mechanism_named, system_named,
 };
 pub use timeline::{Span, Timeline, Window};
 

@@ -1,7 +1,7 @@
 //! Random numbers for what the load generator does not draw: a small generator (splitmix64) with integer and IEEE
 //! arithmetic only, so that it is the same on every machine.
 
-use quaver_load::ServiceTime;
+use quaver_load::Uniform;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
@@ -23,24 +23,14 @@ impl Random {
         ((u128::from(self.bits()) * bound as u128) >> 64) as usize
     }
 
-    /// In (0, 1].
+    /// The time between two events of a Poisson process, at least 1.
+    pub(crate) fn gap(&mut self, mean: f64) -> u64 {
+        (self.exponential(mean) as u64).max(1)
+    }
+}
+
+impl Uniform for Random {
     fn unit(&mut self) -> f64 {
-        ((self.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64
-    }
-
-    /// At least 1.
-    pub(crate) fn exponential(&mut self, mean: f64) -> u64 {
-        ((-self.unit().ln() * mean) as u64).max(1)
-    }
-
-    /// A disturbance: of the forms that have no parameters beside the mean, that form, else exponential.
-    pub(crate) fn length(&mut self, of: &ServiceTime) -> u64 {
-        match *of {
-            ServiceTime::Fixed { ns } => ns,
-            ServiceTime::Uniform { low_ns, high_ns } => {
-                low_ns + self.below((high_ns - low_ns) as usize + 1) as u64
-            }
-            _ => self.exponential(of.mean_ns()),
-        }
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 }

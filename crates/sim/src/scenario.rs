@@ -19,12 +19,13 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use quaver_load::{ArrivalProcess, LoadFractions, Mix, ServiceTime, Slo, Trace};
+use quaver_load::{ArrivalProcess, LoadFractions, Mix, Slo, Trace, TraceRecord};
 use quaver_sched::Spec;
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
 use crate::costs::{Costs, Mechanism, System, Timer};
+use crate::delay::Delay;
 
 /// Why there is no scenario. The display names file, line and key where there is one.
 #[derive(Debug, thiserror::Error)]
@@ -48,8 +49,11 @@ pub struct Scenario {
     /// Best-effort threads that would run for ever.
     #[serde(default)]
     pub best_effort: BestEffort,
-    /// What disturbs the workers.
-    pub noise: Option<Noise>,
+    /// What disturbs the workers: one table `[noise]`, or several `[[noise]]`.
+    #[serde(deserialize_with = "one_or_several", default)]
+    pub noise: Vec<Noise>,
+    /// Stops of workers that were recorded, beside the noise.
+    pub stops: Option<Stops>,
     /// Message and worker threads instead of requests.
     pub schbench: Option<Schbench>,
     /// What `quaver plan` looks for.
@@ -163,6 +167,9 @@ pub struct Server {
     /// A worker's own timer that ticks all the time with this period, instead of being armed for the moment.
     #[serde(deserialize_with = "maybe_duration", default)]
     pub tick: Option<u64>,
+    /// How much of a worker's time interruptions may take, in percent, as the runtime's `Builder::tax`; 100: as much as they do.
+    #[serde(deserialize_with = "percent", default)]
+    pub tax: Option<u64>,
     /// Other costs than those of the entries.
     #[serde(default)]
     pub costs: Overrides,
@@ -202,7 +209,7 @@ pub enum Queues {
 }
 
 /// Costs that differ from the entries.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[allow(missing_docs, reason = "as in Mechanism and System")]
 pub struct Overrides {
@@ -210,12 +217,14 @@ pub struct Overrides {
     pub send: Option<u64>,
     #[serde(deserialize_with = "maybe_duration")]
     pub scan: Option<u64>,
-    #[serde(deserialize_with = "maybe_duration")]
-    pub deliver: Option<u64>,
+    pub deliver: Option<Delay>,
+    pub late: Option<Delay>,
     #[serde(deserialize_with = "maybe_duration")]
     pub receive: Option<u64>,
     #[serde(deserialize_with = "maybe_duration")]
     pub switch: Option<u64>,
+    #[serde(deserialize_with = "maybe_duration")]
+    pub lock: Option<u64>,
     #[serde(deserialize_with = "maybe_duration")]
     pub dispatch: Option<u64>,
     #[serde(deserialize_with = "maybe_duration")]
@@ -226,8 +235,7 @@ pub struct Overrides {
     pub poll: Option<u64>,
     #[serde(deserialize_with = "maybe_duration")]
     pub request: Option<u64>,
-    #[serde(deserialize_with = "maybe_duration")]
-    pub wake: Option<u64>,
+    pub wake: Option<Delay>,
     #[serde(deserialize_with = "maybe_duration")]
     pub spin: Option<u64>,
     #[serde(deserialize_with = "maybe_duration")]
@@ -248,16 +256,24 @@ pub struct BestEffort {
     pub threads: u16,
 }
 
-/// What disturbs the workers: the kernel, other programs.
-#[derive(Clone, Copy, Debug, Deserialize)]
+/// What disturbs the workers: the kernel, other programs, a machine below.
+#[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Noise {
     /// The mean time between two disturbances of one worker.
     #[serde(deserialize_with = "duration")]
     pub every: u64,
     /// How long one lasts.
-    #[serde(deserialize_with = "service")]
-    pub lasts: ServiceTime,
+    pub lasts: Delay,
+}
+
+/// What disturbed a machine, to be repeated: each stop comes at its time, to a worker that is drawn. Beside a trace of requests the
+/// times of both are of one clock, and what was before the first request is left out.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Stops {
+    /// Lines `time_us,cause,lasts_us`, in the form of a trace of requests.
+    pub trace: PathBuf,
 }
 
 /// Message threads wake worker threads, which work for a while and sleep until the next message (Skyloft section 5.1).
@@ -300,8 +316,11 @@ impl Scenario {
         let mut scenario = text
             .parse::<Scenario>()
             .map_err(|e| ScenarioError(format!("{}: {e}", path.display())))?;
-        if let (Some(trace), Some(folder)) = (&mut scenario.load.trace, path.parent()) {
-            *trace = folder.join(&trace);
+        if let Some(folder) = path.parent() {
+            let stops = scenario.stops.as_mut().map(|stops| &mut stops.trace);
+            for trace in [scenario.load.trace.as_mut(), stops].into_iter().flatten() {
+                *trace = folder.join(&trace);
+            }
         }
         Ok(scenario)
     }
@@ -312,9 +331,11 @@ impl Scenario {
         Mechanism {
             send: costs.send.unwrap_or(given.send),
             scan: costs.scan.unwrap_or(given.scan),
-            deliver: costs.deliver.unwrap_or(given.deliver),
+            deliver: costs.deliver.as_ref().unwrap_or(&given.deliver).clone(),
+            late: costs.late.as_ref().unwrap_or(&given.late).clone(),
             receive: costs.receive.unwrap_or(given.receive),
             switch: costs.switch.unwrap_or(given.switch),
+            lock: costs.lock.unwrap_or(given.lock),
             ..given.clone()
         }
     }
@@ -328,7 +349,7 @@ impl Scenario {
             steal: costs.steal.unwrap_or(given.steal),
             poll: costs.poll.unwrap_or(given.poll),
             request: costs.request.unwrap_or(given.request),
-            wake: costs.wake.unwrap_or(given.wake),
+            wake: costs.wake.as_ref().unwrap_or(&given.wake).clone(),
             spin: costs.spin.unwrap_or(given.spin),
             app_switch: costs.app_switch.unwrap_or(given.app_switch),
             ingest: costs.ingest.unwrap_or(given.ingest),
@@ -364,19 +385,19 @@ impl Scenario {
     /// It cannot be read, is empty or truncated, or says nothing of service times.
     pub fn trace(&self) -> Result<Option<Trace>, ScenarioError> {
         let Some(path) = &self.load.trace else { return Ok(None) };
-        let trace =
-            Trace::open(path).map_err(|e| ScenarioError::new(format!("load.trace: {e}")))?;
-        if let Some(at) =
-            trace.records().iter().position(|record| record.service_ns.is_none_or(|ns| ns == 0))
-        {
-            let text = format!(
-                "load.trace: {}: record {} has no service time; the simulator needs a third column with microseconds",
-                path.display(),
-                at + 1
-            );
-            return Err(ScenarioError(text));
-        }
-        Ok(Some(trace))
+        read_trace("load.trace", path, "service time").map(Some)
+    }
+
+    /// The recorded stops, if there are any: when they begin and how long they last, in nanoseconds.
+    ///
+    /// # Errors
+    ///
+    /// The trace cannot be read, is empty or truncated, or does not say how long they last.
+    pub fn recorded_stops(&self) -> Result<Vec<(u64, u64)>, ScenarioError> {
+        let Some(stops) = &self.stops else { return Ok(Vec::new()) };
+        let trace = read_trace("stops.trace", &stops.trace, "length")?;
+        let stop = |record: &TraceRecord| (record.time_ns, record.service_ns.unwrap_or(0));
+        Ok(trace.records().iter().map(stop).collect())
     }
 
     /// The requests a second at load 1: what keeps all workers busy.
@@ -472,10 +493,27 @@ impl Scenario {
             let text = format!("mechanism `{}` has no timer of each worker", server.mechanism.name);
             return Err(("tick", text));
         }
-        if let Some(noise) = &self.noise
-            && noise.lasts.mean_ns() >= noise.every as f64
-        {
+        if server.tick.is_some() && server.tax.is_some() {
+            return Err(("tax", "a timer that ticks all the time costs what it costs".into()));
+        }
+        let lost: f64 = self.noise.iter().map(|n| n.lasts.mean_ns() / n.every as f64).sum();
+        if lost >= 1.0 {
             return Err(("every", "this noise takes all time of the workers".into()));
+        }
+        let mechanism = &server.mechanism;
+        let own_way = [
+            ("dispatcher", server.dispatcher),
+            ("skip-unnecessary", !server.skip_unnecessary),
+            ("once-a-quantum", server.once_a_quantum),
+        ];
+        if mechanism.value.timer == Timer::Thread
+            && let Some((key, _)) = own_way.into_iter().find(|&(_, given)| given)
+        {
+            let text = format!(
+                "mechanism `{}` has a thread that keeps time in its own way",
+                mechanism.name
+            );
+            return Err((key, text));
         }
         let needs_quantum = [
             ("skip-unnecessary", !server.skip_unnecessary),
@@ -515,6 +553,20 @@ impl FromStr for Scenario {
     }
 }
 
+/// A trace whose third column says something of each record: its `what`.
+fn read_trace(key: &str, path: &Path, what: &str) -> Result<Trace, ScenarioError> {
+    let trace = Trace::open(path).map_err(|e| ScenarioError::new(format!("{key}: {e}")))?;
+    let without = |record: &TraceRecord| record.service_ns.is_none_or(|ns| ns == 0);
+    match trace.records().iter().position(without) {
+        Some(at) => Err(ScenarioError(format!(
+            "{key}: {}: record {} has no {what}; the simulator needs a third column with microseconds",
+            path.display(),
+            at + 1
+        ))),
+        None => Ok(trace),
+    }
+}
+
 fn text<'de, D: Deserializer<'de>, T: FromStr<Err: std::fmt::Display>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -537,11 +589,25 @@ fn maybe_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u
     duration(deserializer).map(Some)
 }
 
-/// A service time, in the form that a mix has it in.
-fn service<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ServiceTime, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    let mix: Mix = format!("noise:1:{text}").parse().map_err(de::Error::custom)?;
-    Ok(mix.classes()[0].service.expect("a service time was given"))
+/// One table, or an array of them.
+fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Noise>, D::Error> {
+    struct Tables;
+    impl<'de> de::Visitor<'de> for Tables {
+        type Value = Vec<Noise>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a table with `every` and `lasts`, or several")
+        }
+
+        fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Vec<Noise>, A::Error> {
+            Noise::deserialize(de::value::MapAccessDeserializer::new(map)).map(|noise| vec![noise])
+        }
+
+        fn visit_seq<A: de::SeqAccess<'de>>(self, seq: A) -> Result<Vec<Noise>, A::Error> {
+            Vec::deserialize(de::value::SeqAccessDeserializer::new(seq))
+        }
+    }
+    deserializer.deserialize_any(Tables)
 }
 
 fn number<'de, D: Deserializer<'de>>(
@@ -574,6 +640,10 @@ fn whole<'de, D: Deserializer<'de>>(deserializer: D, most: i64) -> Result<u64, D
 
 fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     whole(deserializer, 10_000_000_000).map(Some)
+}
+
+fn percent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    whole(deserializer, 100).map(Some)
 }
 
 fn workers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {

@@ -56,12 +56,43 @@ fn errors_name_line_and_key() {
             "workers = 2\npolicy = \"rr\"\nbalance = false",
             &["line 7", "balance", "`rr` has one queue"],
         ),
+        ("workers = 2", "workers = 2\ntax = 0", &["line 6", "tax", "from 1 to 100"]),
+        (
+            "workers = 2",
+            "workers = 2\nmechanism = \"xui-timer\"\ntick = \"5us\"\ntax = 10",
+            &["line 8", "tax", "ticks"],
+        ),
         ("workers = 2", "workers = 2\nthreads = 0", &["line 6", "threads", "0 is not"]),
         ("workers = 2", "workers = 2\nthreads = 4", &["line 6", "threads", "rss"]),
         (
             "workers = 2",
             "workers = 2\n[server.costs]\nsend = \"fast\"",
             &["line 7", "send", "`fast`"],
+        ),
+        (
+            "workers = 2",
+            "workers = 2\n[server.costs]\ndeliver = \"lognormal=1us\"",
+            &["line 7", "deliver", "MEAN/SIGMA"],
+        ),
+        (
+            "workers = 2",
+            "workers = 2\n[server.costs]\nlate = \"quantiles=0%:5us,100%:1us\"",
+            &["line 7", "late", "no quantiles"],
+        ),
+        (
+            "workers = 2",
+            "workers = 2\nmechanism = \"quaver-timer-thread\"\nskip-unnecessary = false",
+            &["line 7", "skip-unnecessary", "its own way"],
+        ),
+        (
+            "workers = 2",
+            "workers = 2\n[[noise]]\nevery = \"50us\"\nlasts = \"1us\"\n[[noise]]\nlasts = \"1us\"",
+            &["line 9", "missing field `every`"],
+        ),
+        (
+            "workers = 2",
+            "workers = 2\n[noise]\nevery = \"50us\"\nlasts = \"-5us\"",
+            &["line 8", "lasts", "negative"],
         ),
         (
             "workers = 2",
@@ -121,6 +152,31 @@ fn traces_are_read_from_beside_the_scenario_and_checked() {
         let error = with_trace(content);
         assert!(error.contains("load.trace") && error.contains(part), "{content:?}: {error}");
     }
+}
+
+#[test]
+fn recorded_stops_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.toml");
+    std::fs::write(&path, format!("{GOOD}[stops]\ntrace = \"stops.csv\"\n")).unwrap();
+    let scenario = Scenario::open(&path).unwrap();
+    let stops = |content: &str| {
+        std::fs::write(folder.path().join("stops.csv"), content).unwrap();
+        scenario.recorded_stops().map_err(|error| error.to_string())
+    };
+    assert_eq!(stops("1,kernel,2\n3.5,host,4\n"), Ok(vec![(1_000, 2_000), (3_500, 4_000)]));
+    for (content, part) in [
+        ("", "stops.csv"),
+        ("1,kernel\n", "record 1 has no length"),
+        ("5,kernel,1\n4,kernel,1\n", "line 2"),
+        ("5,kernel,1\n6,kern", "stops.csv"),
+    ] {
+        let error = stops(content).unwrap_err();
+        assert!(error.contains("stops.trace") && error.contains(part), "{content:?}: {error}");
+    }
+    let text = format!("{GOOD}[stops]\nfile = \"stops.csv\"\n");
+    let error = text.parse::<Scenario>().unwrap_err().to_string();
+    assert!(error.contains("line 7") && error.contains("unknown field `file`"), "{error}");
 }
 
 #[test]

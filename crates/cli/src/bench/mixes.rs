@@ -31,7 +31,12 @@ struct Figure {
     class: Option<&'static str>,
     slowdown: bool,
     policies: &'static [&'static str],
+    /// Those that are also measured with [`TAX`].
+    taxed: &'static [&'static str],
 }
+
+/// How much of the worker's time preemptions may take, in percent.
+const TAX: u32 = 10;
 
 const FIGURES: [Figure; 3] = [
     Figure {
@@ -45,6 +50,7 @@ const FIGURES: [Figure; 3] = [
             "ws:quantum=20us",
             "adaptive:quantum=20us,max=100us",
         ],
+        taxed: &["two-queue:quantum=20us,long=500us", "ws:quantum=20us"],
     },
     Figure {
         name: "dispersive",
@@ -52,6 +58,7 @@ const FIGURES: [Figure; 3] = [
         class: None,
         slowdown: false,
         policies: &["fifo", "shinjuku:quantum=30us", "two-queue:quantum=30us"],
+        taxed: &["two-queue:quantum=30us"],
     },
     Figure {
         name: "rocksdb",
@@ -59,6 +66,7 @@ const FIGURES: [Figure; 3] = [
         class: None,
         slowdown: true,
         policies: &["ws:quantum=none", "ws:quantum=20us", "ws:quantum=50us"],
+        taxed: &["ws:quantum=20us"],
     },
 ];
 
@@ -69,6 +77,7 @@ pub struct MixSpec {
     class: Option<String>,
     slowdown: bool,
     policy: String,
+    tax: u32,
     load_percent: u32,
     span_ms: u64,
     worker: usize,
@@ -100,18 +109,25 @@ fn group(context: &Context, figure: &Figure, load_percent: u32, client: usize) -
         expected: Duration::from_millis(2 * span_ms),
         readings: readings.into(),
     };
-    let jobs = figure.policies.iter().map(|&policy| {
+    let untaxed = figure.policies.iter().map(|&policy| (policy, 100));
+    let variants = untaxed.chain(figure.taxed.iter().map(|&policy| (policy, TAX)));
+    let jobs = variants.map(|(policy, tax)| {
         let spec = MixSpec {
             mix: figure.mix.into(),
             class: figure.class.map(str::to_owned),
             slowdown: figure.slowdown,
             policy: policy.into(),
+            tax,
             load_percent,
             span_ms,
             worker: context.place.worker,
             client,
         };
-        task.job(format!("quaver {policy}"), context.child(&Work::Mixes(spec)))
+        let name = match tax {
+            100 => format!("quaver {policy}"),
+            _ => format!("quaver {policy} tax={tax}"),
+        };
+        task.job(name, context.child(&Work::Mixes(spec)))
     });
     Group { title: format!("mixes {title}"), jobs: jobs.collect() }
 }
@@ -126,6 +142,7 @@ pub fn run(spec: &MixSpec) -> anyhow::Result<Outcome> {
         .workers(1)
         .cpus(vec![spec.worker])
         .policy_str(&spec.policy)
+        .tax(spec.tax)
         .build()
         .with_context(|| format!("cannot build a runtime with the policy {}", spec.policy))?;
     let mix: Mix = spec.mix.parse().context("the mix is not well-formed")?;
@@ -134,8 +151,9 @@ pub fn run(spec: &MixSpec) -> anyhow::Result<Outcome> {
     let rate = capacity * f64::from(spec.load_percent) / 100.0;
     let seed = u64::from(spec.load_percent);
     let schedule = Schedule::new(ArrivalProcess::Poisson, rate, &mix, Limit::Duration(span), seed)?;
-    let speed = runtime.run(Speed::measure);
-    let summary = serve(&runtime, &schedule.warm_up(span / 10), spec.client, speed, span)?;
+    let speed = runtime.run(|| Speed::measure(None));
+    let summary =
+        serve(&runtime, &schedule.warm_up(span / 10), spec.client, speed, span, None)?.summary;
     let class = match &spec.class {
         Some(name) => summary.classes.iter().find(|class| class.name == *name),
         None => Some(&summary.total),
@@ -172,7 +190,7 @@ mod tests {
             assert!(mix.capacity(1).unwrap() > 0.0);
             let names: Vec<_> = mix.classes().iter().map(|class| class.name.as_str()).collect();
             assert!(figure.class.is_none_or(|class| names.contains(&class)));
-            for policy in figure.policies {
+            for policy in figure.policies.iter().chain(figure.taxed) {
                 policy.parse::<quaver::PolicySpec>().unwrap();
             }
         }

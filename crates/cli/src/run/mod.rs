@@ -32,6 +32,9 @@ pub struct Args {
     /// Who keeps time: auto, timer-core, timer-thread, posix-timer
     #[arg(long, value_name = "CLOCK", env = "QUAVER_CLOCK")]
     clock: Option<String>,
+    /// How much of a worker's time preemptions may take, in percent; then quanta become longer [default: 100]
+    #[arg(long, value_name = "PERCENT", env = "QUAVER_TAX")]
+    tax: Option<u32>,
     /// Stack of every thread, such as `8m` [default: as ulimit -s]
     #[arg(long, value_name = "SIZE", env = "QUAVER_STACK_SIZE")]
     stack_size: Option<String>,
@@ -74,12 +77,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     command.env("LD_PRELOAD", preload);
     let workers = args.workers.map(|n| n.to_string());
+    let tax = args.tax.map(|n| n.to_string());
     for (name, value) in [
         ("QUAVER_QUANTUM", args.quantum),
         ("QUAVER_WORKERS", workers),
         ("QUAVER_CPUS", args.cpus),
         ("QUAVER_POLICY", args.policy),
         ("QUAVER_CLOCK", args.clock),
+        ("QUAVER_TAX", tax),
         ("QUAVER_STACK_SIZE", args.stack_size),
     ] {
         if let Some(value) = value {
@@ -97,7 +102,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Err(command.exec()).with_context(|| format!("cannot run {}", path.display()))
 }
 
-/// Builds and drops a runtime with the options, so that a mistake is reported here and not by the program.
+/// Reports a mistake in the options here and not in the program. Starts no runtime: the program's own start takes long enough.
 fn check_options(args: &Args) -> anyhow::Result<()> {
     let mut b = quaver::Builder::new();
     if let Some(n) = args.workers {
@@ -109,11 +114,13 @@ fn check_options(args: &Args) -> anyhow::Result<()> {
     if let Some(clock) = &args.clock {
         b = b.clock_str(clock);
     }
+    if let Some(tax) = args.tax {
+        b = b.tax(tax);
+    }
     if let Some(quantum) = &args.quantum {
         b = b.quantum_str(quantum);
     }
-    b.build()?.shutdown();
-    Ok(())
+    Ok(b.validate()?)
 }
 
 /// Empties the file for statistics, or makes it, and says where it is whatever directory the program goes to.

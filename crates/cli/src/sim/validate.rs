@@ -2,38 +2,45 @@
 //!
 //! ```text
 //! prices ──> quantum, mix ──> for each load and round:  schedule ──> real ───> percentiles ──> measured
-//!    │                                                     │          │waits
+//!    │                                                     │          │stops
 //!    └─────────────────────────────────────────────────────┴──────> model ──> percentiles ──> simulated
 //! ```
 //!
 //! * [`prices`]: what a request, a wake-up and a preemption cost on this machine, now.
-//! * [`real`]: a client on one CPU offers requests at Poisson times; each is a user thread on the worker's CPU that runs a loop of
-//!   calibrated length, so that being preempted does not shorten its work.
+//! * [`real`]: a client on one CPU offers requests at Poisson times, and notes when it has really sent them; each is a user thread
+//!   on the worker's CPU that runs a loop of calibrated length, so that being preempted does not shorten its work.
 //! * [`model`]: the simulator gets the same requests at the same times, at these prices. What is compared is therefore the model, not
 //!   the luck of two draws.
-//! * [`waits`]: what the kernel took from the worker for others in a round is told to the simulator as noise of that amount.
+//! * [`stops`]: what the kernel, or the host of a virtual machine, took from the worker in a round is told to the simulator, stop
+//!   by stop; the requests themselves see it.
+//! * [`lateness`]: so is how late preemptions came in that round.
+//! * [`turns`]: how user threads see their turns.
 //!
 //! Quantum and requests are in proportion to the price of a preemption, which differs tenfold between machines: a model near saturation
 //! says nothing where a fifth of the worker's time goes into preemptions. Each load is offered in several rounds; the medians of the
 //! rounds' percentiles are compared, so that a round that the machine disturbed does not count.
 
+pub mod lateness;
 pub mod model;
 pub mod prices;
 pub mod real;
-pub mod waits;
+pub mod stops;
+pub mod turns;
 
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use comfy_table::{CellAlignment, Table, presets};
-use quaver_load::{ArrivalProcess, Limit, Mix, Schedule, Summary};
+use quaver_load::{ArrivalProcess, Limit, Mix, Schedule};
 use serde::Serialize;
 
+use self::lateness::Lateness;
 use self::model::Facts;
 use self::prices::Prices;
-use self::real::{Speed, on_client};
-use self::waits::Waits;
+use self::real::{Answer, Speed, on_client};
+use self::stops::{Stops, Witness};
 use super::Args;
 use crate::affinity;
 use crate::bench::busy;
@@ -41,8 +48,6 @@ use crate::noise::Noise;
 use crate::output::{self, Target};
 
 const LOADS: [u32; 4] = [30, 50, 70, 80];
-/// For what lies between client and worker.
-const LOW_LOAD: u32 = 5;
 /// An odd number of rounds has a median.
 const ROUNDS: u64 = 3;
 /// How many preemptions cost as much as a quantum.
@@ -83,8 +88,8 @@ pub struct Machine {
     pub worker_noise: Noise,
     /// How much the worker's speed varied during the calibration.
     pub calibration_spread_percent: f64,
-    /// How much of the worker's time the kernel gave to others during the rounds.
-    pub waited_percent: f64,
+    /// What stopped the worker while it served.
+    pub stops: stops::Summary,
 }
 
 impl Machine {
@@ -115,8 +120,7 @@ struct Document<'a> {
     policy: &'a str,
     mix: &'a str,
     clock: &'a str,
-    offset_us: f64,
-    prices: Prices,
+    prices: &'a Prices,
     machine: &'a Machine,
     noisy: bool,
     warnings: &'a [String],
@@ -136,25 +140,19 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let busy = std::fs::read_to_string("/proc/loadavg").ok().and_then(|text| busy(&text));
     let before = [Noise::watch(client, LISTEN)?, Noise::watch(worker, LISTEN)?];
     let (prices, speed) = Prices::measure(client, worker)?;
-    let quantum = quantum(prices);
-    let (short, mix) = (quantum / 5, mix(quantum));
+    let quantum = quantum(&prices);
+    let mix = mix(quantum);
     let policy = format!("two-queue:quantum={}us", quantum.as_micros());
-    let real = Real { runtime: runtime(&policy, worker)?, client, speed, span, mix };
-    let low = real.rounds(LOW_LOAD)?;
-    let low = low.iter().map(|round| &round.summary);
-    let p50_ns = median(low.filter_map(|s| Some(s.class("short")?.latency_ns?.p50.value)));
-    let facts = Facts {
-        policy,
-        clock: real.runtime.clock().to_string(),
-        prices,
-        offset_ns: p50_ns.unwrap_or(0).saturating_sub(short.as_nanos() as u64 + prices.request_ns),
-    };
+    let runtime = runtime(&policy, worker)?;
+    let quantum_ns = quantum.as_nanos() as u64;
+    let real = Real { runtime, client, speed, span, mix, quantum_ns };
+    let clock = real.runtime.clock().to_string();
+    let facts = Facts { policy, clock, prices };
     let mut rows = Vec::new();
-    let (mut waited_ns, mut took) = (0, Duration::ZERO);
+    let mut stops = Stops::default();
     for load in LOADS {
-        let rounds = real.rounds(load)?;
-        waited_ns += rounds.iter().map(|round| round.waits.total_ns).sum::<u64>();
-        took += rounds.iter().map(|round| round.took).sum::<Duration>();
+        let rounds = real.rounds(load, &facts.prices)?;
+        stops = rounds.iter().fold(stops, |sum, round| sum.and(&round.stops));
         rows.extend(compare(load, &rounds, &facts)?);
     }
     let machine = Machine {
@@ -163,7 +161,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         client_noise: before[0].and(Noise::watch(client, LISTEN)?),
         worker_noise: before[1].and(Noise::watch(worker, LISTEN)?),
         calibration_spread_percent: speed.spread_percent,
-        waited_percent: 100.0 * waited_ns as f64 / took.as_nanos() as f64,
+        stops: stops.summary(),
     };
     let mut warnings = machine.warnings(busy);
     let missing = LOADS.len() * 4 - rows.len();
@@ -176,8 +174,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         policy: &facts.policy,
         mix: &real.mix,
         clock: &facts.clock,
-        offset_us: facts.offset_ns as f64 / 1e3,
-        prices,
+        prices: &facts.prices,
         machine: &machine,
         noisy: !warnings.is_empty(),
         warnings: &warnings,
@@ -195,7 +192,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// So long that preemptions cost little of it.
-fn quantum(prices: Prices) -> Duration {
+fn quantum(prices: &Prices) -> Duration {
     let wanted = QUANTUM_PRICES * Duration::from_nanos(prices.preemption_ns);
     // In steps of 50 us, so that runs can be compared.
     let steps = wanted.as_micros().div_ceil(50) as u64;
@@ -221,22 +218,37 @@ struct Real {
     speed: Speed,
     span: Duration,
     mix: String,
+    quantum_ns: u64,
 }
 
 /// What was offered in a round, and what came of it.
 struct Round {
-    schedule: Schedule,
-    summary: Summary,
-    waits: Waits,
-    took: Duration,
+    classes: Vec<String>,
+    answers: Vec<Answer>,
+    stops: Stops,
+    /// With the lateness of this round.
+    prices: Prices,
+}
+
+impl Round {
+    /// The latencies of a class at 50 and 99 percent, in nanoseconds; `None` if there were no such requests. They count from
+    /// when requests were sent, as in the simulation: a client that is late is not the worker's fault.
+    fn percentiles(&self, class: &str) -> Option<[u64; 2]> {
+        let class = self.classes.iter().position(|name| name == class)?;
+        let of_class = |a: &&Answer| a.request.class as usize == class && !a.request.warm_up;
+        let mut all: Vec<_> =
+            self.answers.iter().filter(of_class).map(|answer| answer.latency_ns).collect();
+        all.sort_unstable();
+        (!all.is_empty()).then(|| [50, 99].map(|percent| all[all.len() * percent / 100]))
+    }
 }
 
 impl Real {
-    fn rounds(&self, load: u32) -> Result<Vec<Round>> {
-        (0..ROUNDS).map(|round| self.round(load, round)).collect()
+    fn rounds(&self, load: u32, prices: &Prices) -> Result<Vec<Round>> {
+        (0..ROUNDS).map(|round| self.round(load, round, prices)).collect()
     }
 
-    fn round(&self, load: u32, round: u64) -> Result<Round> {
+    fn round(&self, load: u32, round: u64, prices: &Prices) -> Result<Round> {
         let mix: Mix = self.mix.parse().expect("the mix is well-formed");
         let capacity = mix.capacity(1).expect("all classes have service times");
         let rate = capacity * f64::from(load) / 100.0;
@@ -244,23 +256,30 @@ impl Real {
         let seed = u64::from(load) + 1_000 * round;
         let schedule = Schedule::new(ArrivalProcess::Poisson, rate, &mix, limit, seed)?;
         let schedule = schedule.warm_up(self.span / 10);
-        let (begin, before) = (Instant::now(), Waits::now());
-        let summary = real::serve(&self.runtime, &schedule, self.client, self.speed, self.span)?;
-        Ok(Round { schedule, summary, waits: Waits::now().since(before), took: begin.elapsed() })
+        let witness = Arc::new(Witness::default());
+        let Real { runtime, client, speed, span, .. } = self;
+        let served = real::serve(runtime, &schedule, *client, *speed, *span, Some(&witness))?;
+        let classes = schedule.classes().to_vec();
+        let stops = witness.stops(served.start, prices);
+        let preempted = witness.preempted(served.start);
+        let late = Lateness::of(&preempted, self.quantum_ns, &served.answers, &stops);
+        let prices = late.in_place_of(prices);
+        Ok(Round { classes, answers: served.answers, stops, prices })
     }
 }
 
 /// The rows of one load: of each class that was served on both sides.
 fn compare(load: u32, rounds: &[Round], facts: &Facts) -> Result<Vec<Row>> {
-    let simulated: Result<Vec<_>> = rounds
-        .iter()
-        .map(|round| model::run(&round.schedule, round.took, round.waits, facts))
-        .collect();
+    let simulate = |round: &Round| {
+        let requests: Vec<_> = round.answers.iter().map(|answer| answer.request).collect();
+        let facts = Facts { prices: round.prices.clone(), ..facts.clone() };
+        model::run(&round.classes, &requests, &round.stops, &facts)
+    };
+    let simulated: Result<Vec<_>> = rounds.iter().map(simulate).collect();
     let simulated = simulated?;
     let mut rows = Vec::new();
     for class in ["short", "long"] {
-        let real = rounds.iter().filter_map(|round| round.summary.class(class)?.latency_ns);
-        let real: Vec<_> = real.map(|l| [l.p50.value, l.p99.value]).collect();
+        let real: Vec<_> = rounds.iter().filter_map(|round| round.percentiles(class)).collect();
         let model = simulated.iter().flat_map(|outcome| &outcome.classes);
         let model = model.filter(|c| c.name == class).filter_map(|c| c.latency_us);
         let model: Vec<_> = model.map(|l| [l.p50, l.p99].map(|us| (us * 1e3) as u64)).collect();
@@ -290,7 +309,7 @@ fn median(values: impl Iterator<Item = u64>) -> Option<u64> {
 }
 
 fn text(document: &Document) -> String {
-    let Document { policy, mix, clock, offset_us, prices, rows, warnings, machine, .. } = document;
+    let Document { policy, mix, clock, prices, rows, warnings, machine, .. } = document;
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["load", "class", "percentile", "simulated, us", "measured, us", "ratio"]);
@@ -309,16 +328,17 @@ fn text(document: &Document) -> String {
     }
     let within = rows.iter().filter(|row| (row.ratio - 1.0).abs() <= 0.15).count();
     let beware: String = warnings.iter().map(|warning| format!("Beware: {warning}.\n")).collect();
-    let [request, send, preemption, late] =
-        [prices.request_ns, prices.send_ns, prices.preemption_ns, prices.late_ns]
-            .map(|ns| ns as f64 / 1e3);
+    let stops::Summary { per_second, percent, longest_us } = machine.stops;
+    let Prices { request_ns, send_ns, preemption_ns, late_ns, start_ns, .. } = **prices;
+    let [request, send, preemption, late, start] =
+        [request_ns, send_ns, preemption_ns, late_ns, start_ns].map(|ns| ns as f64 / 1e3);
     format!(
         "{mix} under {policy}, one worker, clock {clock}\n\
-         Measured first: {offset_us:.1} us from the client to a sleeping worker, {send:.1} to one that works; {request:.1} for each \
-         request, {preemption:.1} for each preemption, which comes {late:.1} late.\n\
-         While it served, the worker waited for its CPU during {:.2} % of the time.\n\n\
+         Measured first: {start:.1} us from the client to a sleeping worker, {send:.1} to one that works; {request:.1} for each \
+         request, {preemption:.1} for each preemption, which comes {late:.1} late (median).\n\
+         While it served, the worker was stopped {per_second:.0} times a second, {percent:.2} % of the time, for {longest_us:.0} us at the \
+         longest.\n\n\
          {table}\n\n{within} of {} within 15 %\n{beware}",
-        machine.waited_percent,
         rows.len()
     )
 }
@@ -336,7 +356,8 @@ mod tests {
     #[test]
     fn a_quantum_is_long_beside_a_preemption() {
         let at = |preemption_ns| {
-            quantum(Prices { request_ns: 0, send_ns: 0, preemption_ns, late_ns: 0 }).as_micros()
+            let prices = Prices { preemption_ns, ..Prices::none() };
+            quantum(&prices).as_micros()
         };
         assert_eq!([at(0), at(6_100), at(19_000), at(1_000_000)], [100, 200, 500, 1000]);
         assert_eq!(mix(QUANTA[0]), "short:95%:fixed=20us,long:5%:fixed=400us");
@@ -353,7 +374,7 @@ mod tests {
             client_noise: quiet,
             worker_noise: noise,
             calibration_spread_percent: spread,
-            waited_percent: 0.0,
+            stops: stops::Summary::default(),
         };
         assert!(machine(0, quiet, 0.5).warnings(None).is_empty());
         let all = machine(1, noisy, 12.0).warnings(Some("the machine was busy".into())).join("\n");

@@ -5,6 +5,7 @@
 //! * A task's *slice* is its share, by weight, of `latency`, but not less than `quantum` (Linux: `sched_latency` and
 //!   `min_granularity`). A running task stops when it has used its slice and its virtual runtime is not below that of one
 //!   that waits; and already after `quantum` if it is ahead of one by more than `quantum`, as of one that was woken.
+//!   So slices get shorter with every task that waits, until they are `quantum`: that bounds what preemption may cost.
 //! * A worker's *least* virtual runtime is that of the running task as it goes on, or of the first that waits if that is
 //!   less (Linux: `min_vruntime`). A new task begins with it. A woken one keeps its own, but is not put further back
 //!   than half a `latency` before the least: sleep gives some credit, and long sleep not more than that. This is the

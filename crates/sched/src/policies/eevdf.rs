@@ -7,6 +7,8 @@
 //!   negative. Of the eligible tasks the one with the earliest deadline runs next (Skyloft section 5.1, Table 5).
 //! * A running task stops when it has used its slice and would not be chosen again; before that only if an eligible task
 //!   with an earlier deadline has come.
+//!   Slices are whole ones however many wait (Linux: `base_slice`): `quantum` is what bounds the cost of preemption. After
+//!   a task that was stopped late another may have several in a row.
 //! * A task that sleeps or moves keeps its lag, but not more than two slices of it either way, and what is left of its slice
 //!   if it was preempted. It is put back so that its lag is the same *after* it has changed the average.
 //! * Work from elsewhere is shared out, and a worker without work takes from the longest queue, as in `cfs`.

@@ -7,12 +7,23 @@ use super::{
 
 const US: Time = 1_000;
 
-/// One worker that always has all of `tasks` to run, for `span`: returns how long each has run, and the longest time that
-/// one waited. Between stops the worker does nothing but what the policy says.
-fn share(policy: &dyn Policy, tasks: &[Attributes], span: Time) -> (Vec<Time>, Time) {
+/// What came of [`share`].
+struct Shares {
+    /// How long each task has run.
+    ran: Vec<Time>,
+    /// The longest time that one waited.
+    longest_wait: Time,
+    /// The time that the policy gave at each dispatch.
+    slices: Vec<Time>,
+}
+
+/// One worker that always has all of `tasks` to run, for `span`. It stops them when the policy says so, or up to `late`
+/// later, and never earlier than nine tenths of that.
+fn share(policy: &dyn Policy, tasks: &[Attributes], span: Time, late: Time) -> Shares {
     let mut ran = vec![0; tasks.len()];
     let mut waits_since = vec![0; tasks.len()];
-    let (mut now, mut longest) = (0, 0);
+    let mut slices = Vec::new();
+    let (mut now, mut longest_wait) = (0, 0);
     for (task, attributes) in tasks.iter().enumerate() {
         policy.task_init(Task(task as u32), attributes, 0);
         policy.task_enqueue(Place::Local(0), Task(task as u32), Why::New, 0);
@@ -20,9 +31,12 @@ fn share(policy: &dyn Policy, tasks: &[Attributes], span: Time) -> (Vec<Time>, T
     let mut pick = policy.task_dequeue(0, 0).unwrap();
     while now < span {
         let Pick { task, class } = pick;
-        longest = longest.max(now - waits_since[task.0 as usize]);
+        longest_wait = longest_wait.max(now - waits_since[task.0 as usize]);
         let at = policy.preempt_at(0, &Running { task, since: now, class }, None);
-        let at = at.expect("others wait").max(now + 1);
+        let at = at.expect("others wait");
+        slices.push(at - now);
+        let earlier = slices.len() as Time * 7_919 % (late / 10 + 1);
+        let at = at.max(now + 1) + late - earlier;
         // In the order of the runtime: the next is chosen before the account of the last is settled.
         pick = policy.task_dequeue(0, at).unwrap();
         policy.task_stopped(0, task, at - now);
@@ -31,7 +45,7 @@ fn share(policy: &dyn Policy, tasks: &[Attributes], span: Time) -> (Vec<Time>, T
         waits_since[task.0 as usize] = now;
         policy.task_enqueue(Place::Local(0), task, Why::Preempted, now);
     }
-    (ran, longest)
+    Shares { ran, longest_wait, slices }
 }
 
 fn weights(weights: &[u32]) -> Vec<Attributes> {
@@ -44,7 +58,7 @@ fn time_is_shared_by_weight() {
         for given in [&[100, 100, 100][..], &[100, 200, 700], &[1_000, 10, 90, 400], &[1, 10_000]] {
             let policy = build(spec, 1, given.len() as u32);
             let span = 2_000_000 * US;
-            let (ran, _) = share(&*policy, &weights(given), span);
+            let ran = share(&*policy, &weights(given), span, 0).ran;
             let all: u32 = given.iter().sum();
             for (&weight, &ran) in given.iter().zip(&ran) {
                 let fair = span as f64 * f64::from(weight) / f64::from(all);
@@ -63,8 +77,39 @@ fn time_is_shared_by_weight() {
 fn equal_tasks_wait_for_one_round() {
     for (spec, slice) in [("cfs:quantum=10us,latency=10us", 10), ("eevdf:quantum=10us", 20)] {
         let policy = build(spec, 1, 8);
-        let (_, longest) = share(&*policy, &weights(&[100; 8]), 100_000 * US);
+        let longest = share(&*policy, &weights(&[100; 8]), 100_000 * US, 0).longest_wait;
         assert!(longest <= 8 * slice * US, "{spec}: {longest}");
+    }
+}
+
+/// Where a preemption takes as long as a slice, tasks are charged for twice what they were given. Those that run next have
+/// whole slices all the same: no storm of preemptions comes of it, and what they have more makes up for the lateness.
+#[test]
+fn late_stops_shorten_nobodys_slice() {
+    let quantum = 12_500;
+    // EEVDF's averages are rounded.
+    let rounding = 10;
+    for late in [0, US, 12 * US, 25 * US] {
+        for tasks in [2, 3, 4, 8] {
+            let slices = |spec: &str| {
+                let policy = build(spec, 1, tasks);
+                let equal = weights(&vec![100; tasks as usize]);
+                share(&*policy, &equal, 200_000 * US, late).slices
+            };
+            let cfs = slices("cfs:quantum=12500ns,latency=50us");
+            let mean = cfs.iter().sum::<Time>() / cfs.len() as Time;
+            let fair = (50 * US / Time::from(tasks)).max(quantum);
+            assert!(mean.abs_diff(fair) <= fair / 20, "cfs, {tasks} tasks, {late} late: {mean}");
+            assert!(cfs.iter().all(|&slice| slice >= quantum), "cfs, {tasks} tasks, {late} late");
+
+            let eevdf = slices("eevdf:quantum=12500ns");
+            let most = 2 * quantum + late;
+            let whole = |slice: Time| {
+                (quantum..=most + rounding).contains(&slice) && slice % quantum <= rounding
+            };
+            let odd = eevdf.iter().find(|&&slice| !whole(slice));
+            assert!(odd.is_none(), "eevdf, {tasks} tasks, {late} late: {odd:?}");
+        }
     }
 }
 

@@ -1,14 +1,13 @@
-//! The simulated side: the requests that the real side served, one for one, at the measured prices.
+//! The simulated side: the requests that the real side served, one for one and when they were sent, at the measured prices.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
-use quaver_load::Schedule;
-use quaver_sim::{Options, Outcome, Scenario, simulate};
+use quaver_load::Request;
+use quaver_sim::{Delay, Options, Outcome, Scenario, simulate};
 
 use super::prices::Prices;
-use super::waits::Waits;
+use super::stops::Stops;
 
 /// What the simulator is told beside the requests.
 #[derive(Clone, Debug)]
@@ -19,30 +18,37 @@ pub struct Facts {
     pub clock: String,
     /// Costs on the worker.
     pub prices: Prices,
-    /// What lies between a client and a worker that sleeps, in nanoseconds.
-    pub offset_ns: u64,
 }
 
-/// What would have become of the requests of `schedule`, while the kernel took `waits` from the worker's time `took`.
+/// What would have become of the requests, while the worker was stopped as in `stops`.
 ///
 /// # Errors
 ///
 /// When the requests cannot be written to a file for the simulator.
-pub fn run(schedule: &Schedule, took: Duration, waits: Waits, facts: &Facts) -> Result<Outcome> {
+pub fn run(
+    classes: &[String],
+    requests: &[Request],
+    stops: &Stops,
+    facts: &Facts,
+) -> Result<Outcome> {
     let folder = tempfile::tempdir().context("cannot make a folder for the trace")?;
     let path = folder.path().join("requests.csv");
-    std::fs::write(&path, trace(schedule)).with_context(|| format!("cannot write {path:?}"))?;
+    std::fs::write(&path, trace(classes, requests))
+        .with_context(|| format!("cannot write {path:?}"))?;
     let path = path.to_str().context("the folder for temporary files has no name in UTF-8")?;
-    let text = scenario(path, schedule.count(), &noise(took, waits), facts);
-    let scenario: Scenario = text.parse()?;
+    let mut scenario: Scenario = scenario(path, requests.len(), facts).parse()?;
+    if let Some(text) = stops.trace() {
+        let trace = folder.path().join("stops.csv");
+        std::fs::write(&trace, text).with_context(|| format!("cannot write {trace:?}"))?;
+        scenario.stops = Some(quaver_sim::Stops { trace });
+    }
     let rate = scenario.rates()?[0];
     Ok(simulate(&scenario, rate, &Options::default())?.0)
 }
 
-fn trace(schedule: &Schedule) -> String {
+fn trace(classes: &[String], requests: &[Request]) -> String {
     let mut text = String::from("time_us,class,service_us\n");
-    let classes = schedule.classes();
-    for request in schedule.iter() {
+    for request in requests {
         let us = |ns: u64| format!("{}.{:03}", ns / 1000, ns % 1000);
         let class = &classes[request.class as usize];
         let _ = writeln!(text, "{},{class},{}", us(request.intended_ns), us(request.service_ns));
@@ -50,62 +56,108 @@ fn trace(schedule: &Schedule) -> String {
     text
 }
 
-/// As many waits of their mean length. Those that were too few to matter are left out.
-fn noise(took: Duration, waits: Waits) -> String {
-    let Some(mean_ns) = waits.total_ns.checked_div(waits.count).filter(|&ns| ns > 0) else {
-        return String::new();
+/// The mechanism of that clock, its costs, and how late it interrupts: the worker's own timer, or a core that keeps time, whenever it
+/// does; a thread that sleeps if it has to wake up first.
+fn mechanism(clock: &str, prices: &Prices) -> String {
+    let Prices { preemption_ns, late, wake, deliver, .. } = prices;
+    let none = &Delay::default();
+    let (name, late, deliver) = match clock {
+        "timer-thread" => ("quaver-timer-thread", wake, deliver),
+        "posix-timer" => ("quaver-posix-timer", none, late),
+        _ => ("quaver-signal", none, late),
     };
-    // A worker that never ran serves nothing, and could not be simulated.
-    let every_ns = (took.as_nanos() as u64 / waits.count).max(mean_ns + mean_ns / 10 + 1);
-    format!("[noise]\nevery = \"{every_ns}ns\"\nlasts = \"exp={mean_ns}ns\"\n")
+    format!(
+        "mechanism = \"{name}\"\n[server.costs]\nsend = \"0ns\"\nscan = \"0ns\"\nlate = \"{late}\"\ndeliver = \"{deliver}\"\n\
+         receive = \"{preemption_ns}ns\"\n"
+    )
 }
 
-fn scenario(trace: &str, requests: u64, noise: &str, facts: &Facts) -> String {
-    let Facts { policy, clock, prices, offset_ns } = facts;
-    let mechanism = match clock.as_str() {
-        "posix-timer" => "quaver-posix-timer",
-        _ => "quaver-signal",
-    };
-    let wake = offset_ns.saturating_sub(prices.send_ns);
-    let Prices { request_ns, send_ns, preemption_ns, late_ns } = prices;
+fn scenario(trace: &str, requests: usize, facts: &Facts) -> String {
+    let Facts { policy, clock, prices } = facts;
+    let mechanism = mechanism(clock, prices);
+    let Prices { request_ns, send_ns, start, .. } = prices;
     format!(
         "[load]\ntrace = '{trace}'\nrequests = {requests}\nnetwork = \"{send_ns}ns\"\n\
-         [server]\nworkers = 1\npolicy = \"{policy}\"\nmechanism = \"{mechanism}\"\nsystem = \"quaver\"\n\
-         [server.costs]\nsend = \"0ns\"\nscan = \"0ns\"\ndeliver = \"{late_ns}ns\"\nreceive = \"{preemption_ns}ns\"\n\
-         dispatch = \"0ns\"\npreempt-switch = \"0ns\"\nrequest = \"{request_ns}ns\"\nwake = \"{wake}ns\"\n{noise}"
+         [server]\nworkers = 1\npolicy = \"{policy}\"\nsystem = \"quaver\"\n{mechanism}\
+         dispatch = \"0ns\"\npreempt-switch = \"0ns\"\nrequest = \"{request_ns}ns\"\nwake = \"{start}\"\n"
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaver_load::{ArrivalProcess, Limit, Mix};
+    use crate::sim::validate::stops::Stop;
+    use quaver_load::{ArrivalProcess, Limit, Mix, Schedule};
+    use std::time::Duration;
 
-    fn outcome(waits: Waits) -> Outcome {
+    fn outcome(load: f64, stops: &Stops, clock: &str, late: &str) -> Outcome {
+        run_with(load, stops, clock, late, "30us")
+    }
+
+    fn run_with(load: f64, stops: &Stops, clock: &str, late: &str, start: &str) -> Outcome {
         let mix: Mix = "short:95%:fixed=20us,long:5%:fixed=400us".parse().unwrap();
-        let span = Duration::from_secs(1);
-        let limit = Limit::Duration(span);
-        let schedule = Schedule::new(ArrivalProcess::Poisson, 100.0, &mix, limit, 1).unwrap();
-        let prices =
-            Prices { request_ns: 1_000, send_ns: 2_000, preemption_ns: 5_000, late_ns: 3_000 };
-        let facts = Facts {
-            policy: "two-queue:quantum=100us".into(),
-            clock: "timer-thread".into(),
-            prices,
-            offset_ns: 32_000,
+        let limit = Limit::Duration(Duration::from_secs(1));
+        let rate = mix.capacity(1).unwrap() * load;
+        let schedule = Schedule::new(ArrivalProcess::Poisson, rate, &mix, limit, 1).unwrap();
+        let prices = Prices {
+            request_ns: 1_000,
+            send_ns: 2_000,
+            preemption_ns: 5_000,
+            late_ns: 3_000,
+            late: late.parse().unwrap(),
+            wake: late.parse().unwrap(),
+            deliver: Delay::Fixed(3_000),
+            start_ns: 30_000,
+            start: start.parse().unwrap(),
         };
-        run(&schedule, span, waits, &facts).unwrap()
+        let policy = "two-queue:quantum=100us".into();
+        let facts = Facts { policy, clock: clock.into(), prices };
+        run(schedule.classes(), &Vec::from_iter(&schedule), stops, &facts).unwrap()
+    }
+
+    fn short(outcome: &Outcome) -> quaver_sim::Latency {
+        outcome.class("short").unwrap().latency_us.unwrap()
     }
 
     #[test]
     fn a_lonely_request_takes_what_was_measured() {
-        let p50 = |outcome: &Outcome| outcome.classes[0].latency_us.unwrap().p50;
-        let quiet = outcome(Waits::default());
+        let of = |stops: &Stops| short(&outcome(0.003, stops, "timer-thread", "3us"));
+        let stops = |ns: u64, every_ns: u64| Stops {
+            watched_ns: 1_000_000_000,
+            all: (1..1_000_000_000 / every_ns).map(|i| Stop { at_ns: i * every_ns, ns }).collect(),
+        };
+        let quiet = of(&Stops::default());
         // The request, its own cost, the client's, and waking the worker.
-        assert!((p50(&quiet) - 53.0).abs() < 0.5, "{}", p50(&quiet));
-        let disturbed = outcome(Waits { count: 5_000, total_ns: 500_000_000 });
-        assert!(p50(&disturbed) > 60.0, "{}", p50(&disturbed));
+        assert!((quiet.p50 - 53.0).abs() < 0.5, "{quiet:?}");
+        let disturbed = of(&stops(100_000, 200_000));
+        assert!(disturbed.mean > quiet.mean + 10.0, "{disturbed:?}");
         // Whatever was measured, the simulation ends.
-        outcome(Waits { count: 1_000, total_ns: 3_000_000_000 });
+        of(&stops(3_000_000, 1_000_000));
+    }
+
+    /// A request that finds the worker asleep begins when that is awake, which takes now longer, now less.
+    #[test]
+    fn waking_up_takes_as_long_as_was_measured() {
+        let of =
+            |start: &str| short(&run_with(0.003, &Stops::default(), "timer-thread", "3us", start));
+        let (same, seldom) = (of("30us"), of("quantiles=0%:30us,90%:30us,100%:2ms"));
+        assert_eq!(same.p50, seldom.p50);
+        assert!(seldom.p99 > same.p99 + 500.0, "{same:?} {seldom:?}");
+    }
+
+    #[test]
+    fn late_preemptions_delay_short_requests_under_every_clock() {
+        for clock in ["timer-thread", "posix-timer", "timer-core"] {
+            let p99 = |late: &str| short(&outcome(0.7, &Stops::default(), clock, late)).p99;
+            let late = "quantiles=0%:3us,90%:3us,100%:4ms";
+            assert!(p99(late) > 1.3 * p99("3us"), "{clock}: {} {}", p99(late), p99("3us"));
+        }
+    }
+
+    /// Its thread may sleep while something comes that makes a preemption due.
+    #[test]
+    fn a_thread_that_sleeps_is_later_than_a_core() {
+        let p90 = |clock: &str| short(&outcome(0.5, &Stops::default(), clock, "3us")).p90;
+        assert!(p90("timer-thread") > p90("timer-core") + 1.0);
     }
 }

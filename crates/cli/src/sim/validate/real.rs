@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use quaver_load::{
-    Clock as _, OpenLoop, RealClock, Recorder, Schedule, Sent, Summary, reduce_timer_slack,
+    Clock as _, Fate, OpenLoop, RealClock, Recorder, Request, Schedule, Sent, Summary,
+    reduce_timer_slack,
 };
 
+use super::stops::{PIECE, Witness};
 use crate::affinity;
 
 /// How long a batch takes, about: shorter than a quantum, so that few batches meet an interruption.
@@ -42,9 +44,10 @@ impl Speed {
         (time.as_nanos() as f64 / 1e3 * self.per_us) as u64
     }
 
-    /// Measures on the calling thread. Tries again where batches differ, and takes the steadiest try; never fails.
-    pub fn measure() -> Speed {
-        Speed::steadiest(std::iter::repeat_with(one_try).take(TRIES))
+    /// Measures on the calling thread, with a witness as requests work that have one. Tries again where batches differ, and takes the
+    /// steadiest try; never fails.
+    pub fn measure(witness: Option<&Witness>) -> Speed {
+        Speed::steadiest(std::iter::repeat_with(|| one_try(witness)).take(TRIES))
     }
 
     fn steadiest(tries: impl Iterator<Item = Speed>) -> Speed {
@@ -61,18 +64,22 @@ impl Speed {
     }
 }
 
-fn one_try() -> Speed {
-    let time = |turns: u64| {
+fn one_try(witness: Option<&Witness>) -> Speed {
+    let time = |turns: u64, piece: u64| {
         let start = Instant::now();
-        turn(turns);
+        match witness {
+            Some(witness) => witness.pieces(turns, piece),
+            None => turn(turns),
+        }
         start.elapsed().max(Duration::from_nanos(1))
     };
     // So many turns that a batch is long enough, whatever interrupts a single one.
     let mut turns = 1_000;
-    while turns < 1 << 30 && (0..5).map(|_| time(turns)).min().is_some_and(|t| t < BATCH) {
+    while turns < 1 << 30 && (0..5).map(|_| time(turns, turns)).min().is_some_and(|t| t < BATCH) {
         turns += turns / 4;
     }
-    let speed = |_| turns as f64 / (time(turns).as_nanos() as f64 / 1e3);
+    let piece = turns * PIECE.as_nanos() as u64 / BATCH.as_nanos() as u64;
+    let speed = |_| turns as f64 / (time(turns, piece).as_nanos() as f64 / 1e3);
     Speed::of((0..BATCHES).map(speed).collect())
 }
 
@@ -84,7 +91,28 @@ pub fn turn(turns: u64) {
     }
 }
 
-/// Offers the schedule to the real runtime, from the CPU `client`. Blocks until all is served or twice `span` is over.
+/// A request as it was sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// Its intended time is the one when it was sent, counted from the start of the run.
+    pub request: Request,
+    /// From then until it was served, or until the end of the run.
+    pub latency_ns: u64,
+}
+
+/// What came of a schedule.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// When the run began.
+    pub start: Instant,
+    /// Latencies count from the time when a request should have been sent.
+    pub summary: Summary,
+    /// The requests that were sent.
+    pub answers: Vec<Answer>,
+}
+
+/// Offers the schedule to the real runtime, from the CPU `client`. Blocks until all is served or twice `span` is over. Requests with
+/// a witness let it watch.
 ///
 /// # Errors
 ///
@@ -95,10 +123,13 @@ pub fn serve(
     client: usize,
     speed: Speed,
     span: Duration,
-) -> Result<Summary> {
+    witness: Option<&Arc<Witness>>,
+) -> Result<Served> {
     let recorder = Arc::new(Recorder::for_schedule(schedule)?);
     let clock = RealClock::with_spin_ns(200_000);
     let handle = runtime.handle();
+    let mut sent = Vec::with_capacity(usize::try_from(schedule.count()).unwrap_or(0));
+    let (start, start_ns) = (Instant::now(), clock.now_ns());
     on_client(client, || {
         let outcome = OpenLoop::new(&recorder)
             .max_outstanding(20_000)
@@ -106,8 +137,15 @@ pub fn serve(
             .grace(Duration::from_secs(2))
             .run(schedule, &clock, |request| {
                 let (recorder, request) = (Arc::clone(&recorder), *request);
+                let now = Instant::now();
+                sent.push(Request { intended_ns: clock.now_ns(), ..request });
+                let witness = witness.cloned();
                 let serve = move || {
-                    turn(speed.turns(Duration::from_nanos(request.service_ns)));
+                    let time = Duration::from_nanos(request.service_ns);
+                    match witness {
+                        Some(witness) => witness.serve(now, time, speed),
+                        None => turn(speed.turns(time)),
+                    }
                     let _ = recorder.complete(request.id, clock.now_ns());
                 };
                 match handle.spawn_detached(serve) {
@@ -115,7 +153,20 @@ pub fn serve(
                     Err(_) => Sent::Refused,
                 }
             });
-        Ok(outcome.summary(&recorder))
+        let summary = outcome.summary(&recorder);
+        let mut end_ns: Vec<_> = sent.iter().map(|_| clock.now_ns()).collect();
+        for sample in recorder.samples() {
+            if let (Fate::Completed { at_ns }, Some(end)) =
+                (sample.fate, end_ns.get_mut(sample.id as usize))
+            {
+                *end = at_ns;
+            }
+        }
+        let answer = |(request, end_ns): (Request, u64)| Answer {
+            latency_ns: end_ns.saturating_sub(request.intended_ns),
+            request: Request { intended_ns: request.intended_ns - start_ns, ..request },
+        };
+        Ok(Served { start, summary, answers: sent.into_iter().zip(end_ns).map(answer).collect() })
     })
 }
 
@@ -159,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_real_thread_has_a_speed() {
-        let speed = Speed::measure();
+        let speed = Speed::measure(Some(&Witness::default()));
         assert!(speed.per_us > 0.0 && speed.spread_percent.is_finite(), "{speed:?}");
     }
 }

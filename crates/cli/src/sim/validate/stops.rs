@@ -1,0 +1,367 @@
+//! When the worker's CPU did nothing for the worker, although it had a request to serve: the kernel ran others there, or
+//! the host of a virtual machine did, or an interrupt took long.
+//!
+//! The requests themselves are the witnesses. Each is served in pieces of known length, between which it looks at the
+//! clock. A piece that took longer by its own length was stopped for so long, unless another request had its turn meanwhile
+//! ([`Turns`]). So nothing that the runtime does to a request is mistaken for a stop, and no other program or thread has to
+//! run beside it to see them.
+//!
+//! Long stops seldom end like that: others come meanwhile, a preemption is asked for, and it is the first thing that happens
+//! when the worker goes on; or the worker was asleep, and is late to begin. So these times are watched, too, and what goes beyond
+//! the usual is a stop:
+//!
+//! | from | to | usual |
+//! |---|---|---|
+//! | the last reading of a turn that was preempted | the next turn | the price of a preemption, and a piece |
+//! | the end of a request beside which another waits | that one's first turn | the price of a request |
+//! | when a request was sent that found the worker idle | its first turn | up to three times the wake-up's |
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::prices::Prices;
+use super::real::{Speed, turn};
+use super::turns::Turns;
+
+/// How long a piece is, about.
+pub const PIECE: Duration = Duration::from_micros(4);
+/// A worker that was idle and begins after so many times the usual was stopped.
+const LATE_STARTS: u64 = 3;
+/// How many numbers of turns are told apart.
+const NUMBERS: u64 = 1 << 24;
+
+/// What the requests of one run have seen.
+#[derive(Debug)]
+pub struct Witness {
+    turns: Turns,
+    watched_ns: AtomicU64,
+    epoch: Instant,
+    /// The last reading of the clock in the turn under way, with its number; 0 when a request has ended.
+    last: AtomicU64,
+    /// When a request has ended.
+    ended_ns: AtomicU64,
+    /// Pieces that took longer than their length.
+    pieces: Spans,
+    /// Turns that were preempted.
+    preempted: Spans,
+    /// Between two turns, of which the first was preempted.
+    gaps: Spans,
+    /// Between a request's end and the first turn of one that waited.
+    waits: Spans,
+    /// Until the first turn of one that found the worker idle.
+    starts: Spans,
+}
+
+impl Default for Witness {
+    fn default() -> Self {
+        Witness {
+            turns: Turns::default(),
+            watched_ns: AtomicU64::new(0),
+            epoch: Instant::now(),
+            last: AtomicU64::new(0),
+            ended_ns: AtomicU64::new(0),
+            pieces: Spans::default(),
+            preempted: Spans::default(),
+            gaps: Spans::default(),
+            waits: Spans::default(),
+            starts: Spans::default(),
+        }
+    }
+}
+
+impl Witness {
+    /// A loop that takes as long as this at that speed, on the calling thread: a request that was sent then.
+    pub fn serve(&self, sent: Instant, time: Duration, speed: Speed) {
+        let waited = self.last.load(Relaxed) == 0;
+        let first = self.begins();
+        if waited {
+            let (sent, ended) = (self.since_epoch(sent), self.ended_ns.load(Relaxed));
+            let spans = if ended > sent { &self.waits } else { &self.starts };
+            spans.push(ended.max(sent), self.since_epoch(first.1));
+        }
+        self.watch(first, speed.turns(time), speed.turns(PIECE));
+    }
+
+    /// A loop of so many turns, of which `piece` take as long as a piece.
+    pub fn pieces(&self, turns: u64, piece: u64) {
+        self.watch(self.begins(), turns, piece);
+    }
+
+    fn watch(&self, first: (u64, Instant), turns: u64, piece: u64) {
+        let (piece, should_ns) = (piece.max(1), PIECE.as_nanos() as u64);
+        let (mut left, mut watched) = (turns, 0);
+        let (mut number, mut last) = first;
+        let mut began = last;
+        while left > 0 {
+            // What remains is too short to be told from a stop: it belongs to the last piece.
+            let here = if left < 2 * piece { left } else { piece };
+            turn(here);
+            left -= here;
+            let now = Instant::now();
+            if self.turns.is_still(number) {
+                self.last.store(self.reading(now, number), Relaxed);
+                let took = (now - last).as_nanos() as u64;
+                let late = took.saturating_sub(here * should_ns / piece);
+                watched += took;
+                if late > should_ns {
+                    let now = self.since_epoch(now);
+                    self.pieces.push(now - late, now);
+                }
+                last = now;
+            } else {
+                self.preempted.push(self.since_epoch(began), self.since_epoch(last));
+                (number, last) = self.begins();
+                began = last;
+            }
+        }
+        self.ended_ns.store(self.since_epoch(last), Relaxed);
+        self.last.store(0, Relaxed);
+        self.watched_ns.fetch_add(watched, Relaxed);
+    }
+
+    /// A turn begins now. If the one before was preempted, this is the end of a gap.
+    fn begins(&self) -> (u64, Instant) {
+        let (number, now) = (self.turns.begin(), Instant::now());
+        let here = self.reading(now, number);
+        let last = self.last.swap(here, Relaxed);
+        // A thread that was preempted between reading the clock and storing that has stored it in a later turn.
+        if last != 0 && (last + 1) % NUMBERS == here % NUMBERS {
+            self.gaps.push(last / NUMBERS, here / NUMBERS);
+        }
+        (number, now)
+    }
+
+    /// A reading of the clock in a turn: nanoseconds since `epoch`, for 18 minutes, and the end of the turn's number.
+    fn reading(&self, now: Instant, number: u64) -> u64 {
+        self.since_epoch(now) * NUMBERS + number % NUMBERS
+    }
+
+    fn since_epoch(&self, now: Instant) -> u64 {
+        now.saturating_duration_since(self.epoch).as_nanos() as u64
+    }
+
+    /// The turns that were preempted since `start`, from then on, in nanoseconds; all requests have ended.
+    pub fn preempted(&self, start: Instant) -> Vec<(u64, u64)> {
+        let start = self.since_epoch(start);
+        let since = |ns: u64| ns.checked_sub(start);
+        self.preempted.all().filter_map(|(from, to)| Some((since(from)?, since(to)?))).collect()
+    }
+
+    /// The stops that were seen since `start`, beyond what is usual at these prices; all requests have ended.
+    pub fn stops(&self, start: Instant, prices: &Prices) -> Stops {
+        let Prices { preemption_ns, request_ns, start_ns, .. } = *prices;
+        let piece = PIECE.as_nanos() as u64;
+        let start = self.since_epoch(start);
+        let mut all: Vec<_> = (self.pieces.beyond(0, piece))
+            .chain(self.gaps.beyond(preemption_ns + piece, piece))
+            .chain(self.waits.beyond(request_ns, piece))
+            .chain(self.starts.beyond(start_ns, (LATE_STARTS - 1) * start_ns + piece))
+            .filter_map(|(from, ns)| Some(Stop { at_ns: from.checked_sub(start)?, ns }))
+            .collect();
+        all.sort_unstable();
+        let gaps: u64 = self.gaps.all().map(|(from, to)| to - from).sum();
+        Stops { watched_ns: self.watched_ns.load(Relaxed) + gaps, all }
+    }
+}
+
+/// Spans of time that are remembered one by one, from any thread, as long as there is room.
+#[derive(Debug)]
+struct Spans {
+    count: AtomicUsize,
+    room: Box<[[AtomicU64; 2]]>,
+}
+
+impl Spans {
+    /// Some thousands in a second.
+    const ROOM: usize = 1 << 17;
+
+    fn push(&self, from_ns: u64, to_ns: u64) {
+        if let Some([from, to]) = self.room.get(self.count.fetch_add(1, Relaxed)) {
+            from.store(from_ns, Relaxed);
+            to.store(to_ns.max(from_ns), Relaxed);
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = (u64, u64)> {
+        let seen = self.count.load(Relaxed).min(Self::ROOM);
+        self.room[..seen].iter().map(|[from, to]| (from.load(Relaxed), to.load(Relaxed)))
+    }
+
+    /// When each began and how much longer than `usual` it was, if that is more than `least`.
+    fn beyond(&self, usual: u64, least: u64) -> impl Iterator<Item = (u64, u64)> {
+        let beyond = move |(from, to): (u64, u64)| (from, (to - from).saturating_sub(usual));
+        self.all().map(beyond).filter(move |&(_, ns)| ns > least)
+    }
+}
+
+impl Default for Spans {
+    fn default() -> Self {
+        let room = (0..Self::ROOM).map(|_| Default::default()).collect();
+        Spans { count: AtomicUsize::new(0), room }
+    }
+}
+
+/// A time in which the worker did nothing for the worker.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Stop {
+    /// When it began, or was first felt, since the start of the run.
+    pub at_ns: u64,
+    /// How long it lasted.
+    pub ns: u64,
+}
+
+/// Stops of a worker while it served.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Stops {
+    /// How long the worker was watched: while requests ran.
+    pub watched_ns: u64,
+    /// Each, in the order of time within a run.
+    pub all: Vec<Stop>,
+}
+
+/// Stops in numbers.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Summary {
+    /// Stops in a second of serving.
+    pub per_second: f64,
+    /// The share of that time, in percent.
+    pub percent: f64,
+    /// The longest, in microseconds.
+    pub longest_us: f64,
+}
+
+impl Stops {
+    /// Both runs'.
+    pub fn and(mut self, other: &Stops) -> Stops {
+        self.watched_ns += other.watched_ns;
+        self.all.extend(&other.all);
+        self
+    }
+
+    /// The time in which the worker was stopped by stops that began in that span of a run.
+    pub fn between(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let first = self.all.partition_point(|stop| stop.at_ns < from_ns);
+        self.all[first..].iter().take_while(|s| s.at_ns < to_ns).map(|stop| stop.ns).sum()
+    }
+
+    /// In numbers.
+    pub fn summary(&self) -> Summary {
+        let seconds = (self.watched_ns as f64 / 1e9).max(f64::MIN_POSITIVE);
+        let all = self.all.iter().map(|stop| stop.ns);
+        Summary {
+            per_second: self.all.len() as f64 / seconds,
+            percent: all.clone().sum::<u64>() as f64 / seconds / 1e7,
+            longest_us: all.max().map_or(0.0, |ns| ns as f64 / 1e3),
+        }
+    }
+
+    /// As a trace of stops for the simulator; `None` if there were none.
+    pub fn trace(&self) -> Option<String> {
+        let line = |Stop { at_ns, ns }: &Stop| {
+            let us = |ns: u64| format!("{}.{:03}", ns / 1000, ns % 1000);
+            format!("{},stop,{}\n", us(*at_ns), us(*ns))
+        };
+        let lines: String = self.all.iter().map(line).collect();
+        (!lines.is_empty()).then(|| format!("time_us,cause,lasts_us\n{lines}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prices(preemption_ns: u64, request_ns: u64, start_ns: u64) -> Prices {
+        Prices { preemption_ns, request_ns, start_ns, ..Prices::none() }
+    }
+
+    fn spans(spans: &Spans) -> Vec<u64> {
+        spans.all().map(|(from, to)| to - from).collect()
+    }
+
+    fn pass(time: Duration) {
+        let begin = Instant::now();
+        while begin.elapsed() < time {}
+    }
+
+    const LONG: Duration = Duration::from_millis(2);
+    const ANY: Speed = Speed { per_us: 1.0, spread_percent: 0.0 };
+
+    #[test]
+    fn stops_are_told_one_by_one() {
+        let stops = |all: &[(u64, u64)]| Stops {
+            watched_ns: 1_000_000,
+            all: all.iter().map(|&(at_ns, ns)| Stop { at_ns, ns }).collect(),
+        };
+        assert_eq!(stops(&[]).trace(), None);
+        let text = "time_us,cause,lasts_us\n5.000,stop,10.001\n20.000,stop,1.000\n";
+        assert_eq!(stops(&[(5_000, 10_001), (20_000, 1_000)]).trace().unwrap(), text);
+        let both = stops(&[(0, 5_000)]).and(&stops(&[(0, 1_000), (9, 20_000)])).summary();
+        assert!((both.per_second - 1_500.0).abs() < 1e-6 && (both.percent - 1.3).abs() < 1e-6);
+        assert!((both.longest_us - 20.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn turns_of_others_are_no_stops() {
+        let witness = Witness::default();
+        // Far more turns in a piece than any machine does in that time.
+        witness.pieces(1 << 22, 1 << 20);
+        let stops = witness.stops(witness.epoch, &prices(0, 0, 0));
+        assert!(!stops.all.is_empty() && stops.summary().percent < 100.0);
+        let number = witness.turns.begin();
+        assert!(witness.turns.is_still(number));
+        witness.turns.begin();
+        assert!(!witness.turns.is_still(number));
+    }
+
+    #[test]
+    fn a_stop_that_ends_with_a_preemption_is_seen() {
+        let witness = Witness::default();
+        // A turn that ends by a preemption, and the next one's turn, which ends its request.
+        witness.begins();
+        pass(LONG);
+        witness.pieces(1, 1);
+        // Nothing runs: the worker is idle, not stopped.
+        pass(LONG);
+        witness.pieces(1, 1);
+        let gaps = spans(&witness.gaps);
+        assert!(gaps.len() == 1 && gaps[0] >= LONG.as_nanos() as u64, "{gaps:?}");
+        let longest = |price| {
+            let stops = witness.stops(witness.epoch, &prices(price, 0, 0));
+            stops.all.iter().map(|stop| stop.ns).max().unwrap_or(0)
+        };
+        assert_eq!(longest(100_000), gaps[0] - 100_000 - PIECE.as_nanos() as u64);
+        // What was before the run is not of it.
+        assert_eq!(witness.stops(Instant::now(), &prices(0, 0, 0)).all, []);
+    }
+
+    #[test]
+    fn late_beginnings_are_seen() {
+        let witness = Witness::default();
+        // The worker is idle, and late to begin.
+        let sent = Instant::now();
+        pass(LONG);
+        witness.serve(sent, Duration::ZERO, ANY);
+        // The next one has been waiting since before that ended.
+        pass(LONG);
+        witness.serve(sent, Duration::ZERO, ANY);
+        let (starts, waits) = (spans(&witness.starts), spans(&witness.waits));
+        assert!(starts.len() == 1 && waits.len() == 1, "{starts:?} {waits:?}");
+        let ns = LONG.as_nanos() as u64;
+        assert!(starts[0] >= ns && waits[0] >= ns, "{starts:?} {waits:?}");
+        let seen =
+            |request, start| witness.stops(witness.epoch, &prices(0, request, start)).all.len();
+        assert_eq!(
+            [seen(0, 1), seen(u64::MAX, 1), seen(0, starts[0]), seen(0, starts[0] / 2)],
+            [2, 1, 1, 1]
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out() {
+        let all = Spans::default();
+        (0..Spans::ROOM as u64 + 5).for_each(|ns| all.push(0, ns));
+        assert_eq!(all.all().count(), Spans::ROOM);
+    }
+}
