@@ -1,7 +1,7 @@
 # What can be done here; `make` lists it. The work is done by the scripts in scripts/, which run by themselves as well.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full bench report wheel fmt lint doc install clean
+.PHONY: help demo test test-full bench report wheel fmt lint doc install uninstall clean
 
 # What `make bench` measures, and options of `quaver bench` and `quaver demo`.
 BENCH ?= all
@@ -49,6 +49,9 @@ PREFIX ?= /usr/local
 
 install: ## install quaver and the C library: PREFIX=/usr/local, DESTDIR, LIBDIR, PARTS
 	@scripts/install.sh "$(PREFIX)"
+
+uninstall: ## remove what `make install` has installed: the same PREFIX, DESTDIR, LIBDIR, PARTS
+	@scripts/install.sh --remove "$(PREFIX)"
 
 clean: ## remove everything that was built or measured
 	@scripts/clean.sh

@@ -16,7 +16,8 @@ export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
 nm -D --defined-only "$prefix/lib/libquaver.so" | awk '{ print $3 }' | sort >"$work/exported"
 {
     grep -o '\bquaver_[a-z_]*(' "$prefix/include/quaver.h" | tr -d '('
-    printf '%s\n' syscall nanosleep clock_nanosleep sched_yield QUAVER_GDB
+    printf '%s\n' syscall nanosleep clock_nanosleep sched_yield QUAVER_GDB dlopen dlmopen initgroups setgroups \
+        set{u,eu,reu,resu,g,eg,reg,resg}id
 } | sort -u >"$work/declared"
 # Comments mention functions that the header declares, so nothing is declared by a comment alone.
 diff "$work/declared" "$work/exported" || die "quaver.h (left) and libquaver.so (right) differ"
@@ -90,4 +91,9 @@ END
         programs=$((programs + 1))
     done
 fi
+
+# Removed, nothing is left.
+PARTS=library scripts/install.sh --remove "$prefix" 2>/dev/null
+left=$(find "$prefix" -mindepth 1)
+[ -z "$left" ] || die "make uninstall leaves $left"
 printf 'C library: %s programs built and run\n' "$programs"

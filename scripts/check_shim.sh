@@ -22,6 +22,14 @@ programs="locks threads blocking signals robust targets processes"
 for program in $programs; do
     cc -Wall -Wextra -Werror -O2 -g "crates/shim/programs/$program.c" -o "$work/$program" -lpthread
 done
+mkdir "$work/plugins"
+flags=(-Wall -Wextra -Werror -O2 -g crates/shim/programs/loading.c)
+cc "${flags[@]}" -DLIBRARY=1 -shared -fPIC -ftls-model=initial-exec -o "$work/plugins/libcounts.so"
+# shellcheck disable=SC2016 # the loader's variable
+cc "${flags[@]}" -DLIBRARY=2 -shared -fPIC -o "$work/libloads.so" -Wl,-rpath,'$ORIGIN/plugins'
+# shellcheck disable=SC2016
+cc "${flags[@]}" -o "$work/loading" -L"$work" -lloads -lpthread -Wl,-rpath,'$ORIGIN'
+programs="$programs loading"
 if have g++; then
     g++ -Wall -Wextra -Werror -O2 -g -std=c++17 crates/shim/programs/cxx.cpp -o "$work/cxx" -lpthread
     programs="$programs cxx"
@@ -51,6 +59,8 @@ for program in $programs; do
         done
     done
 done
+# Preempted no more often than can be paid for.
+run_one threads --workers 1 --quantum 20us --tax 1
 printf 'test programs: %s runs\n' "$runs"
 
 # As installed.
@@ -71,8 +81,69 @@ if have gdb; then
     grep -q 'parked .* main' "$work/out" || die "gdb shows no user threads of a shimmed program: $(cat "$work/out")"
 fi
 
+# The same of threads that have names; then of a core file: made by gdb, and by the kernel if it writes one.
+if have gdb; then
+    cc -O1 -g crates/shim/programs/states.c -o "$work/states" -lpthread
+    # shows_states CORE|PID
+    shows_states() {
+        gdb -nx -q -batch -iex 'set debuginfod enabled off' -iex "add-auto-load-safe-path $work/prefix" "$work/states" "$1" \
+            -ex 'info uthreads' -ex 'uthread apply all bt' >"$work/out" 2>&1 || true
+        local expected
+        for expected in ' parked .* a waiter ' ' (preempted|running|ready) .* a computer ' ' names of 15 byt ' 'wait_inner .*states.c' \
+            'wait_outer .*states.c' 'compute_inner .*states.c' 'compute_outer .*states.c'; do
+            grep -Eq "$expected" "$work/out" || die "gdb shows no '$expected' of a shimmed program, or of its core file: $(cat "$work/out")"
+        done
+    }
+    "$work/prefix/bin/quaver" run --workers 1 --quantum 1ms --stack-size 256k -- "$work/states" >"$work/said" &
+    states=$!
+    until grep -q ready "$work/said"; do
+        kill -0 "$states" || die "states.c fails under quaver run"
+        sleep 0.1
+    done
+    shows_states "$states"
+    gdb -nx -q -batch -iex "add-auto-load-safe-path $work/prefix" -p "$states" -ex "uthread gcore $work/made" >"$work/out" 2>&1 || true
+    kill "$states"
+    wait "$states" 2>/dev/null || true
+    [ -s "$work/made" ] || die "uthread gcore writes no core file: $(cat "$work/out")"
+    shows_states "$work/made"
+    mkdir "$work/cores"
+    status=0
+    (
+        ulimit -c "$(ulimit -H -c)"
+        cd "$work/cores"
+        exec "$work/prefix/bin/quaver" run --workers 1 --quantum 1ms --stack-size 256k -- "$work/states" crash
+    ) >/dev/null 2>&1 &
+    crashed=$!
+    wait "$crashed" 2>/dev/null || status=$?
+    [ "$status" -eq 139 ] || die "states.c crashes with status $status and not by SIGSEGV"
+    pattern=$(cat /proc/sys/kernel/core_pattern)
+    folder=$work/cores
+    case $pattern in /*) folder=$(dirname "$pattern") ;; esac
+    core=$(find "$folder" -maxdepth 1 -type f \( -name core -o -name "*$crashed*" \) 2>/dev/null | head -n 1) || true # no such folder
+    if [ -n "$core" ]; then
+        mv "$core" "$work/crashed"
+        shows_states "$work/crashed"
+        grep -q 'crash .*states.c' "$work/out" || die "gdb does not show where a shimmed program crashed: $(cat "$work/out")"
+    else
+        say "no core file of the kernel's: it writes none, or elsewhere"
+    fi
+fi
+
+PARTS=programs scripts/install.sh --remove "$work/prefix" 2>/dev/null
+left=$(find "$work/prefix" -mindepth 1)
+[ -z "$left" ] || die "make uninstall leaves $left"
+
 # A look at what a read that blocks costs; it decides nothing.
 scripts/blocking_cost.sh "$quaver" 0.1 3
+
+# Sent by another process, a SIGSEGV is no fault that will come again.
+"$quaver" run -- sleep 300 &
+sleeper=$!
+until grep -q quaver-clock "/proc/$sleeper/task/"*/comm 2>/dev/null; do sleep 0.1; done
+kill -SEGV "$sleeper"
+status=0
+wait "$sleeper" 2>/dev/null || status=$?
+[ "$status" -eq 139 ] || die "kill -SEGV ends a shimmed program with status $status"
 
 # What cannot run is refused, with the reason.
 refused() {
@@ -87,6 +158,7 @@ printf 'int main(void) { return 0; }\n' | cc -x c -static - -o "$work/static" 2>
 refused "no program no-such-program" -- no-such-program
 refused "0 workers" --workers 0 -- true
 refused "soon" --quantum soon -- true
+refused "a tax of 0 %" --tax 0 -- true
 printf '#define _GNU_SOURCE\n#include <sched.h>\nint main(void) { return clone(0, 0, 0, 0); }\n' |
     cc -x c - -o "$work/clones" -Wno-nonnull
 refused "calls clone" -- "$work/clones"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Builds and installs the C library, `quaver` and its shim: scripts/install.sh [PREFIX], with PREFIX=/usr/local unless given.
+# scripts/install.sh --remove [PREFIX] removes them again, whatever version it was.
 #
 # DESTDIR: put in front of every path, for packages. LIBDIR: lib unless given. PROFILE: release, or debug for tests.
 # PARTS: what to install, "library programs" unless given.
@@ -11,6 +12,11 @@ set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
+remove=false
+if [ "${1:-}" = --remove ]; then
+    remove=true
+    shift
+fi
 prefix=${1:-/usr/local}
 case $prefix in
 /*) ;;
@@ -30,12 +36,44 @@ for part in ${PARTS:-library programs}; do
     esac
 done
 case $profile in
-release) cargo build --locked --release "${packages[@]}" >&2 ;;
-debug) cargo build --locked "${packages[@]}" >&2 ;;
+release | debug) ;;
 *) die "unknown PROFILE $profile: release and debug are known" ;;
 esac
-built=$(target_dir)/$profile
 to=${DESTDIR:-}$prefix
+
+remove_library() {
+    rm -f "$to/include/quaver.h" "$to/$libdir/libquaver.a" "$to/$libdir/libquaver.so" "$to/$libdir"/libquaver.so.* \
+        "$to/$libdir/pkgconfig/quaver.pc" "$to/$libdir"/cmake/quaver/quaver-config{,-version}.cmake
+    remove_empty "$libdir/cmake/quaver" "$libdir/cmake" "$libdir/pkgconfig"
+}
+
+remove_programs() { rm -f "$to/bin/quaver" "$to/lib/libquaver_shim.so"; }
+
+# remove_empty FOLDER...: where nothing else is in them
+remove_empty() {
+    local folder
+    for folder in "$@"; do
+        [ ! -d "$to/$folder" ] || rmdir --ignore-fail-on-non-empty "$to/$folder"
+    done
+}
+
+if $remove; then
+    for part in ${PARTS:-library programs}; do
+        "remove_$part" || die "cannot remove the files in $to; run this with more rights"
+    done
+    case $prefix in
+    # The system's own, which are there without anything in them.
+    /usr | /usr/local) ;;
+    *) remove_empty include bin "$libdir" lib ;;
+    esac
+    say "removed what was installed in $to"
+    exit
+fi
+
+options=(--locked)
+[ "$profile" = debug ] || options+=(--release)
+cargo build "${options[@]}" "${packages[@]}" >&2
+built=$(target_dir)/$profile
 
 # put MODE SOURCE TARGET
 put() { install -D -m "$1" "$2" "$to/$3" || die "cannot write $to/$3; choose another PREFIX, or run this with more rights"; }

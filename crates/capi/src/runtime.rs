@@ -13,7 +13,7 @@ static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
 
 /// The settings that `quaver_start` knows.
 const SETTINGS: &str = "workers, cpus, pin, quantum, policy, clock, timer_cpu, stack_size, max_threads, max_blocking, \
-                        idle_spin, max_deferral, signal, resume";
+                        idle_spin, max_deferral, tax, signal, resume";
 
 fn set(b: Builder, name: &str, value: &str) -> Result<Builder, String> {
     fn number<T: core::str::FromStr>(value: &str) -> Result<T, String> {
@@ -36,6 +36,7 @@ fn set(b: Builder, name: &str, value: &str) -> Result<Builder, String> {
         "max_blocking" => b.max_blocking(number(value)?),
         "idle_spin" => b.idle_spin(quaver_sched::parse_duration(value).map_err(|e| e.to_string())?),
         "max_deferral" => b.max_deferral_str(value),
+        "tax" => b.tax(number(value)?),
         "signal" => b.signal(number(value)?),
         "resume" => b.resume(value.parse().map_err(|e: quaver::UnknownName| e.to_string())?),
         _ => return Err(format!("there is no such setting; there are {SETTINGS}")),

@@ -210,6 +210,7 @@ class Uthread:
         self.id, self.rsp, self.fs = word("id"), word("rsp"), word("fs")
         self.region, self.stack_top, self.entry = word("region"), word("stack_top"), word("run")
         self.name_at = struct.unpack_from("<QQ", block, d["Uthread.name"])
+        self.label = struct.unpack_from("16s", block, d["Uthread.label"])[0].partition(b"\0")[0]
         self.alive = block[d["Uthread.phase"]] == d["phase.ALIVE"]
         self.ended = bool(half("life") & d["life.DONE"])
         self.parked = half("park") == d["park.PARKED"]
@@ -219,6 +220,8 @@ class Uthread:
     def name(self):
         """What the program calls it, or the empty string."""
         at, size = self.name_at
+        if self.label:
+            return self.label.decode("utf-8", "replace")
         if at == 0:
             return ""
         try:

@@ -102,7 +102,8 @@ names!(Tls, "private, shared", Private = "private", Shared = "shared");
 names!(Resume, "auto, sigreturn", Auto = "auto", Sigreturn = "sigreturn");
 
 impl Clock {
-    /// The shortest quantum that this clock can keep without spending more time on preempting than on the threads.
+    /// The shortest quantum that this clock can keep without spending more time on preempting than on the threads, where
+    /// timers and signals do not leave a virtual machine. Where they do, `quaver bench preempt` says what a preemption costs.
     pub fn min_quantum(self) -> Duration {
         Duration::from_micros(match self {
             Clock::TimerCore => 2,
@@ -167,6 +168,11 @@ pub enum BuildError {
     /// Zero, or more threads than handles.
     #[error("max_threads of {0}: there must be between 1 and 2^24")]
     MaxThreads(u32),
+    /// Not a percentage of a worker's time.
+    #[error(
+        "a tax of {0} %: there must be between 1 and 100; 100 is no bound on what preemptions cost"
+    )]
+    Tax(u32),
     /// Another runtime runs in this process.
     #[error(
         "a quaver runtime is already running in this process: shut it down first, or use quaver::spawn, which finds it"
@@ -222,11 +228,15 @@ pub(crate) struct Config {
     pub(crate) clock: Clock,
     /// Where the clock's own thread may run, or empty: anywhere.
     pub(crate) clock_cpus: Vec<usize>,
+    /// It has no CPU without a worker.
+    pub(crate) clock_shares: bool,
     pub(crate) stack_size: usize,
     pub(crate) max_threads: u32,
     pub(crate) max_blocking: usize,
     pub(crate) idle_spin: Duration,
     pub(crate) max_deferral: Option<Duration>,
+    /// In percent; `None`: no bound.
+    pub(crate) tax: Option<u32>,
     pub(crate) signal: i32,
     pub(crate) resume: Resume,
     pub(crate) tls: Tls,
@@ -263,6 +273,7 @@ pub struct Builder {
     max_blocking: usize,
     idle_spin: Duration,
     max_deferral: Option<Duration>,
+    tax: u32,
     signal: i32,
     resume: Resume,
     tls: Tls,
@@ -274,6 +285,9 @@ pub const DEFAULT_STACK_SIZE: usize = 256 * 1024;
 
 /// See [`Builder::max_deferral`].
 const DEFAULT_MAX_DEFERRAL: Duration = Duration::ZERO;
+
+/// See [`Builder::tax`].
+const DEFAULT_TAX: u32 = 100;
 
 impl Default for Builder {
     fn default() -> Self {
@@ -298,6 +312,7 @@ impl Builder {
             max_blocking: 512,
             idle_spin: Duration::from_micros(20),
             max_deferral: Some(DEFAULT_MAX_DEFERRAL),
+            tax: DEFAULT_TAX,
             signal: libc::SIGURG,
             resume: Resume::Auto,
             tls: Tls::Private,
@@ -308,7 +323,8 @@ impl Builder {
     /// Defaults, changed by these environment variables: `QUAVER_WORKERS` (a number), `QUAVER_CPUS` (a list such as
     /// `0-2,4`; pins), `QUAVER_QUANTUM` (`20us`, `off`), `QUAVER_POLICY` (`two-queue:long=100us`), `QUAVER_CLOCK`,
     /// `QUAVER_NOTIFICATION`, `QUAVER_TIMER_CPU`, `QUAVER_STACK_SIZE` (bytes, or with `k`, `m`), `QUAVER_MAX_THREADS`,
-    /// `QUAVER_SIGNAL`, `QUAVER_RESUME`, `QUAVER_TLS`, `QUAVER_MAX_DEFERRAL` (`20us`, `off`). A value that cannot be read is an error at `build`.
+    /// `QUAVER_SIGNAL`, `QUAVER_RESUME`, `QUAVER_TLS`, `QUAVER_MAX_DEFERRAL` (`20us`, `off`),
+    /// `QUAVER_TAX` (percent). A value that cannot be read is an error at `build`.
     pub fn from_env() -> Builder {
         let mut b = Builder::new();
         let get = |name: &str| std::env::var(name).ok();
@@ -364,6 +380,11 @@ impl Builder {
         if let Some(v) = get("QUAVER_MAX_DEFERRAL") {
             b = b.parsed("QUAVER_MAX_DEFERRAL", &v, |b, v| {
                 parse_optional(v).map(|limit| b.max_deferral = limit)
+            });
+        }
+        if let Some(v) = get("QUAVER_TAX") {
+            b = b.parsed("QUAVER_TAX", &v, |b, v| {
+                v.parse().map(|n| b.tax = n).map_err(|_| "expected a percentage".into())
             });
         }
         if let Some(v) = get("QUAVER_TLS") {
@@ -517,6 +538,17 @@ impl Builder {
         self.parsed("max_deferral", limit, |b, v| parse_optional(v).map(|l| b.max_deferral = l))
     }
 
+    /// How much of a worker's time preemptions may take, in percent, 1 to 100; 100, the default: as much as they do.
+    ///
+    /// A preemption takes some microseconds of the worker, in virtual machines ten to twenty, and where a worker has more to do than time
+    /// for it, these are missing. With a tax of 10 a worker loses a tenth of its time at most: when that is spent, quanta
+    /// become longer. Time in which the worker has nothing to do is spent on preemptions first, so at moderate loads the quantum
+    /// is kept. What one costs is measured when the first runtime is built that has to know it, which takes a millisecond.
+    pub fn tax(mut self, percent: u32) -> Builder {
+        self.tax = percent;
+        self
+    }
+
     /// The signal that preempts. Default: `SIGURG`, which programs rarely use and which is ignored by default.
     pub fn signal(mut self, signal: i32) -> Builder {
         self.signal = signal;
@@ -543,6 +575,16 @@ impl Builder {
     pub fn build(self) -> Result<crate::Runtime, BuildError> {
         let config = self.check()?;
         crate::Runtime::start(config)
+    }
+
+    /// Says what [`build`](Builder::build) would find wrong with the settings, without starting anything. What only the start can
+    /// tell (another runtime, a signal in use, resources of the kernel) is not looked at.
+    ///
+    /// # Errors
+    ///
+    /// See [`BuildError`].
+    pub fn validate(self) -> Result<(), BuildError> {
+        self.check().map(drop)
     }
 
     /// Checks all values against each other and the machine.
@@ -574,11 +616,15 @@ impl Builder {
         if !cpus.is_empty() && cpus.len() < workers {
             return Err(BuildError::TooFewCpus { workers, cpus: cpus.len() });
         }
+        // Of more CPUs than workers, the first are used.
+        let pinned = cpus.get(..workers).unwrap_or_default();
         let clock_cpus = match self.timer_cpu {
             Some(cpu) => vec![cpu],
-            None if cpus.is_empty() => Vec::new(),
-            None => allowed.iter().copied().filter(|cpu| !cpus[..workers].contains(cpu)).collect(),
+            None if pinned.is_empty() => Vec::new(),
+            None => allowed.iter().copied().filter(|cpu| !pinned.contains(cpu)).collect(),
         };
+        let own_cpus = if clock_cpus.is_empty() { &allowed } else { &clock_cpus };
+        let clock_shares = crate::clock::shares(own_cpus, workers, pinned);
         let policy = match self.quantum {
             Some(q) => self.policy.with_quantum(q),
             None => self.policy,
@@ -605,6 +651,9 @@ impl Builder {
         if self.max_threads == 0 || self.max_threads > 1 << 24 {
             return Err(BuildError::MaxThreads(self.max_threads));
         }
+        if !(1..=100).contains(&self.tax) {
+            return Err(BuildError::Tax(self.tax));
+        }
         if !preempt::signal_is_valid(self.signal) {
             return Err(BuildError::BadSignal(self.signal));
         }
@@ -615,11 +664,13 @@ impl Builder {
             policy,
             clock,
             clock_cpus,
+            clock_shares,
             stack_size: self.stack_size,
             max_threads: self.max_threads,
             max_blocking: self.max_blocking,
             idle_spin: self.idle_spin,
             max_deferral: self.max_deferral,
+            tax: (self.tax < 100).then_some(self.tax),
             signal: self.signal,
             resume: self.resume,
             tls: self.tls,
@@ -697,6 +748,17 @@ mod tests {
         assert!(e.contains("quantum") && e.contains("soon"), "{e}");
         assert!(error(Builder::new().policy_str("best")).contains("best"));
         assert!(error(Builder::new().clock_str("sundial")).contains("sundial"));
+    }
+
+    #[test]
+    fn a_cpu_that_is_named_beyond_the_workers_is_the_clocks_own() {
+        let all = sys::affinity();
+        let shares = |workers| {
+            let b = Builder::new().cpus(all.clone()).workers(workers);
+            b.check().unwrap().clock_shares
+        };
+        assert!(shares(all.len()));
+        assert_eq!(shares(1), all.len() == 1);
     }
 
     #[test]

@@ -35,7 +35,7 @@ const fn field(name: &str, value: usize) -> Field {
     Field { name: to, value: value as u64 }
 }
 
-const FIELDS: [Field; 27] = [
+const FIELDS: [Field; 28] = [
     field("Inner.table.blocks", offset_of!(Inner, table.blocks)),
     field("Inner.table.high", offset_of!(Inner, table.high)),
     field("Inner.max_threads", offset_of!(Inner, config.max_threads)),
@@ -51,6 +51,7 @@ const FIELDS: [Field; 27] = [
     field("Uthread.stack_top", offset_of!(Uthread, stack_top)),
     field("Uthread.id", offset_of!(Uthread, id)),
     field("Uthread.name", offset_of!(Uthread, name)),
+    field("Uthread.label", offset_of!(Uthread, label)),
     field("phase.ALIVE", phase::ALIVE as usize),
     field("life.DONE", life::DONE as usize),
     field("park.PARKED", park_state::PARKED as usize),

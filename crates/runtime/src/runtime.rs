@@ -18,7 +18,7 @@ use crate::worker::spare::Spares;
 use crate::{debugger, interpose, kernel_thread, park, preempt, tls};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
-use quaver_sched::{Policy, TimerHeap, TimerTable};
+use quaver_sched::{Policy, Tax, TimerHeap, TimerTable};
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -34,6 +34,8 @@ pub(crate) struct Inner {
     slots: OnceLock<Box<[Slot]>>,
     pub(crate) timer_table: Arc<TimerTable>,
     pub(crate) clock: clock::Running,
+    /// What preemptions may cost; `None`: whatever they do.
+    pub(crate) tax: Option<Tax>,
     pub(crate) idle: Idle,
     pub(crate) spares: Spares,
     /// Counters of everything that is not done by a slot's carrier.
@@ -251,6 +253,10 @@ impl Runtime {
             Box::leak(config.policy.build(config.workers, config.max_threads));
         let us = |n| tsc::from_duration(Duration::from_micros(n));
         let quantum = config.policy.quantum().map(tsc::from_duration);
+        let tax = config.tax.filter(|_| quantum.is_some()).map(|percent| {
+            let price = clock::price(config.clock, config.signal);
+            Tax::new(percent, price, tsc::from_duration(Tax::SAVINGS))
+        });
         let inner: &'static Inner = Box::leak(Box::new(Inner {
             table,
             policy,
@@ -258,6 +264,7 @@ impl Runtime {
             slots: OnceLock::new(),
             timer_table: Arc::new(TimerTable::new(config.max_threads)),
             clock: clock::Running::new(config.clock, quantum),
+            tax,
             idle: Idle::new(),
             spares: Spares::new(config.max_blocking.max(1), config.workers),
             stats: Counters::new(),
@@ -346,6 +353,11 @@ impl Runtime {
     /// The clock in use.
     pub fn clock(&self) -> crate::Clock {
         self.inner.config.clock
+    }
+
+    /// What the runtime takes a preemption to cost a worker, where [`Builder::tax`](crate::Builder::tax) bounds that.
+    pub fn preemption_price(&self) -> Option<Duration> {
+        self.inner.tax.as_ref().map(|tax| tsc::to_duration(tax.price()))
     }
 
     /// The policy in use.

@@ -207,6 +207,17 @@ pub(crate) fn pin_to_cpus(cpus: &[usize]) -> Result<(), i32> {
     if r < 0 { Err(-r as i32) } else { Ok(()) }
 }
 
+/// CPU time that the calling kernel thread has used.
+pub(crate) fn cpu_time_of_this_thread() -> Duration {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes `t`.
+    unsafe {
+        let clock = libc::CLOCK_THREAD_CPUTIME_ID as u64;
+        syscall3(libc::SYS_clock_gettime, clock, &raw mut t as u64, 0);
+    }
+    Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
+}
+
 /// CPUs on which the calling kernel thread may run, in ascending order.
 pub(crate) fn affinity() -> Vec<usize> {
     let mut mask = [0u64; 128];

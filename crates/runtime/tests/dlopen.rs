@@ -3,12 +3,10 @@
 
 mod support;
 
-use std::ffi::{CStr, CString, c_void};
-use std::path::PathBuf;
-use std::process::Command;
+use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Barrier, RwLock};
-use support::{Setup, until, until_preempted};
+use support::{Setup, library, until, until_preempted};
 
 /// Keeps its state in thread-local variables, a small one and one that fills more than a page.
 const SOURCE: &str = "\
@@ -58,32 +56,6 @@ __attribute__((constructor)) static void wait_for_it(void) {
 }
 ";
 
-/// The library of one test, compiled; `None` without a C compiler.
-fn compile(name: &str, code: &str) -> Option<CString> {
-    let path = |suffix| {
-        PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("{name}-{}{suffix}", std::process::id()))
-    };
-    let (source, library) = (path(".c"), path(".so"));
-    std::fs::write(&source, code).unwrap();
-    let mut cc = Command::new("cc");
-    cc.args(["-O1", "-shared", "-fPIC", "-o"]).args([&library, &source]);
-    if !cc.status().is_ok_and(|s| s.success()) {
-        println!("skipped: there is no working C compiler `cc` here");
-        return None;
-    }
-    Some(CString::new(library.to_str().unwrap()).unwrap())
-}
-
-/// Loads a library whose functions nobody wants.
-fn load_and_unload(path: &CStr) {
-    // SAFETY: a valid path; the constructor works as it is meant to.
-    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
-    assert!(!handle.is_null(), "{path:?} cannot be loaded");
-    // SAFETY: loaded above, used by nobody.
-    assert_eq!(unsafe { libc::dlclose(handle) }, 0);
-}
-
 /// A loaded library.
 #[derive(Clone, Copy)]
 struct Library {
@@ -99,31 +71,18 @@ unsafe impl Sync for Library {}
 
 impl Library {
     fn load(path: &CStr) -> Library {
-        // SAFETY: a valid path; the library has no constructors.
-        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        assert!(!handle.is_null(), "{path:?} cannot be loaded");
-        // SAFETY: valid names.
-        let symbol = |name: &CStr| unsafe { libc::dlsym(handle, name.as_ptr()) };
-        let (compute, calls) = (symbol(c"compute"), symbol(c"calls"));
-        assert!(!compute.is_null() && !calls.is_null());
+        let handle = library::load(path);
         // SAFETY: the functions have these types.
         unsafe {
             Library {
                 handle,
                 compute: std::mem::transmute::<*mut c_void, extern "C" fn(u64, &mut i32) -> u64>(
-                    compute,
+                    library::symbol(handle, c"compute"),
                 ),
-                calls: std::mem::transmute::<*mut c_void, extern "C" fn() -> u64>(calls),
+                calls: std::mem::transmute::<*mut c_void, extern "C" fn() -> u64>(library::symbol(
+                    handle, c"calls",
+                )),
             }
-        }
-    }
-
-    /// Is it gone? Whoever has loaded it must have unloaded it.
-    fn unload(self, path: &CStr) -> bool {
-        // SAFETY: loaded once; nobody uses it any more. The last asks only whether it is there.
-        unsafe {
-            assert_eq!(libc::dlclose(self.handle), 0);
-            libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD).is_null()
         }
     }
 
@@ -176,7 +135,8 @@ fn load_use_unload(setup: Setup, path: &CStr) {
                     [(); 2].map(|()| s.spawn(move || now.work(met, round * setup.preemptions(30))));
                 new.into_iter().for_each(|t| t.join().unwrap());
                 used.wait();
-                assert!(now.unload(path), "still loaded");
+                // SAFETY: loaded once, and nobody uses it any more.
+                assert!(unsafe { library::unload(now.handle, path) }, "still loaded");
             }
         });
     });
@@ -187,7 +147,7 @@ const ROUNDS: u64 = 3;
 
 #[test]
 fn libraries_come_and_go_while_threads_run() {
-    let Some(path) = compile("comes-and-goes", SOURCE) else { return };
+    let Some(path) = library::compile("comes-and-goes", SOURCE, &[]) else { return };
     for setup in Setup::all() {
         load_use_unload(setup, &path);
     }
@@ -196,7 +156,7 @@ fn libraries_come_and_go_while_threads_run() {
 /// Several load it, look for its functions and unload it at a time; it goes with the last of them.
 #[test]
 fn loading_is_preempted() {
-    let Some(path) = compile("loaded-often", SOURCE) else { return };
+    let Some(path) = library::compile("loaded-often", SOURCE, &[]) else { return };
     for setup in Setup::all() {
         let goal = setup.preemptions(60);
         setup.run(|| {
@@ -228,14 +188,18 @@ fn kernel_threads_start_while_a_library_is_being_loaded() {
     static WORDS: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
     let [begun, go_on] = &WORDS;
     let code = SLOW_TO_LOAD.replace("WORDS", &format!("{:p}", &WORDS));
-    let Some(path) = compile("slow-to-load", &code) else { return };
+    let Some(path) = library::compile("slow-to-load", &code, &[]) else { return };
     for setup in Setup::all_clocks() {
         WORDS.iter().for_each(|word| word.store(0, SeqCst));
         let away = AtomicU32::new(0);
         let all = || away.load(SeqCst) == 4;
         setup.run(|| {
             quaver::scope(|s| {
-                s.spawn(|| load_and_unload(&path));
+                s.spawn(|| {
+                    let handle = library::load(&path);
+                    // SAFETY: nobody uses it.
+                    assert!(unsafe { library::unload(handle, &path) }, "still loaded");
+                });
                 until(|| begun.load(SeqCst) != 0, |_| quaver::yield_now());
                 // More at a time than there can be spares already.
                 let blocking = [(); 4].map(|()| {

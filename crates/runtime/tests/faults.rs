@@ -188,13 +188,14 @@ fn overflow_by_a_frame(setup: Setup) {
     let rt = setup.builder().stack_size(STACK).build().unwrap();
     rt.run(|| {
         busy_threads(2);
-        let deep = quaver::thread::Builder::new().name("deep".into());
+        let shallow = quaver::thread::Builder::new().name("shallow".into());
         let body = || {
+            quaver::foreign::thread::current().unwrap().set_label(*b"deep\0 not it\0\0\0\0");
             let near_the_top = 0u8;
             let left = quaver::platform::facts().signal_frame - 600;
             down_to(&raw const near_the_top as usize - STACK + left);
         };
-        _ = deep.spawn(body).unwrap().join();
+        _ = shallow.spawn(body).unwrap().join();
     });
 }
 

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use support::gdb::{Session, Target, frames, is_missing, position};
+use support::gdb::{self, Session, Target, frames, is_missing, position};
 use support::{Setup, child, spin, until_preempted, with_runtime};
 
 static BUSY: AtomicBool = AtomicBool::new(false);
@@ -38,6 +38,13 @@ fn busy_inner() -> u64 {
 #[inline(never)]
 fn busy_outer() -> u64 {
     black_box(busy_inner()) + 1
+}
+
+/// With another name than it was given first.
+#[inline(never)]
+fn renamed_busy_outer() -> u64 {
+    quaver::foreign::thread::current().unwrap().set_label(*b"busy one\0not it\0");
+    busy_outer()
 }
 
 #[inline(never)]
@@ -87,7 +94,7 @@ fn play(setup: Setup) {
             let ended = quaver::spawn(|| 1);
             named("parked one").spawn(parked_outer).unwrap();
             named("reading one").spawn(move || reading_outer(pipe[0])).unwrap();
-            named("busy one").spawn(busy_outer).unwrap();
+            named("idle one").spawn(renamed_busy_outer).unwrap();
             while !ended.is_finished() || !BUSY.load(SeqCst) || !READING.load(SeqCst) {
                 quaver::yield_now();
             }
@@ -311,6 +318,23 @@ fn a_thread_that_is_being_resumed_is_unwound() {
     assert!(texts[0].contains("all steps unwound"), "{}", texts[0]);
 }
 
+/// As [`a_process_and_its_core_are_shown`], of a core file that the kernel has written.
+#[test]
+fn a_core_of_the_kernels_is_shown() {
+    if is_missing() {
+        return;
+    }
+    let folder = Scratch::new("cores");
+    fs::create_dir(&folder.0).unwrap();
+    let mut command = child::command("0");
+    command.current_dir(&folder.0);
+    gdb::allow_cores(&mut command);
+    match Target::start(command).kill_with_core(&folder.0) {
+        Some(core) => check(&Session::with_core(&std::env::current_exe().unwrap(), &core.0)),
+        None => println!("skipped: the kernel writes no core files here, or elsewhere"),
+    }
+}
+
 /// A thread that crashes is the one that gdb selects, where it crashed: at once, and again where the process dies of it, which
 /// is what a core file of the kernel's has.
 #[test]
@@ -357,7 +381,8 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        let _ =
+            if self.0.is_dir() { fs::remove_dir_all(&self.0) } else { fs::remove_file(&self.0) };
     }
 }
 

@@ -8,18 +8,17 @@ use quaver::thread::{self, Service};
 use quaver::{Builder, Clock, Policy, PolicySpec};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{on_runtime, spin, until_preempted, with_runtime};
+use support::{Setup, on_runtime, spin, until_preempted, with_runtime};
 
 /// Threads that compute, yield, wait for one another and are preempted all come to their ends.
 #[test]
 fn threads_end_under_every_policy() {
     for (policy, _) in PolicySpec::names() {
-        for workers in [1, 2] {
-            println!("-- {policy}, {workers} workers");
+        for setup in Setup::all_clocks() {
+            println!("-- {policy}");
             let preempts = policy.parse::<PolicySpec>().unwrap().quantum().is_some();
-            let builder = Builder::new().clock(Clock::PosixTimer).workers(workers);
-            let builder = builder.policy_str(policy);
-            let sum = on_runtime(builder, || {
+            let builder = Builder::new().clock(setup.clock).workers(setup.workers);
+            let sum = setup.run_with(builder.policy_str(policy), || {
                 let computing = (0..4).map(|_| {
                     quaver::spawn(move || {
                         if preempts {

@@ -33,6 +33,7 @@ fn the_child() {
         "fork of a user thread" => fork_of_a_user_thread(setup),
         "end of the last thread" => end_of_the_last_thread(setup),
         "starts of many" => starts_of_many(setup),
+        "identity" => identity(setup),
         other => panic!("unknown role {other}"),
     }
 }
@@ -279,4 +280,55 @@ fn starts_of_many(setup: Setup) {
 #[test]
 fn preempted_threads_start_processes() {
     on_all("starts of many", |o| o.expect_success());
+}
+
+/// A server gives up its rights when its threads are there already. All kernel threads do, whatever they run.
+fn identity(setup: Setup) {
+    const NOBODY: u32 = 65534;
+    let rt = setup.builder().build().unwrap();
+    let started = std::sync::Barrier::new(2);
+    std::thread::scope(|kernel| {
+        kernel.spawn(|| {
+            started.wait();
+            rt.run(|| quaver::block_in_place(|| std::thread::sleep(Duration::from_millis(1))));
+            started.wait();
+        });
+        started.wait();
+        rt.run(|| {
+            busy_threads(4);
+            until_preempted(5, |_| _ = spin(500));
+            // SAFETY: plain calls. As root, or nothing would change.
+            let r = unsafe {
+                let groups = [NOBODY];
+                [libc::setgroups(1, groups.as_ptr()), libc::setgid(NOBODY), libc::setuid(NOBODY)]
+            };
+            assert_eq!(r, [0, 0, 0]);
+            // SAFETY: as above; no way back.
+            assert_eq!(unsafe { libc::setuid(0) }, -1);
+            assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EPERM));
+        });
+        let mut tasks = 0;
+        for task in std::fs::read_dir("/proc/self/task").unwrap() {
+            let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+            let all = |line: &str| {
+                let ids = status.lines().find_map(|l| l.strip_prefix(line)).unwrap();
+                ids.split_whitespace().all(|id| id == "65534")
+            };
+            assert!(all("Uid:") && all("Gid:") && all("Groups:"), "{status}");
+            tasks += 1;
+        }
+        assert!(tasks >= 4, "{tasks}");
+        started.wait();
+    });
+    std::process::exit(0);
+}
+
+#[test]
+fn all_kernel_threads_change_their_identity() {
+    // SAFETY: asks.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("skipped: only root can become somebody else");
+        return;
+    }
+    on_all("identity", |outcome| outcome.expect_success());
 }

@@ -15,13 +15,13 @@ mod support;
 use std::alloc::{Layout, alloc, dealloc, realloc};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CString, c_void};
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use support::drops::{Counted, Drops};
-use support::{Rng, Setup, child, spin, until_preempted, until_preempted_again};
+use support::{Rng, Setup, child, library, spin, until_preempted, until_preempted_again};
 
 thread_local! {
     static CONST: Cell<u32> = const { Cell::new(7) };
@@ -670,35 +670,16 @@ fn sched_getcpu_tells_a_cpu() {
 /// Thread-local variables of a library that was loaded at run time, which are not in the static block.
 #[test]
 fn variables_of_loaded_libraries() {
-    let dir = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (source, library) = (dir.join("loaded.c"), dir.join("libloaded.so"));
     let text = "__thread int counter = 41; __thread char big[5000] = {1}; \
                 int *get(void) { return &counter; } char *get_big(void) { return big; }";
-    std::fs::write(&source, text).unwrap();
-    let compiled = std::process::Command::new("cc")
-        .args(["-shared", "-fPIC", "-o"])
-        .args([&library, &source])
-        .status();
-    if !compiled.is_ok_and(|s| s.success()) {
-        println!("skipped: there is no working C compiler `cc` here");
-        return;
-    }
-    let path = CString::new(library.to_str().unwrap()).unwrap();
-    let symbol = |name: &CStr| {
-        // SAFETY: a valid path and name; the library stays loaded.
-        let p = unsafe {
-            let handle = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
-            assert!(!handle.is_null());
-            libc::dlsym(handle, name.as_ptr())
-        };
-        assert!(!p.is_null());
-        p
-    };
+    let Some(path) = library::compile("loaded", text, &[]) else { return };
+    let handle = library::load(&path);
+    let (get, get_big) = (library::symbol(handle, c"get"), library::symbol(handle, c"get_big"));
     // SAFETY: the functions have these types.
     let (get, get_big) = unsafe {
         (
-            std::mem::transmute::<*mut c_void, extern "C" fn() -> *mut i32>(symbol(c"get")),
-            std::mem::transmute::<*mut c_void, extern "C" fn() -> *mut u8>(symbol(c"get_big")),
+            std::mem::transmute::<*mut c_void, extern "C" fn() -> *mut i32>(get),
+            std::mem::transmute::<*mut c_void, extern "C" fn() -> *mut u8>(get_big),
         )
     };
     // SAFETY: the calling thread's variable.
@@ -764,5 +745,41 @@ fn std_is_usable() {
 fn without_fsgsbase() {
     if child::role().is_none() && std::env::var_os("QUAVER_NO_FSGSBASE").is_none() {
         child::all_tests_with(("QUAVER_NO_FSGSBASE", "1"), "without_fsgsbase");
+    }
+}
+
+/// The C library changes the identity of all its threads, and must not wait for user threads, which have none of their own.
+#[test]
+fn identities_are_changed() {
+    for setup in Setup::all() {
+        let change = || {
+            // SAFETY: sets nothing, but goes through all threads.
+            assert_eq!(unsafe { libc::setresgid(u32::MAX, u32::MAX, u32::MAX) }, 0);
+        };
+        let stop = AtomicBool::new(false);
+        setup.run(|| {
+            std::thread::scope(|kernel| {
+                kernel.spawn(|| {
+                    while !stop.load(SeqCst) {
+                        change();
+                        std::thread::sleep(std::time::Duration::from_millis(1));
+                    }
+                });
+                quaver::scope(|s| {
+                    for _ in 0..3 {
+                        s.spawn(|| {
+                            until_preempted(setup.preemptions(30), |step| {
+                                // All kernel threads must have had the CPU before it returns.
+                                if step % 50 == 0 {
+                                    change();
+                                }
+                                spin(1_000);
+                            });
+                        });
+                    }
+                });
+                stop.store(true, SeqCst);
+            });
+        });
     }
 }

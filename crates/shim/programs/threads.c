@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <threads.h>
 #include <unistd.h>
@@ -168,6 +169,37 @@ static void *stack_of(void *p) {
     return p;
 }
 
+/* What `ps` and `pgrep` call the process. */
+static void is_known_as(const char *expected) {
+    char name[17] = "";
+    FILE *file = fopen("/proc/self/comm", "r");
+    EXPECT(file && fscanf(file, "%16[^\n]", name) == 1 && fclose(file) == 0 && strcmp(name, expected) == 0);
+}
+
+static void *named_by_others(void *p) {
+    char name[16];
+    EXPECT(sem_wait(p) == 0 && prctl(PR_GET_NAME, name) == 0 && strcmp(name, "largo") == 0);
+    EXPECT(prctl(PR_SET_NAME, "presto, and a name too long to be") == 0);
+    EXPECT(pthread_getname_np(pthread_self(), name, sizeof name) == 0 && strcmp(name, "presto, and a n") == 0);
+    return p;
+}
+
+/* On the main thread. */
+static void names(void) {
+    pthread_t t;
+    sem_t go;
+    char name[16];
+    EXPECT(prctl(PR_SET_NAME, "adagio") == 0 && sem_init(&go, 0, 0) == 0);
+    EXPECT(pthread_create(&t, NULL, named_by_others, &go) == 0);
+    EXPECT(pthread_getname_np(t, name, sizeof name) == 0 && strcmp(name, "adagio") == 0);
+    EXPECT(pthread_setname_np(t, "largo") == 0 && sem_post(&go) == 0 && pthread_join(t, NULL) == 0);
+    EXPECT(prctl(PR_GET_NAME, name) == 0 && strcmp(name, "adagio") == 0);
+    is_known_as("adagio");
+    EXPECT(pthread_setname_np(pthread_self(), "andante") == 0);
+    is_known_as("andante");
+    EXPECT(pthread_getname_np(pthread_self(), name, 15) == ERANGE && prctl(PR_GET_TIMERSLACK) >= 0);
+}
+
 static void attributes(void) {
     pthread_attr_t a;
     pthread_t t;
@@ -237,11 +269,15 @@ static void *last(void *p) {
 }
 
 int main(void) {
+    /* As its first deed: whatever starts main may still be at it. */
+    pthread_attr_t own;
+    EXPECT(pthread_getattr_np(pthread_self(), &own) == 0 && pthread_attr_destroy(&own) == 0);
     EXPECT(sem_init(&sem, 0, 0) == 0);
     private_state();
     conditions();
     ends();
     attributes();
+    names();
     others();
     many();
     pthread_t t;

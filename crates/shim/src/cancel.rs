@@ -14,8 +14,8 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::*;
 use libc::siginfo_t;
 use quaver::foreign::futex::{Deadline, Limits};
-use quaver::foreign::region;
 use quaver::foreign::thread::Thread as Uthread;
+use quaver::foreign::{region, reserved};
 
 /// `SIGCANCEL` of the C library.
 const KICK: i32 = 32;
@@ -24,7 +24,7 @@ const CANCELLED: *mut c_void = usize::MAX as *mut c_void;
 
 /// Makes the kernel leave a blocking call with `EINTR`, and a thread that computes look up.
 pub(crate) fn install_kick() {
-    install(KICK, look_up);
+    reserved::install(KICK, look_up, reserved::How::InThread);
 }
 
 /// The handler of [`KICK`]: the interrupted thread sees to what is there for it. Unless it is in a section of the runtime's, which may
@@ -45,36 +45,6 @@ extern "C-unwind" fn look_up(_: c_int, _: *mut siginfo_t, context: *mut c_void) 
         }
     }
     sys::set_errno(errno);
-}
-
-/// As the kernel calls it.
-type Handler = extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void);
-
-/// Installs a handler for a signal that the C library keeps for itself.
-pub(crate) fn install(signal: i32, handler: Handler) {
-    #[repr(C)]
-    struct KernelAction {
-        handler: Handler,
-        flags: usize,
-        restorer: unsafe extern "C" fn(),
-        mask: u64,
-    }
-    const SA_RESTORER: usize = 0x0400_0000;
-    // Unwinders know the frame of a handler by these bytes: mov rax, 15; syscall.
-    #[unsafe(naked)]
-    unsafe extern "C" fn restorer() {
-        core::arch::naked_asm!(".byte 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05")
-    }
-    // The handler may be left for good, or preempted: the kernel thread's mask must be what it was.
-    let flags = SA_RESTORER | (libc::SA_NODEFER | libc::SA_SIGINFO) as usize;
-    let action = KernelAction { handler, flags, restorer, mask: 0 };
-    // SAFETY: a complete action of the kernel's; the C library refuses this number.
-    unsafe {
-        sys::call(
-            libc::SYS_rt_sigaction,
-            [signal as usize, &raw const action as usize, 0, 8, 0, 0],
-        );
-    }
 }
 
 /// Sends `KICK` to the kernel thread in which `t` is blocked, if it is.

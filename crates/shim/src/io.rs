@@ -25,7 +25,7 @@ use crate::sys::{self, call, nonblocking, ready, returned};
 use crate::time;
 use core::ffi::{c_char, c_int, c_long, c_short, c_void};
 use core::ptr;
-use core::sync::atomic::Ordering::*;
+use core::sync::atomic::{AtomicU64, Ordering::*};
 use libc::*;
 use quaver::foreign::{blocking, region, thread};
 
@@ -127,6 +127,24 @@ fn is_regular(fd: c_int) -> bool {
         && st.st_mode & S_IFMT == S_IFREG
 }
 
+/// Descriptors that were regular files when they were last written to, on file systems that cannot be asked not to wait. A guess, because a
+/// descriptor may have been closed by whatever means: it saves asking, not looking.
+static REGULAR: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
+
+fn word_and_bit(fd: c_int) -> Option<(&'static AtomicU64, u64)> {
+    Some((REGULAR.get(usize::try_from(fd).ok()? / 64)?, 1 << (fd % 64)))
+}
+
+fn was_regular(fd: c_int) -> bool {
+    word_and_bit(fd).is_some_and(|(word, bit)| word.load(Relaxed) & bit != 0)
+}
+
+fn remember_regular(fd: c_int) {
+    if let Some((word, bit)) = word_and_bit(fd) {
+        word.fetch_or(bit, Relaxed);
+    }
+}
+
 /// Reads: at `offset`, or -1 for the file's position.
 fn do_read(fd: c_int, vec: &[iovec], offset: i64, real: impl Fn() -> isize) -> isize {
     let wanted: usize = vec.iter().map(|v| v.iov_len).sum();
@@ -169,6 +187,9 @@ fn write_all(
     let total: usize = vec.iter().map(|v| v.iov_len).sum();
     let Some(me) = blocker() else { return waiting(vec) };
     cancel::test();
+    if was_regular(fd) && is_regular(fd) {
+        return waiting(vec);
+    }
     let first = without_waiting(vec);
     let unsupported = [EOPNOTSUPP, EINVAL, ESPIPE].iter().any(|e| first == -(*e as isize));
     if first == total as isize || first < 0 && first != EAGAIN_ && !unsupported {
@@ -176,6 +197,7 @@ fn write_all(
     }
     if is_regular(fd) {
         // Never waits for anybody.
+        remember_regular(fd);
         return more(first.max(0), waiting(&rest(vec, first.max(0) as usize)));
     }
     if nonblocking(fd) {

@@ -218,6 +218,8 @@ extern "C" fn main_on_user_thread(
         );
     }
     let body = move || {
+        // By itself: it may be asked for before the one that starts it goes on.
+        t.uthread.set(uthread::current());
         state::set_me(t);
         // SAFETY: as for any thread.
         let result = unsafe { unwind::call_with_base(t.start, t.argument, &t.base) };
@@ -225,10 +227,7 @@ extern "C" fn main_on_user_thread(
         thread::finish(t, result);
     };
     match uthread::spawn(Some("main".into()), body) {
-        Ok((handle, u)) => {
-            t.uthread.set(Some(u));
-            core::mem::forget(handle);
-        }
+        Ok((handle, _)) => core::mem::forget(handle),
         Err(e) => fatal(format_args!("cannot start the main thread: {e}")),
     }
     loop {

@@ -42,7 +42,7 @@ pub(crate) struct Thread {
     pub(crate) number: u32,
     pub(crate) start: Start,
     pub(crate) argument: *mut c_void,
-    /// The runtime's thread; set before `published`.
+    /// The runtime's thread; set before any code of the program runs on it.
     pub(crate) uthread: Cell<Option<Uthread>>,
     /// 1 when the creator is done with it; a futex word.
     pub(crate) published: AtomicU32,

@@ -1,4 +1,4 @@
-//! Making, joining and ending threads; their names, attributes and affinities.
+//! Making, joining and ending threads; their attributes and affinities.
 
 use crate::cancel::{self, Point};
 use crate::real::real;
@@ -7,7 +7,7 @@ use crate::state::{self, LIVE, META, Start, Thread, cancel as bits, fate};
 use crate::sys::kernel_tid;
 use crate::time;
 use crate::{start, unwind};
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use libc::{clockid_t, cpu_set_t, pthread_attr_t, pthread_t, timespec};
@@ -353,58 +353,6 @@ pub extern "C" fn gettid() -> i32 {
         Some(me) if core::ptr::eq(me, main) => std::process::id() as i32,
         Some(me) => me.number as i32,
     }
-}
-
-/// See `pthread_setname_np(3)`.
-///
-/// # Safety
-///
-/// As there.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_setname_np(thread: pthread_t, name: *const c_char) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let Some(t) = state::of(thread) else {
-            start::adopt(name);
-            return real!(pthread_setname_np(thread => pthread_t, name => *const c_char) -> c_int);
-        };
-        let len = libc::strlen(name);
-        if len > 15 {
-            return libc::ERANGE;
-        }
-        let mut new = [0u8; 16];
-        ptr::copy_nonoverlapping(name.cast(), new.as_mut_ptr(), len);
-        lock::lock(&META, &Limits::NONE);
-        *t.name.get() = new;
-        lock::unlock(&META);
-    }
-    0
-}
-
-/// See `pthread_getname_np(3)`.
-///
-/// # Safety
-///
-/// As there.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_getname_np(
-    thread: pthread_t,
-    buffer: *mut c_char,
-    size: usize,
-) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let Some(t) = state::of(thread) else {
-            return real!(pthread_getname_np(thread => pthread_t, buffer => *mut c_char, size => usize) -> c_int);
-        };
-        if size < 16 {
-            return libc::ERANGE;
-        }
-        lock::lock(&META, &Limits::NONE);
-        ptr::copy_nonoverlapping((*t.name.get()).as_ptr(), buffer.cast(), 16);
-        lock::unlock(&META);
-    }
-    0
 }
 
 /// See `pthread_setaffinity_np(3)`. Remembered; workers run where the runtime wants them to.

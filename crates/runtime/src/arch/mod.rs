@@ -1,6 +1,7 @@
 //! What depends on the processor: context switch, user-mode resume, segment bases, signals to oneself.
 
 pub(crate) mod entry;
+pub(crate) mod pkru;
 pub(crate) mod raise;
 pub(crate) mod resume;
 pub(crate) mod segment;

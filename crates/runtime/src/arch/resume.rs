@@ -23,6 +23,10 @@
 //! returns. [`sigreturn`] does the same before `rt_sigreturn`.
 //!
 //! Saves about 0.5 µs against `rt_sigreturn`, and never installs one carrier's alternate stack on another.
+//!
+//! AMX: the kernel gives a kernel thread room for tiles when it uses them for the first time (`XFD`). `xrstor` of tiles on a carrier that
+//! has none yet counts as use: the kernel makes room, and the instruction is repeated. `rt_sigreturn` there would drop the tiles, and,
+//! the frame being larger than that carrier's are, all of AVX with them. So frames with tiles are always resumed here.
 
 use crate::thread::control::Uthread;
 use core::ffi::c_void;
@@ -55,6 +59,22 @@ pub(crate) unsafe fn can_resume(uc: *const libc::ucontext_t) -> bool {
     unsafe {
         let fp = (*uc).uc_mcontext.fpregs as *const u8;
         !fp.is_null() && fp.add(SW_BYTES).cast::<u32>().read_unaligned() == FP_XSTATE_MAGIC1
+    }
+}
+
+/// The tiles of AMX (`XFEATURE_XTILEDATA`).
+const TILES: u64 = 1 << 18;
+
+/// Does the frame have room for AMX tiles? That is so if the carrier on which it was written has used some before.
+///
+/// # Safety
+///
+/// As for [`can_resume`], which was true.
+pub(crate) unsafe fn has_tiles(uc: *const libc::ucontext_t) -> bool {
+    // SAFETY: there is a whole XSAVE area, and what the kernel says about it.
+    unsafe {
+        let fp = (*uc).uc_mcontext.fpregs as *const u8;
+        fp.add(SW_XFEATURES).cast::<u64>().read_unaligned() & TILES != 0
     }
 }
 

@@ -3,6 +3,7 @@
 //! The first words of the carrier, reached through `gs`, are read and written with single instructions: a preemption
 //! comes before or after such an access, never inside it.
 
+use super::pkru;
 use crate::sys;
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,6 +19,7 @@ const ARCH_GET_FS: u64 = 0x1003;
 const HWCAP2_FSGSBASE: u64 = 2;
 
 static FSGSBASE: AtomicBool = AtomicBool::new(false);
+static PLAIN: AtomicBool = AtomicBool::new(false);
 
 /// Does the kernel let user mode write `fs` and `gs` bases (Linux 5.9 and an Ivy Bridge or newer CPU)?
 pub(crate) fn kernel_has_fsgsbase() -> bool {
@@ -29,7 +31,16 @@ pub(crate) fn kernel_has_fsgsbase() -> bool {
 /// system call, for tests of the fallback.
 pub(crate) fn init() {
     let forced_off = std::env::var_os("QUAVER_NO_FSGSBASE").is_some_and(|v| v == "1");
-    FSGSBASE.store(kernel_has_fsgsbase() && !forced_off, Relaxed);
+    let fast = kernel_has_fsgsbase() && !forced_off;
+    FSGSBASE.store(fast, Relaxed);
+    pkru::init();
+    PLAIN.store(fast && !pkru::present(), Relaxed);
+}
+
+/// Is [`switch`](super::switch::switch) all there is to a switch? Not if `fs` takes a system call, or there is a PKRU to keep.
+#[inline(always)]
+pub(crate) fn plain() -> bool {
+    PLAIN.load(Relaxed)
 }
 
 /// Is `fs` switched by an instruction (true) or a system call of some 100 ns (false)?

@@ -1,6 +1,8 @@
 #![doc = include_str!("README.md")]
 
+mod duty;
 mod posix;
+mod price;
 mod timer_core;
 mod timer_thread;
 
@@ -15,7 +17,9 @@ use posix::PosixTimer;
 use timer_core::TimerCore;
 use timer_thread::TimerThread;
 
+pub(crate) use duty::shares;
 pub(crate) use posix::try_posix_timer;
+pub(crate) use price::price;
 
 /// Confines the calling clock's thread to the CPUs that it was given, or to those that no pinned worker has. A clock
 /// that shares a worker's CPU takes the worker's time, two context switches for each decision.
@@ -83,7 +87,7 @@ impl Running {
         match self {
             Running::Off | Running::Core(_) => {}
             Running::Posix(c) => c.dispatched(slot),
-            Running::Thread(c) => c.work(),
+            Running::Thread(c) => c.work_here(slot),
         }
     }
 
@@ -94,7 +98,7 @@ impl Running {
             Running::Off | Running::Core(_) => {}
             _ if interrupt_overdue(rt) => {}
             Running::Posix(c) => c.work_somewhere(rt),
-            Running::Thread(c) => c.work(),
+            Running::Thread(c) => c.work_somewhere(rt),
         }
     }
 
@@ -104,6 +108,15 @@ impl Running {
             Running::Off | Running::Core(_) => {}
             Running::Posix(c) => c.arm(slot, at, now),
             Running::Thread(c) => c.nudge(),
+        }
+    }
+
+    /// A request was judged before the running thread's quantum was over: one is due at its end, but not before the thread
+    /// has got somewhere.
+    pub(crate) fn arm_for_run(&self, slot: &Slot, due: Ticks, now: Ticks) {
+        match self {
+            Running::Posix(c) => c.arm_for_run(slot, due, now),
+            _ => self.arm(slot, due, now),
         }
     }
 

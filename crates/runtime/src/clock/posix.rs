@@ -5,11 +5,14 @@ use crate::sys;
 use crate::tsc::{self, NEVER, Ticks};
 use crate::worker::slot::Slot;
 use core::sync::atomic::Ordering::*;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// See the module documentation of [`crate::clock`].
 pub(crate) struct PosixTimer {
     quantum: Ticks,
+    /// The least time that a timer is set for, so that a thread gets somewhere before it expires; 0 where quanta are long enough.
+    least: Ticks,
     /// How late a timer may be before its own carrier takes it for lost.
     lost_after: Ticks,
 }
@@ -28,7 +31,11 @@ pub(crate) fn try_posix_timer(signal: i32) -> std::io::Result<()> {
 
 impl PosixTimer {
     pub(crate) fn new(quantum: Ticks) -> PosixTimer {
-        PosixTimer { quantum, lost_after: tsc::from_duration(Duration::from_millis(1)) }
+        PosixTimer {
+            quantum,
+            least: least_span(quantum, cost_of_arming()),
+            lost_after: tsc::from_duration(Duration::from_millis(1)),
+        }
     }
 
     /// The timer of a new carrier; -1 if the kernel has none left (RLIMIT_SIGPENDING).
@@ -40,8 +47,9 @@ impl PosixTimer {
     #[inline(always)]
     pub(crate) fn dispatched(&self, slot: &Slot) {
         let (armed, since) = (slot.armed.load(Relaxed), slot.run_since());
-        // Set for no later than this thread's quantum, and not overdue: leave it alone.
-        if armed <= since + self.quantum && armed + self.lost_after > since {
+        // Set for no later than this thread's quantum, or than it may come, and not overdue: leave it alone.
+        let earliest = (since + self.quantum).max(slot.affordable_at());
+        if armed <= earliest && armed.saturating_add(self.lost_after) > since {
             return;
         }
         self.arm_if_waiting(slot, self.lost_after);
@@ -53,9 +61,14 @@ impl PosixTimer {
         let (now, armed) = (tsc::now(), slot.armed.load(Relaxed));
         let needed = due < armed || armed.saturating_add(lost_after) < now;
         if needed {
-            self.arm(slot, due, now);
+            self.arm_for_run(slot, due, now);
         }
         needed
+    }
+
+    /// Sets the timer for the end of a quantum, of which setting it takes a part.
+    pub(crate) fn arm_for_run(&self, slot: &Slot, due: Ticks, now: Ticks) {
+        self.arm(slot, due.max(now + self.least), now);
     }
 
     /// Sets the timer for `at`.
@@ -87,5 +100,51 @@ impl PosixTimer {
             armed > now.saturating_add(self.quantum) || armed.saturating_add(rt.lost_after) < now
         };
         rt.slots().iter().filter(off).any(|slot| self.arm_if_waiting(slot, rt.lost_after));
+    }
+}
+
+/// What setting a timer takes on this machine; 0 if there can be none. Measured once in a process.
+fn cost_of_arming() -> Ticks {
+    static COST: OnceLock<Ticks> = OnceLock::new();
+    *COST.get_or_init(measure_arming)
+}
+
+fn measure_arming() -> Ticks {
+    const TRIES: usize = 16;
+    // Never to expire.
+    const LONG: Duration = Duration::from_secs(3600);
+    let Ok(timer) = sys::timer_create(sys::gettid(), libc::SIGURG) else { return 0 };
+    let once = |_| {
+        let begin = tsc::now();
+        let _ = sys::timer_settime_once(timer, LONG);
+        tsc::now() - begin
+    };
+    // The least: nothing else happened meanwhile.
+    let cost = (0..TRIES).map(once).min().unwrap_or(0);
+    sys::timer_delete(timer);
+    cost
+}
+
+/// Time runs from the dispatch on, and while the timer is being set. Where that takes most of a quantum, the thread would be
+/// stopped before it has done anything, again and again.
+fn least_span(quantum: Ticks, cost: Ticks) -> Ticks {
+    if cost <= quantum / 2 { 0 } else { cost + quantum / 2 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_keeps_half_of_its_quantum() {
+        assert_eq!([0, 1, 4, 5].map(|cost| least_span(10, cost)), [0; 4]);
+        assert_eq!([6, 10, 70].map(|cost| least_span(10, cost)), [11, 15, 75]);
+    }
+
+    #[test]
+    fn setting_a_timer_costs_something() {
+        tsc::init();
+        let cost = cost_of_arming();
+        assert!(cost > 0 && cost < tsc::from_duration(Duration::from_secs(1)), "{cost}");
     }
 }

@@ -18,6 +18,7 @@ pub mod futex;
 pub mod lock;
 pub mod once;
 pub mod region;
+pub mod reserved;
 pub mod rwlock;
 pub mod semaphore;
 pub mod sleep;

@@ -50,6 +50,14 @@ impl Thread {
         rt.zip(self.block()).map_or(0..0, |(rt, t)| rt.table.stack(t))
     }
 
+    /// Gives it a name for debuggers, which stands for the one that it was started with, if that had any: up to the first zero,
+    /// UTF-8. Nothing but zeros: it goes by its first name again. Never blocks, allocates nothing.
+    pub fn set_label(self, label: [u8; 16]) {
+        if let Some(t) = self.block() {
+            t.label.set(label);
+        }
+    }
+
     /// Makes it look at [`Limits::interrupted`](super::futex::Limits::interrupted) if it waits, or at its next wait. May come
     /// too late; costs the thread a spurious wake-up at worst.
     pub fn interrupt(self) {

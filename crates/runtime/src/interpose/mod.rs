@@ -2,14 +2,17 @@
 //!
 //! A program's own definition of a function takes precedence over that of a shared library. So a Rust program that uses
 //! this crate calls the ones below when `std` (or C code in it, or a library that was linked with it) calls `syscall`,
-//! `nanosleep`, `clock_nanosleep` or `sched_yield`. On kernel threads they do what libc's do.
+//! `nanosleep`, `clock_nanosleep` or `sched_yield`. On kernel threads they do what libc's do. `setuid` and its relatives are
+//! for another reason among them: libc's do not work where user threads run ([`identity`]). `dlopen` only comes by here ([`load`]).
 
 mod futex;
+mod identity;
+mod load;
 mod sleep;
 
 pub(crate) use futex::{forget_waiters, wait as futex_wait, wake as futex_wake};
 
-use core::ffi::c_long;
+use core::ffi::{c_char, c_long, c_void};
 
 /// Makes the linker take these definitions from the library: it takes an object only if something refers to it.
 pub(crate) fn link() {
@@ -18,5 +21,7 @@ pub(crate) fn link() {
     core::hint::black_box((
         futex::syscall as Syscall,
         sleep::sched_yield as extern "C" fn() -> i32,
+        identity::setuid as extern "C" fn(libc::uid_t) -> i32,
+        load::dlopen as unsafe extern "C" fn(*const c_char, i32) -> *mut c_void,
     ));
 }

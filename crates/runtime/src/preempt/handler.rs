@@ -1,7 +1,7 @@
 //! The receive path for signals. The protocol is in this folder's README.
 
 use super::ranges::Code;
-use crate::arch::{entry, resume};
+use crate::arch::{entry, pkru, resume};
 use crate::runtime::Inner;
 use crate::sys;
 use crate::thread::control::Uthread;
@@ -224,8 +224,12 @@ fn put_off(slot: &Slot, now: tsc::Ticks) {
 
 /// Leaves a flag for the end of the section or the outer handler in which the thread is. Until then nothing is sent:
 /// `pending` stays set, lest handlers pile up on a slow machine.
+///
+/// The section may be a switch that has recorded the next dispatch already, while the calling thread `t` is still the one
+/// that leaves: the request is meant for the next thread, which comes out of a section, too.
 fn defer_to_section(slot: &Slot, t: &Uthread) {
-    t.deferred.set(true);
+    let dispatched = slot.running().map(|(_, r)| slot.rt().table.get(r.task.0));
+    dispatched.unwrap_or(t).deferred.set(true);
     slot.stats.preempt_deferred.add_shared(1, true);
 }
 
@@ -255,6 +259,9 @@ unsafe fn receive(
 ) -> Verdict {
     let rt = c.rt();
     let now = tsc::now();
+    // Before it is paid for, for it may be the one that can be.
+    let affordable = slot.affordable_at();
+    slot.charge(now);
     match source {
         Source::Timer => slot.armed.store(tsc::NEVER, Relaxed),
         Source::Clock => {
@@ -263,38 +270,39 @@ unsafe fn receive(
             if slot.armed.load(Relaxed) <= now + rt.timer_slop {
                 slot.armed.store(tsc::NEVER, Relaxed);
             }
-            if slot.request.load(Acquire) != slot.run.load(Relaxed) {
-                slot.stats.preempt_stale.add_shared(1, true);
-                slot.pending.store(false, Release);
-                // The sender relied on it, and the dispatch that made it stale may not have seen the sender's work.
-                rt.clock.dispatched(slot);
-                return Verdict::Stale;
-            }
         }
         #[cfg(feature = "inspect")]
         Source::Forced => slot.forced.store(slot.run.load(Relaxed), Relaxed),
     }
     if gate > 0 {
-        // A section of the runtime, or an outer handler.
+        // A section of the runtime, or an outer handler. The section may hold a lock of the policy, which therefore cannot be asked
+        // anything, not even whether a request that is stale has left the clock something to do.
         defer_to_section(slot, t);
         return Verdict::Deferred;
+    }
+    if source == Source::Clock && slot.request.load(Acquire) != slot.run.load(Relaxed) {
+        slot.stats.preempt_stale.add_shared(1, true);
+        slot.pending.store(false, Release);
+        // The sender relied on it, and the dispatch that made it stale may not have seen the sender's work.
+        rt.clock.dispatched(slot);
+        return Verdict::Stale;
     }
     let stopping = rt.stopping.load(Relaxed);
     if source == Source::Timer && !stopping {
         // A timer knows nothing of dispatches: ask again.
-        match slot.preempt_due() {
+        match slot.due_from(affordable) {
             Some((_, due)) if due <= now + rt.timer_slop => {}
             later => {
                 slot.stats.preempt_stale.add_shared(1, true);
                 if let Some((_, due)) = later {
-                    rt.clock.arm(slot, due, now);
+                    rt.clock.arm_for_run(slot, due.max(slot.affordable_at()), now);
                 }
                 return Verdict::Stale;
             }
         }
     }
     // SAFETY: `uc` is a signal frame's context.
-    let place = unsafe { interrupted_at(rt, t, uc) };
+    let place = pkru::with_all_rights(|| unsafe { interrupted_at(rt, t, uc) });
     let late = slot.late_by(now);
     // Threads that share TLS are one thread to a library.
     let in_library = place == Place::Library
@@ -512,7 +520,10 @@ unsafe fn make_call_without_slot(rt: &Inner, t: &'static Uthread, uc: *mut ucont
             arg(libc::REG_R9),
         ];
         let number = g[libc::REG_RAX as usize];
+        let rights = pkru::get();
+        pkru::set(pkru::of_frame(uc));
         let result = sys::syscall6(number, args);
+        pkru::set(rights);
         g[libc::REG_RAX as usize] = result;
         g[libc::REG_RIP as usize] += 2;
         let comes_back = rt.in_library.enter();
@@ -560,7 +571,11 @@ pub(super) fn resumes_in_user_mode() -> bool {
 pub(super) unsafe fn leave_handler(t: &Uthread, gate: u32, uc: *mut ucontext_t) {
     // SAFETY: our own frame.
     unsafe {
-        if !USE_SIGRETURN.load(Relaxed) && resume::can_resume(uc) {
+        let sigreturn = USE_SIGRETURN.load(Relaxed);
+        if resume::can_resume(uc) && (!sigreturn || resume::has_tiles(uc)) {
+            if SHADOW_STACK.load(Relaxed) {
+                refuse_tiles();
+            }
             loop {
                 resume::resume(uc, t, gate);
                 repeat_flagged(t);
@@ -568,6 +583,17 @@ pub(super) unsafe fn leave_handler(t: &Uthread, gate: u32, uc: *mut ucontext_t) 
         }
         leave_by_sigreturn(t, gate, uc);
     }
+}
+
+/// A thread with AMX tiles that may be on another carrier than before: the kernel's way back loses registers there, ours does not
+/// exist under shadow stacks.
+#[cold]
+fn refuse_tiles() -> ! {
+    const WHY: &[u8] = b"quaver: a user thread that uses AMX cannot be preempted under shadow stacks; run the program without them \
+        (GLIBC_TUNABLES=glibc.cpu.hwcaps=-SHSTK) or without AMX\n";
+    // SAFETY: writes these bytes.
+    unsafe { sys::syscall3(libc::SYS_write, 2, WHY.as_ptr() as u64, WHY.len() as u64) };
+    std::process::abort()
 }
 
 /// [`leave_handler`], by `rt_sigreturn` in any case.

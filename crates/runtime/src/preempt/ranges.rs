@@ -9,9 +9,9 @@
 //!   anywhere else (code made at run time)                                                     -> Free
 //! ```
 //!
-//! Modules that come and go with `dlopen` and `dlclose` are not listed. `dlopen` cannot be replaced by a function of our own:
-//! libc loads modules without calling it (name services, character sets, `libgcc_s`), and where it looks for a library
-//! depends on who calls it. Nor is a list kept up to date, which would be late when it matters. Instead the handler asks glibc
+//! Modules that come and go with `dlopen` and `dlclose` are not listed. Not all of them come by a function of our own: libc loads
+//! modules without calling `dlopen` (name services, character sets, `libgcc_s`). And a list that is kept up to date would be
+//! late when it matters. Instead the handler asks glibc
 //! whose code the address is, with `_dl_find_object`: made for unwinders, documented as async-signal-safe, without locks and
 //! without TLS. So the answer is never out of date, and costs nothing where the main program or libc was interrupted. With glibc
 //! 2.34, which does not have the function, modules are those that were there when the runtime was built.

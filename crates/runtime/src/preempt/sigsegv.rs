@@ -1,8 +1,8 @@
 //! Stack overflow is reported with the thread's name; any other fault goes to whoever handled it before.
 
 use crate::sys;
-use crate::thread::stack;
 use crate::thread::table::Table;
+use crate::thread::{label, stack};
 use core::sync::atomic::{AtomicPtr, Ordering::*};
 use std::cell::UnsafeCell;
 use std::io::Write;
@@ -57,18 +57,24 @@ impl Write for RawStderr {
 
 unsafe extern "C" fn on_fault(sig: i32, info: *mut libc::siginfo_t, uc: *mut libc::c_void) {
     let table = TABLE.load(Acquire);
-    if !table.is_null() {
+    // SAFETY: the kernel filled `info`.
+    let code = unsafe { (*info).si_code };
+    // By a process, with `kill` and its relatives: nothing has happened at any address.
+    let sent = code <= 0;
+    if !table.is_null() && !sent {
         // SAFETY: a table is withdrawn from TABLE before it is freed; the kernel filled `info` and `uc`.
         let (table, address, rsp) = unsafe {
             let g = &(*uc.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
-            let address = ((*info).si_code != SI_KERNEL).then(|| (*info).si_addr() as usize);
+            let address = (code != SI_KERNEL).then(|| (*info).si_addr() as usize);
             (&*table, address, g[libc::REG_RSP as usize] as usize)
         };
         // Without an address the kernel could not write a signal frame below rsp.
         let address = address.unwrap_or_else(|| rsp.saturating_sub(stack::min_signal_frame()));
         if let Some(t) = table.guard_owner(address) {
             // SAFETY: the name is not changed while the thread lives.
-            let name = unsafe { (*t.name.get()).as_deref() }.unwrap_or("<unnamed>");
+            let name = unsafe { (*t.name.get()).as_deref() };
+            let label = t.label.get();
+            let name = label::text(&label).or(name).unwrap_or("<unnamed>");
             let kib = table.stack_size(t) / 1024;
             let _ = writeln!(
                 RawStderr,
@@ -77,10 +83,9 @@ unsafe extern "C" fn on_fault(sig: i32, info: *mut libc::siginfo_t, uc: *mut lib
                 t.id.get(),
             );
             default_action(sig);
-            // SAFETY: the kernel filled `info`.
-            if unsafe { (*info).si_code } == SI_KERNEL {
+            if code == SI_KERNEL {
                 // No instruction will fault again: the kernel could not deliver a signal.
-                let _ = sys::tgkill(std::process::id() as i32, sys::gettid(), sig);
+                send_after_return(sig);
             }
             return;
         }
@@ -102,8 +107,27 @@ unsafe extern "C" fn on_fault(sig: i32, info: *mut libc::siginfo_t, uc: *mut lib
                 }
             }
         }
-        _ => default_action(sig),
+        _ => {
+            default_action(sig);
+            if sent {
+                send_after_return(sig);
+            }
+        }
     }
+}
+
+/// Sends a signal to the calling kernel thread which comes when the handler has returned, so that a core dump shows what was
+/// interrupted and not the handler.
+fn send_after_return(sig: i32) {
+    let set = 1u64 << (sig - 1);
+    // SAFETY: a complete set for the calling kernel thread; the handler's return restores the mask.
+    unsafe {
+        sys::syscall6(
+            libc::SYS_rt_sigprocmask,
+            [libc::SIG_BLOCK as u64, &raw const set as u64, 0, size_of_val(&set) as u64, 0, 0],
+        );
+    }
+    let _ = sys::tgkill(std::process::id() as i32, sys::gettid(), sig);
 }
 
 /// Lets the fault happen again with the default action, so that a core dump shows the faulting thread itself.

@@ -1,5 +1,6 @@
 //! The control block of a user thread.
 
+use super::label::Label;
 use crate::park::Waiter;
 use core::cell::{Cell, UnsafeCell};
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
@@ -88,6 +89,8 @@ pub(crate) struct Uthread {
     pub(crate) free_packet: Cell<Option<unsafe fn(*mut u8)>>,
     /// An `Arc` of the scope to tell at the end, or null.
     pub(crate) scope: Cell<*const super::scope::Data>,
+    /// The PKRU to begin with.
+    pub(crate) pkru: Cell<u32>,
     /// Has the TLS block been initialised from within?
     pub(crate) tls_ready: Cell<bool>,
     /// Start of the region (its guard).
@@ -100,6 +103,8 @@ pub(crate) struct Uthread {
     pub(crate) joiner: UnsafeCell<Option<Waiter>>,
     /// Given by the user.
     pub(crate) name: UnsafeCell<Option<Box<str>>>,
+    /// Stands for `name` if it is not empty.
+    pub(crate) label: Label,
 }
 
 // SAFETY: see the ownership rule on the type; the scheduler's queues hand ownership over with release/acquire.
@@ -124,12 +129,14 @@ impl Uthread {
             drop_result: Cell::new(None),
             free_packet: Cell::new(None),
             scope: Cell::new(core::ptr::null()),
+            pkru: Cell::new(0),
             tls_ready: Cell::new(false),
             region: Cell::new(0),
             stack_top: Cell::new(0),
             id: Cell::new(0),
             joiner: UnsafeCell::new(None),
             name: UnsafeCell::new(None),
+            label: Label::new(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! User threads: starting, joining, names, scopes. The API follows `std::thread`.
 
 pub(crate) mod control;
+pub(crate) mod label;
 mod local;
 mod packet;
 pub(crate) mod raw;
@@ -13,7 +14,7 @@ pub use local::{Thread, ThreadId, current, yield_now};
 pub use quaver_sched::Service;
 pub use scope::{Scope, ScopedJoinHandle, scope};
 
-use crate::arch::switch;
+use crate::arch::{pkru, switch};
 use crate::park;
 use crate::runtime::{Inner, NoRuntime, ShutDown};
 use crate::tls::shared;
@@ -196,9 +197,11 @@ unsafe fn start<T: Send, F: FnOnce() -> T + Send>(
         *t.name.get() = name;
         *t.joiner.get() = None;
     }
+    t.label.set([0; 16]);
     t.scope.set(scope.map_or(core::ptr::null(), Arc::into_raw));
     t.no_preempt.set(1);
     t.regions.set(0);
+    t.pkru.set(pkru::get());
     t.park.store(park_state::EMPTY, Relaxed);
     t.life.store(initial_life, Relaxed);
     t.id.set(NEXT_ID.fetch_add(1, Relaxed));
@@ -273,6 +276,7 @@ extern "C" fn thread_main() -> ! {
     raw::attach();
     scheduler::finish_switch();
     let Some(t) = raw::current() else { unreachable!("a thread that is nobody") };
+    pkru::set(t.pkru.get());
     // SAFETY: preemption is still disabled.
     let rt = unsafe { Carrier::here() }.rt();
     let tls = rt.table.tls();

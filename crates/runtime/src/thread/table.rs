@@ -7,7 +7,7 @@
 use super::control::{NONE, Uthread, phase};
 use super::stack::{self, Shape};
 use crate::park::SpinLock;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, MutexGuard};
 use crate::tls;
 use core::sync::atomic::{AtomicIsize, AtomicU32, Ordering::*};
 use std::io;
@@ -22,8 +22,8 @@ pub(crate) struct Table {
     tls: Option<&'static tls::Layout>,
     /// The first free handle that is in no slot's pool. Nothing is allocated under this lock.
     free: SpinLock<u32>,
-    /// The newest chunk. Its lock makes [`Table::grow`] one thread's at a time; its holder may be preempted.
-    chunk: Mutex<Option<Chunk>>,
+    /// Its lock makes [`Table::grow`] one thread's at a time; its holder may be preempted.
+    growth: Mutex<Growth>,
     /// Handles given out minus handles returned without a slot's pool; see [`LocalPool::balance`].
     balance: AtomicIsize,
     /// Handles that have ever been used: `0..high`.
@@ -34,6 +34,14 @@ pub(crate) struct Table {
 unsafe impl Send for Table {}
 // SAFETY: as above.
 unsafe impl Sync for Table {}
+
+#[derive(Default)]
+struct Growth {
+    /// The newest chunk.
+    chunk: Option<Chunk>,
+    /// All TLS blocks are in libc's list of threads.
+    listed: bool,
+}
 
 /// Regions that were mapped together.
 #[derive(Clone, Copy)]
@@ -112,7 +120,7 @@ impl Table {
             shape: Shape::new(stack, tls.map_or(0, tls::Layout::size)),
             tls,
             free: SpinLock::new(NONE),
-            chunk: Mutex::new(None),
+            growth: Mutex::default(),
             balance: AtomicIsize::new(0),
             high: AtomicU32::new(0),
         })
@@ -202,6 +210,27 @@ impl Table {
         Some(t)
     }
 
+    /// What only one thread may change at a time. From when a program calls `dlopen`, all blocks are in libc's list.
+    fn growth(&self) -> MutexGuard<'_, Growth> {
+        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tls) = self.tls
+            && !growth.listed
+            && tls::must_list()
+        {
+            for h in 0..self.high() {
+                // SAFETY: `release` takes it out.
+                unsafe { tls.list(self.get(h).fs.get()) };
+            }
+            growth.listed = true;
+        }
+        growth
+    }
+
+    /// A library is about to be loaded: its initial values must reach all threads. Waits for whoever makes a thread.
+    pub(crate) fn before_dlopen(&self) {
+        drop(self.growth());
+    }
+
     /// Uses a handle for the first time: maps its region, builds its TLS block and makes it a free thread.
     ///
     /// It allocates and may wait for others who do the same. So on a user thread preemption must be enabled: who holds the
@@ -213,7 +242,7 @@ impl Table {
     /// The limit is reached or memory is exhausted.
     #[cold]
     pub(crate) fn grow(&self) -> Result<(), Exhausted> {
-        let mut chunk = self.chunk.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut growth = self.growth();
         if *self.free.lock() != NONE {
             return Ok(());
         }
@@ -222,16 +251,18 @@ impl Table {
             return Err(Exhausted::Limit(self.max));
         }
         let index = (handle % stack::CHUNK) as usize;
-        if index == 0 && chunk.is_none_or(|c| c.first != handle) {
-            *chunk = Some(Chunk { first: handle, base: self.shape.map_chunk()? });
+        if index == 0 && growth.chunk.is_none_or(|c| c.first != handle) {
+            growth.chunk = Some(Chunk { first: handle, base: self.shape.map_chunk()? });
         }
-        let Some(Chunk { base, .. }) = *chunk else { unreachable!("handles are used in turn") };
+        let Some(Chunk { base, .. }) = growth.chunk else {
+            unreachable!("handles are used in turn")
+        };
         let region = base + index * self.shape.size;
         self.shape.guard(region)?;
         let top = region + self.shape.size;
         let (tp, base) = self.tls.map_or((0, top - 64), |tls| tls.place(top));
         // SAFETY: the top of a fresh, zeroed region.
-        if !self.tls.is_none_or(|tls| unsafe { tls.init(tp, handle) }) {
+        if !self.tls.is_none_or(|tls| unsafe { tls.init(tp, handle, growth.listed) }) {
             return Err(Exhausted::Memory(io::Error::from_raw_os_error(libc::ENOMEM)));
         }
         let block = Uthread::new(handle);
@@ -291,7 +322,8 @@ impl Table {
     ///
     /// No thread is in use, no carrier runs and no reference to a block is kept.
     pub(crate) unsafe fn release(&self) {
-        let mut chunk = self.chunk.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let Growth { chunk, listed } = core::mem::take(&mut *growth);
         let high = self.high.swap(0, AcqRel);
         let block = |h: u32| {
             // SAFETY: `grow` has built the block.
@@ -300,7 +332,13 @@ impl Table {
         if let Some(tls) = self.tls {
             for h in 0..high {
                 // SAFETY: the block is not in use.
-                unsafe { tls.release(block(h).fs.get()) };
+                unsafe {
+                    let tp = block(h).fs.get();
+                    if listed {
+                        tls.unlist(tp);
+                    }
+                    tls.release(tp);
+                }
             }
         }
         for h in (0..high).step_by(stack::CHUNK as usize) {
@@ -308,7 +346,7 @@ impl Table {
             unsafe { self.shape.unmap_chunk(block(h).region.get()) };
         }
         // One that was mapped for a handle that then could not be built.
-        if let Some(c) = chunk.take().filter(|c| c.first >= high) {
+        if let Some(c) = chunk.filter(|c| c.first >= high) {
             // SAFETY: as above.
             unsafe { self.shape.unmap_chunk(c.base) };
         }

@@ -20,17 +20,23 @@
 //! A finished thread's destructors run on it ([`run_destructors`]); then [`Layout::reset`] gives all modules but libc
 //! and the dynamic loader their initial image back. libc's variables stay: they hold malloc's per-thread cache and arena
 //! choice, which belong to the block and serve its next owner; `errno` and the locale are set back.
-//! Variables of modules that were loaded with `dlopen` are freed ([`dynamic`]).
+//! Variables of modules that were loaded with `dlopen` are freed ([`dynamic`]) or, if they lie in the block, get their initial
+//! values from the loader ([`late`]).
 //!
 //! A runtime can do without all this: [`shared`].
 
+mod descriptors;
 mod dynamic;
 mod keys;
+mod late;
+mod list;
+mod modules;
 pub(crate) mod shared;
 
 use crate::arch::segment;
 use crate::thread::raw;
 use core::ffi::{CStr, c_void};
+use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::OnceLock;
 
 type AllocateTls = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
@@ -41,6 +47,22 @@ type Plain = unsafe extern "C" fn();
 /// The locale that `setlocale` sets (`LC_GLOBAL_LOCALE` of `locale.h`).
 const LC_GLOBAL_LOCALE: libc::locale_t = core::ptr::without_provenance_mut(usize::MAX);
 
+/// In the number of every user thread that libc sees, and of no kernel thread.
+const USER_THREAD: i32 = 1 << 29;
+
+/// The program loads libraries itself.
+static LIST: AtomicBool = AtomicBool::new(false);
+
+/// From now on the blocks of user threads must be in libc's list.
+pub(crate) fn list_from_now_on() {
+    LIST.store(true, SeqCst);
+}
+
+/// Must they be?
+pub(crate) fn must_list() -> bool {
+    LIST.load(SeqCst)
+}
+
 /// Offsets in `tcbhead_t`, fixed by the x86-64 psABI and glibc's compatibility promises.
 mod tcb {
     pub(super) const SELF_TCB: usize = 0;
@@ -50,19 +72,37 @@ mod tcb {
     pub(super) const POINTER_GUARD: usize = 48;
 }
 
-/// A module's initial TLS image and where it lies below the thread pointer.
+/// What the variables of a module are at first, and where in a block they are.
 struct Image {
-    /// Distance from the start of the module's block up to the thread pointer.
+    /// Distance from their start up to the thread pointer.
     below_tp: usize,
-    init: *const u8,
-    file_size: usize,
-    mem_size: usize,
+    init: *const [u8],
+    /// Size of the variables, of which `init` is the beginning and the rest is zero.
+    size: usize,
 }
 
-// SAFETY: `init` points into a loaded module's read-only segment; modules with static TLS are never unloaded.
+// SAFETY: `init` is part of a module's read-only segment, which is only read while the module is known to stay.
 unsafe impl Send for Image {}
-// SAFETY: as above, it is only read.
+// SAFETY: as above.
 unsafe impl Sync for Image {}
+
+impl Image {
+    /// Gives the variables in the block at `tp` their initial values.
+    ///
+    /// # Safety
+    ///
+    /// The module is loaded, the block complete, and nobody uses these variables of it.
+    #[inline]
+    unsafe fn write(&self, tp: usize) {
+        let at = (tp - self.below_tp) as *mut u8;
+        let len = self.init.len();
+        // SAFETY: static TLS of a loaded module lies within the block.
+        unsafe {
+            core::ptr::copy_nonoverlapping(self.init.cast(), at, len);
+            core::ptr::write_bytes(at.add(len), 0, self.size - len);
+        }
+    }
+}
 
 /// How this process's thread blocks are laid out.
 pub(crate) struct Layout {
@@ -74,10 +114,13 @@ pub(crate) struct Layout {
     above: usize,
     align: usize,
     tid_offset: usize,
-    /// Offset of the links of libc's list of threads.
-    list_offset: Option<usize>,
+    list: Option<list::List>,
+    /// Offset of the links of that list in a block.
+    links_offset: Option<usize>,
     rseq_cpu_id_offset: Option<isize>,
+    /// Of the modules that were there when the process started, which stay.
     images: Vec<Image>,
+    late: late::Late,
     /// Modules with TLS outside the block existed when the layout was found.
     has_dynamic: bool,
     /// The generation of the list of modules at that time.
@@ -141,7 +184,9 @@ impl Layout {
         let align = align.max(64);
         // SAFETY: `__rseq_offset` is a public constant of glibc 2.35 and newer.
         let rseq = symbol(c"__rseq_offset").ok().map(|p| unsafe { *p.cast::<isize>() } + 4);
-        let modules = loaded_modules();
+        let table = modules::Table::find();
+        let mut modules = Modules::default();
+        modules::each(table.as_ref(), |m| modules.add(m));
         Ok(Layout {
             allocate,
             deallocate,
@@ -151,11 +196,10 @@ impl Layout {
             above: pthread_size.next_multiple_of(align),
             align,
             tid_offset: tid[2] as usize,
-            // SAFETY: a descriptor as above.
-            list_offset: symbol(c"_thread_db_pthread_list")
-                .ok()
-                .map(|p| unsafe { *p.cast::<[u32; 3]>() }[2] as usize),
+            list: list::List::find(),
+            links_offset: descriptors::offset(c"_thread_db_pthread_list"),
             rseq_cpu_id_offset: rseq,
+            late: late::Late::find(table, modules.static_now, modules.static_at_start),
             images: modules.images,
             has_dynamic: modules.has_dynamic,
             // SAFETY: the calling thread's block.
@@ -187,10 +231,26 @@ impl Layout {
     ///
     /// # Safety
     ///
-    /// `tp` comes from [`place`](Layout::place), and the whole block is zeroed, writable and unused.
-    pub(crate) unsafe fn init(&self, tp: usize, number: u32) -> bool {
+    /// `tp` comes from [`place`](Layout::place), and the whole block is zeroed, writable and unused. If it is to be `listed`, it
+    /// stays until it is taken [out](Layout::unlist).
+    pub(crate) unsafe fn init(&self, tp: usize, number: u32, listed: bool) -> bool {
+        if let Some(o) = self.links_offset {
+            let links = (tp + o) as *mut usize;
+            // Linked to itself: in the child of a fork, libc takes the calling thread out of its list.
+            // SAFETY: in struct pthread, which is ours.
+            unsafe { (links.write(tp + o), links.add(1).write(tp + o)) };
+        }
+        if listed {
+            // First, so that a library that is loaded now is known either to the list's readers or to `allocate`.
+            // SAFETY: the caller's contract.
+            unsafe { self.list(tp) };
+        }
         // SAFETY: as `pthread_create` does for a thread whose stack it was given.
         if unsafe { (self.allocate)(tp as *mut c_void) }.is_null() {
+            if listed {
+                // SAFETY: listed above.
+                unsafe { self.unlist(tp) };
+            }
             return false;
         }
         let own = segment::fs_base();
@@ -205,12 +265,7 @@ impl Layout {
                 word(guard).write(((own + guard) as *const usize).read());
             }
             // Mutexes record their owner by this number; real ones are below 2^22 (PID_MAX_LIMIT).
-            word(self.tid_offset).cast::<i32>().write((1 << 29) | number as i32);
-            if let Some(o) = self.list_offset {
-                // Linked to itself: in the child of a fork, libc takes the calling thread out of its list.
-                word(o).write(tp + o);
-                word(o + 8).write(tp + o);
-            }
+            word(self.tid_offset).cast::<i32>().write(USER_THREAD | number as i32);
             if let Some(o) = self.rseq_cpu_id_offset {
                 // Not registered: sched_getcpu must ask the kernel.
                 ((tp as isize + o) as *mut i32).write(-1);
@@ -241,18 +296,60 @@ impl Layout {
     /// The block is complete, its thread has finished and run its destructors, and nobody uses it.
     pub(crate) unsafe fn reset(&self, tp: usize) {
         for image in &self.images {
-            let at = (tp - image.below_tp) as *mut u8;
-            // SAFETY: static TLS of a loaded module lies within the block; `init` holds `file_size` bytes.
-            unsafe {
-                core::ptr::copy_nonoverlapping(image.init, at, image.file_size);
-                core::ptr::write_bytes(
-                    at.add(image.file_size),
-                    0,
-                    image.mem_size - image.file_size,
-                );
-            }
+            // SAFETY: the caller's contract; these modules stay.
+            unsafe { image.write(tp) };
         }
         self.mark(tp);
+    }
+
+    /// Puts a block into libc's list of threads, before it is initialised or later.
+    ///
+    /// # Safety
+    ///
+    /// The block is writable and stays so until it is [taken out](Layout::unlist).
+    pub(crate) unsafe fn list(&self, tp: usize) {
+        if let Some(list) = &self.list {
+            // SAFETY: the caller's contract.
+            unsafe { list.add(tp) };
+        }
+    }
+
+    /// Takes it out again.
+    ///
+    /// # Safety
+    ///
+    /// It was put in, by this process: in the child of a fork libc has emptied the list.
+    pub(crate) unsafe fn unlist(&self, tp: usize) {
+        if let Some(list) = &self.list {
+            // SAFETY: the caller's contract.
+            unsafe { list.remove(tp) };
+        }
+    }
+
+    /// The numbers of the kernel threads that libc knows; `None` if its list was not found.
+    pub(crate) fn kernel_threads(&self) -> Option<Vec<i32>> {
+        let list = self.list.as_ref()?;
+        let mut tids = Vec::new();
+        loop {
+            let mut missing = 0;
+            list.each(|tp| {
+                // SAFETY: a thread's block, which stays while it is listed.
+                let tid = unsafe { ((tp + self.tid_offset) as *const i32).read_volatile() };
+                // Zero: it is about to start, or has ended.
+                if tid <= 0 || tid & USER_THREAD != 0 {
+                } else if tids.len() < tids.capacity() {
+                    tids.push(tid);
+                } else {
+                    missing += 1;
+                }
+            });
+            if missing == 0 {
+                return Some(tids);
+            }
+            let room = tids.len() + missing + 8;
+            tids.clear();
+            tids.reserve(room);
+        }
     }
 
     /// Frees what glibc allocated for the block. The memory around `tp` stays the caller's.
@@ -279,6 +376,9 @@ impl Layout {
             if self.has_dynamic || dynamic::generation(tp) != self.generation {
                 dynamic::release(tp);
             }
+            if self.late.any() {
+                self.late.reset(tp);
+            }
         }
         // What the next thread on this block must not inherit of libc's own variables.
         // SAFETY: the calling thread's errno and locale.
@@ -296,48 +396,25 @@ impl Layout {
 struct Modules {
     images: Vec<Image>,
     has_dynamic: bool,
+    /// Bytes of static TLS of all modules, and of those that were there at the start.
+    static_now: usize,
+    static_at_start: usize,
 }
 
-fn loaded_modules() -> Modules {
-    let mut modules = Modules::default();
-    // SAFETY: the callback gets valid module descriptions and our struct.
-    unsafe { libc::dl_iterate_phdr(Some(collect), &mut modules as *mut Modules as *mut c_void) };
-    modules
-}
-
-unsafe extern "C" fn collect(
-    info: *mut libc::dl_phdr_info,
-    _size: usize,
-    data: *mut c_void,
-) -> i32 {
-    // SAFETY: `data` is the struct of `loaded_modules`; `info` is valid during the callback.
-    let (info, modules) = unsafe { (&*info, &mut *data.cast::<Modules>()) };
-    // SAFETY: dlpi_name is a C string, empty for the main program.
-    let name = unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy();
-    let file = name.rsplit('/').next().unwrap_or("");
-    // SAFETY: dlpi_phdr has dlpi_phnum entries.
-    let headers = unsafe { core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-    if file.starts_with("libc.so")
-        || file.starts_with("ld-linux")
-        || !headers.iter().any(|h| h.p_type == libc::PT_TLS)
-    {
-        return 0;
+impl Modules {
+    fn add(&mut self, m: modules::Module) {
+        let Some(image) = m.image else {
+            self.has_dynamic = true;
+            return;
+        };
+        self.static_now = self.static_now.max(image.below_tp);
+        if m.from_start {
+            self.static_at_start = self.static_at_start.max(image.below_tp);
+            if !m.is_libc {
+                self.images.push(image);
+            }
+        }
     }
-    // In static TLS if it lies shortly below the thread pointer; elsewhere, or nowhere yet, if it is allocated on demand.
-    let below_tp = segment::fs_base().wrapping_sub(info.dlpi_tls_data as usize);
-    if below_tp > 1 << 20 {
-        modules.has_dynamic = true;
-        return 0;
-    }
-    for h in headers.iter().filter(|h| h.p_type == libc::PT_TLS) {
-        modules.images.push(Image {
-            below_tp,
-            init: (info.dlpi_addr + h.p_vaddr) as *const u8,
-            file_size: h.p_filesz as usize,
-            mem_size: h.p_memsz as usize,
-        });
-    }
-    0
 }
 
 #[cfg(test)]
@@ -350,7 +427,7 @@ mod tests {
         assert!(l.below >= 64 && l.above >= 512, "{} {}", l.below, l.above);
         assert!(l.tid_offset > 512 && l.tid_offset < l.above);
         for i in &l.images {
-            assert!(i.below_tp <= l.below && i.mem_size <= i.below_tp + l.align);
+            assert!(i.below_tp <= l.below && i.size <= i.below_tp + l.align);
         }
         let (tp, base) = l.place(1 << 20);
         assert!(tp % 64 == 0 && base >= (1 << 20) - l.size());

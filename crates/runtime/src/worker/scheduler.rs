@@ -1,6 +1,6 @@
 //! Leaving a thread, entering another, and the loop in between.
 
-use crate::arch::{segment, switch::switch};
+use crate::arch::{pkru, segment, switch::switch};
 use crate::runtime::Inner;
 use crate::thread::control::{Uthread, life, park_state};
 use crate::tls::shared;
@@ -38,7 +38,10 @@ pub(crate) fn run(c: &Carrier) {
                 c.is_back();
                 finish_switch();
             }
-            None => rt.idle.wait(rt, slot.id),
+            None => {
+                rt.idle.wait(rt, slot.id);
+                slot.rested(now);
+            }
         }
     }
 }
@@ -85,11 +88,29 @@ unsafe fn switch_fs(save: *mut usize, to: usize, fs: usize) {
         // SAFETY: handed on; where threads share TLS, the words were found when the runtime was built. They are read and
         // written where the context runs at that moment.
         unsafe {
-            let words = shared::save();
+            let (words, rights) = (shared::save(), pkru::get());
             switch(save, to, 0);
+            pkru::set(rights);
             shared::restore(words);
         }
-    } else if segment::fast_fs() {
+    } else if segment::plain() {
+        // SAFETY: handed on.
+        unsafe { switch(save, to, fs) }
+    } else {
+        // SAFETY: handed on.
+        unsafe { switch_with_more(save, to, fs) }
+    }
+}
+
+/// [`switch_fs`] where [`switch`] does not do it all.
+///
+/// # Safety
+///
+/// As for [`switch`]; `fs` is not 0.
+#[inline(never)]
+unsafe fn switch_with_more(save: *mut usize, to: usize, fs: usize) {
+    let rights = pkru::get();
+    if segment::fast_fs() {
         // SAFETY: handed on.
         unsafe { switch(save, to, fs) }
     } else {
@@ -99,6 +120,7 @@ unsafe fn switch_fs(save: *mut usize, to: usize, fs: usize) {
             switch(save, to, 0);
         }
     }
+    pkru::set(rights);
 }
 
 /// Takes the calling thread off its carrier; returns when it is resumed, possibly on another.
@@ -293,7 +315,7 @@ pub(crate) unsafe fn preempted_at_region_end(t: &'static Uthread) {
                     slot.forced.store(0, Relaxed);
                 }
             },
-            Some((_, due)) => rt.clock.arm(slot, due, now),
+            Some((_, due)) => rt.clock.arm_for_run(slot, due, now),
             None => {}
         }
     }

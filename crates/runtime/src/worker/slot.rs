@@ -7,7 +7,7 @@ use crate::runtime::Inner;
 use crate::stats::Counters;
 use crate::thread::control::Uthread;
 use crate::thread::table::LocalPool;
-use crate::tsc::{NEVER, Ticks};
+use crate::tsc::{self, NEVER, Ticks};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use quaver_sched::{Class, Pick, Policy, Running, Task, TimerHeap, TimerRoom};
@@ -36,6 +36,8 @@ pub(crate) struct Slot {
     pub(crate) pending: AtomicBool,
     /// When `pending` was set: a signal that hit a carrier without a slot is forgotten after a while.
     pub(crate) pending_since: AtomicU64,
+    /// What preemptions have cost, as [`Tax`](quaver_sched::Tax) writes it down. Written by the slot's carrier only.
+    account: AtomicU64,
     /// No further request before this time.
     pub(crate) retry_at: AtomicU64,
     /// How long the next request of this dispatch is put off if it comes at a bad moment.
@@ -83,6 +85,7 @@ impl Slot {
             request: AtomicU64::new(0),
             pending: AtomicBool::new(false),
             pending_since: AtomicU64::new(0),
+            account: AtomicU64::new(0),
             retry_at: AtomicU64::new(0),
             retry_delay: AtomicU64::new(rt.retry),
             put_off_run: AtomicU64::new(0),
@@ -198,10 +201,38 @@ impl Slot {
         }
     }
 
-    /// When the running thread must be preempted, as things are: its generation and the time, not before `retry_at`.
+    /// When the running thread must be preempted, as things are: its generation and the time, not before `retry_at`, nor before
+    /// it can be paid for.
     pub(crate) fn preempt_due(&self) -> Option<(u64, Ticks)> {
+        self.due_from(self.affordable_at())
+    }
+
+    /// As [`preempt_due`](Slot::preempt_due), if it can be paid for from `affordable` on.
+    pub(crate) fn due_from(&self, affordable: Ticks) -> Option<(u64, Ticks)> {
         let (run, due) = self.policy_due()?;
-        Some((run, due.max(self.retry_at.load(Relaxed))))
+        Some((run, due.max(self.retry_at.load(Relaxed)).max(affordable)))
+    }
+
+    /// When the next interruption can be paid for.
+    #[inline(always)]
+    pub(crate) fn affordable_at(&self) -> Ticks {
+        self.rt.tax.as_ref().map_or(0, |tax| tax.earliest(self.account.load(Relaxed)))
+    }
+
+    /// The carrier has been interrupted.
+    #[inline]
+    pub(crate) fn charge(&self, now: Ticks) {
+        if let Some(tax) = &self.rt.tax {
+            self.account.store(tax.charge(self.account.load(Relaxed), now), Relaxed);
+        }
+    }
+
+    /// The worker has had nothing to do since `from`.
+    pub(crate) fn rested(&self, from: Ticks) {
+        if let Some(tax) = &self.rt.tax {
+            let idle = tsc::now().saturating_sub(from);
+            self.account.store(tax.rest(self.account.load(Relaxed), idle), Relaxed);
+        }
     }
 
     /// When the policy wants the running thread to be preempted.

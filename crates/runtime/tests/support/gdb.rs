@@ -1,9 +1,12 @@
 //! gdb in batch mode.
 
 use super::child;
+use std::fs;
 use std::io::Read;
-use std::path::Path;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// Says so if there is no gdb.
 pub fn is_missing() -> bool {
@@ -28,6 +31,58 @@ impl Target {
     /// Starts a process that says nothing.
     pub fn start_silent(mut command: Command) -> Target {
         Target(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Kills it with SIGSEGV and finds the core file, which the kernel writes into `folder`, the process's own, or wherever it has been
+    /// told to. None: there is none.
+    pub fn kill_with_core(mut self, folder: &Path) -> Option<Core> {
+        // Rust's own handler takes the first one for a fault that will come again, and gives way.
+        let status = loop {
+            // SAFETY: a child that has not been waited for.
+            assert_eq!(unsafe { libc::kill(self.0.id() as i32, libc::SIGSEGV) }, 0);
+            std::thread::sleep(Duration::from_millis(10));
+            if let Some(status) = self.0.try_wait().unwrap() {
+                break status;
+            }
+        };
+        assert_eq!(status.signal(), Some(libc::SIGSEGV));
+        let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").ok()?;
+        if !status.core_dumped() || pattern.starts_with('|') {
+            return None;
+        }
+        let own = self.0.id().to_string();
+        let written = fs::read_dir(folder.join(Path::new(&pattern).parent()?)).ok()?;
+        let mut names = written.filter_map(|entry| Some(entry.ok()?.path()));
+        let is_core = |path: &PathBuf| {
+            path.file_name()
+                .is_some_and(|name| name == "core" || name.to_string_lossy().contains(&own))
+        };
+        names.find(is_core).map(Core)
+    }
+}
+
+/// Lets the kernel write a core file of the process to be started.
+pub fn allow_cores(command: &mut Command) {
+    let raise = || {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: reads and writes `limit`.
+        unsafe {
+            libc::getrlimit(libc::RLIMIT_CORE, &mut limit);
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_CORE, &limit);
+        }
+        Ok(())
+    };
+    // SAFETY: two system calls.
+    unsafe { command.pre_exec(raise) };
+}
+
+/// A core file, removed at the end.
+pub struct Core(pub PathBuf);
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
     }
 }
 

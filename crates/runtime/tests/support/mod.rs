@@ -6,6 +6,7 @@
 //! * [`registers`]: holding values in registers.
 //! * [`child`]: running a part of a test in a process of its own.
 //! * [`gdb`]: looking at such a process.
+//! * [`library`]: libraries that are compiled and loaded.
 //! * [`signals`]: handlers of a test's own.
 
 #![allow(dead_code, unused_imports, reason = "each test program uses a part")]
@@ -13,6 +14,7 @@
 pub mod child;
 pub mod drops;
 pub mod gdb;
+pub mod library;
 pub mod registers;
 pub mod setup;
 pub mod signals;

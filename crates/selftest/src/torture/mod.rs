@@ -3,11 +3,13 @@
 
 mod programs;
 mod rocksdb;
+mod rounds;
 pub mod shimmed;
 
 use crate::outcome::{Counts, Outcome};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
-use quaver::{Builder, Clock, Runtime, Stats, inspect};
+use quaver::{Builder, Runtime, Stats, inspect};
+use rounds::Rounds;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -60,10 +62,6 @@ const STEPS: u64 = 24;
 const THREADS: usize = 4;
 /// How long a runtime lives before another, with another quantum, takes its place.
 const ROUND: Duration = Duration::from_millis(400);
-/// Enough differences to look at.
-const MOST_DIFFERENCES: usize = 8;
-/// The shortest quantum.
-const SHORTEST_US: u64 = 5;
 
 /// Does the job, in this process or one that it starts. It must not have had a runtime before.
 pub fn run(job: &Job, report: Report<'_>) -> Outcome {
@@ -90,54 +88,40 @@ fn torture(program: &dyn Program, job: &Job, outcome: &mut Outcome, report: Repo
         outcome.skipped = Some("its answers differ from run to run without preemption, too".into());
         return;
     }
-    let mut rng = Rng(job.seed);
-    let end = Instant::now() + Duration::from_secs_f64(job.seconds);
-    let mut sum = Counts::default();
-    let mut quanta = (u64::MAX, 0);
-    for round in 0.. {
-        if Instant::now() >= end
-            || sum.preemptions >= job.preemptions
-            || outcome.details.len() >= MOST_DIFFERENCES
-        {
-            break;
-        }
-        let (clock, quantum) = choose(round, job.workers, &mut rng);
-        quanta = (quanta.0.min(quantum), quanta.1.max(quantum));
+    let mut rounds = Rounds::new(job);
+    while let Some(setting) = rounds.next(outcome) {
         let built = Builder::new()
             .workers(job.workers)
-            .clock(clock)
-            .policy_str(policy(round))
-            .quantum(Some(Duration::from_micros(quantum)))
-            .max_deferral(max_deferral(round))
+            .clock(setting.clock)
+            .policy_str(setting.policy)
+            .quantum(Some(setting.quantum))
+            .max_deferral(setting.max_deferral)
             .build();
         let rt = match built {
             Ok(rt) => rt,
             Err(e) => {
-                outcome.differ(
-                    format!("no runtime with {clock} and {quantum} us: {e}"),
-                    String::new(),
-                );
+                outcome.differ(format!("no runtime with {setting}: {e}"), String::new());
                 break;
             }
         };
-        let until = end.min(Instant::now() + ROUND);
-        let wrong = one_round(&rt, program, &expected, job, until, rng.next(), &sum);
+        let until = rounds.end.min(Instant::now() + ROUND);
+        let seed = rounds.seed();
+        let round = one_round(&rt, program, &expected, job, until, seed, &rounds.sum);
         let stats = rt.stats();
+        let sum = &mut rounds.sum;
         sum.preemptions += stats.preempt_useful;
         sum.deferred += stats.preempt_deferred;
         sum.handed_over += stats.handovers;
         sum.migrations += stats.preempt_migrated;
-        sum.steps += wrong.steps;
+        sum.steps += round.steps;
         sum.runs += 1;
-        for what in wrong.wrong {
-            let what = format!("{what}; clock {clock}, quantum {quantum} us, round {round}");
-            outcome.differ(what, reproducer(job));
+        for what in round.wrong {
+            outcome.differ(format!("{what}; {setting}"), reproducer(job));
         }
         account(&stats, &rt, job, outcome);
-        report(&sum);
+        report(&rounds.sum);
     }
-    outcome.note = Some(format!("quanta {} to {} us", quanta.0, quanta.1));
-    outcome.counts = sum;
+    rounds.finish(outcome);
 }
 
 fn reproducer(job: &Job) -> String {
@@ -154,35 +138,6 @@ fn account(stats: &Stats, rt: &Runtime, job: &Job, outcome: &mut Outcome) {
         let what = format!("threads are lost: {:?}, {waiting} in queues", rt.stats());
         outcome.differ(what, reproducer(job));
     }
-}
-
-/// The first rounds have the shortest quantum that each clock can keep, the others random ones. A timer core needs a CPU of
-/// its own.
-fn choose(round: u64, workers: usize, rng: &mut Rng) -> (Clock, u64) {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut clocks = vec![Clock::TimerThread, Clock::PosixTimer];
-    if cpus > workers {
-        clocks.insert(0, Clock::TimerCore);
-    }
-    let clock = clocks[(round % clocks.len() as u64) as usize];
-    let shortest = SHORTEST_US.max(clock.min_quantum().as_micros() as u64);
-    let quantum = if round < clocks.len() as u64 {
-        shortest
-    } else {
-        // From the shortest to sixteen times as much, each power of two as likely as the next.
-        shortest << rng.below(4) | rng.below(shortest)
-    };
-    (clock, quantum)
-}
-
-/// Taking turns; and the default, which gives those who have been preempted more time.
-fn policy(round: u64) -> &'static str {
-    if round % 4 < 3 { "ws" } else { "two-queue" }
-}
-
-/// In libraries: at once, when they have had some time, never.
-fn max_deferral(round: u64) -> Option<Duration> {
-    [Some(Duration::ZERO), Some(Duration::from_micros(100)), None][(round / 2 % 3) as usize]
 }
 
 struct Round {
@@ -285,17 +240,6 @@ fn digest(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn quanta_are_those_that_clocks_keep() {
-        let mut rng = Rng(1);
-        for round in 0..200 {
-            for workers in [1, 2] {
-                let (clock, quantum) = choose(round, workers, &mut rng);
-                assert!(u128::from(quantum) >= clock.min_quantum().as_micros() && quantum < 400);
-            }
-        }
-    }
 
     #[test]
     fn data_depend_on_the_seed_only() {

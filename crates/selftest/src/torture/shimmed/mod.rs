@@ -18,8 +18,9 @@ mod load;
 mod memcached;
 mod sqlite;
 
-use super::{Job, Report, Rng, choose, max_deferral};
-use crate::outcome::{Counts, Outcome};
+use super::rounds::Rounds;
+use super::{Job, Report, Rng};
+use crate::outcome::Outcome;
 use launch::{Launcher, UserThreads};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -132,26 +133,19 @@ pub(super) fn run(job: &Job, outcome: &mut Outcome, report: Report<'_>) {
             return;
         }
     };
-    let mut rng = Rng(job.seed);
-    let end = Instant::now() + Duration::from_secs_f64(job.seconds);
-    let mut sum = Counts::default();
-    let mut quanta = (u64::MAX, 0);
-    for round in 0.. {
-        let enough = Instant::now() >= end || sum.preemptions >= job.preemptions;
-        if round > 0 && enough || outcome.details.len() >= super::MOST_DIFFERENCES {
-            break;
-        }
-        let (clock, quantum) = choose(round, job.workers, &mut rng);
-        quanta = (quanta.0.min(quantum), quanta.1.max(quantum));
+    let mut rounds = Rounds::new(job);
+    while let Some(setting) = rounds.next(outcome) {
         let how = UserThreads {
             quaver: quaver.clone(),
             workers: job.workers,
             cpus: Vec::new(),
-            quantum: Some(Duration::from_micros(quantum)),
-            clock,
-            policy: super::policy(round).into(),
-            max_deferral: max_deferral(round),
+            quantum: Some(setting.quantum),
+            clock: setting.clock,
+            policy: setting.policy.into(),
+            max_deferral: setting.max_deferral,
         };
+        let sum = &mut rounds.sum;
+        sum.runs += 1;
         let what = match prepared.run(Some(how.clone())) {
             Ok(run) => {
                 sum.preemptions += run.counters.preempt_useful;
@@ -163,14 +157,13 @@ pub(super) fn run(job: &Job, outcome: &mut Outcome, report: Report<'_>) {
             }
             Err(e) => Some(e),
         };
-        sum.runs += 1;
         if let Some(what) = what {
+            let round = setting.round;
             outcome.differ(format!("{what}; {how}, round {round}"), super::reproducer(job));
         }
-        report(&sum);
+        report(&rounds.sum);
     }
-    outcome.note = Some(format!("quanta {} to {} us", quanta.0, quanta.1));
-    outcome.counts = sum;
+    rounds.finish(outcome);
 }
 
 /// Where two results differ, for people.

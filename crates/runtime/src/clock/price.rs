@@ -1,0 +1,154 @@
+//! What one preemption takes of a worker's time on this machine.
+//!
+//! Nobody can read that from the time-stamp counter inside a handler: most of it passes in the kernel (and in a hypervisor), before
+//! the handler begins. So a thread that does nothing but look at the time is interrupted a few times as a clock would interrupt it,
+//! and the gaps are what it costs. What follows in caches is not in it.
+
+use crate::config::Clock;
+use crate::kernel_thread;
+use crate::sys;
+use crate::tsc::{self, Ticks};
+use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering::*};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Interruptions of one measurement. The lower quartile of the gaps counts: what else comes between makes them longer.
+const TIMES: usize = 16;
+/// Between two of them.
+const APART: Duration = Duration::from_micros(40);
+/// Where nothing could be measured, and at least: an interruption of a bare machine.
+const LEAST: Duration = Duration::from_micros(1);
+/// At most: on a machine that is busy with other things all gaps are others' turns, and a price of milliseconds would end preemption.
+const MOST: Duration = Duration::from_micros(50);
+
+/// The price of a preemption by this clock. Measured at the first call, which takes about a millisecond. The handler of `signal` is
+/// installed, and does nothing on the calling thread.
+pub(crate) fn price(clock: Clock, signal: i32) -> Ticks {
+    static BY_TIMER: OnceLock<Ticks> = OnceLock::new();
+    static BY_SIGNAL: OnceLock<Ticks> = OnceLock::new();
+    match clock {
+        Clock::PosixTimer | Clock::Auto => *BY_TIMER.get_or_init(|| by_timer(signal)),
+        Clock::TimerThread | Clock::TimerCore => *BY_SIGNAL.get_or_init(|| by_signal(signal)),
+    }
+}
+
+/// Of a timer that expires, and of setting it again.
+fn by_timer(signal: i32) -> Ticks {
+    let Ok(timer) = sys::timer_create(sys::gettid(), signal) else { return least() };
+    let mut gaps = [0; TIMES];
+    for gap in &mut gaps {
+        let begin = tsc::now();
+        if sys::timer_settime_once(timer, APART).is_err() {
+            break;
+        }
+        let armed = tsc::now();
+        let end = armed + 2 * tsc::from_duration(APART);
+        *gap = armed - begin + longest_gap(|now| now < end);
+    }
+    sys::timer_delete(timer);
+    lower_quartile(gaps)
+}
+
+/// Of a signal that another thread sends.
+fn by_signal(signal: i32) -> Ticks {
+    static SENDER: Sender = Sender {
+        to: AtomicI32::new(0),
+        cpu: AtomicUsize::new(0),
+        signal: AtomicI32::new(0),
+        sent: AtomicUsize::new(0),
+    };
+    SENDER.to.store(sys::gettid(), Relaxed);
+    // SAFETY: no requirements.
+    let cpu = usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(usize::MAX);
+    SENDER.cpu.store(cpu, Relaxed);
+    SENDER.signal.store(signal, Relaxed);
+    if kernel_thread::start(&SENDER, send).is_err() {
+        return least();
+    }
+    lower_quartile(core::array::from_fn(|i| longest_gap(|_| SENDER.sent.load(Acquire) == i)))
+}
+
+struct Sender {
+    to: AtomicI32,
+    /// Where the interrupted thread runs.
+    cpu: AtomicUsize,
+    signal: AtomicI32,
+    sent: AtomicUsize,
+}
+
+/// The other thread, on another CPU where there is one: the kernel may leave both on the same, and then the gaps are its turns.
+extern "C" fn send(s: &'static Sender) {
+    kernel_thread::name(c"quaver-price");
+    // Allocates, which a thread of the runtime must not do before it has set out; but while one is built no user thread runs.
+    let from = s.cpu.load(Relaxed);
+    let others: Vec<usize> = sys::affinity().into_iter().filter(|&cpu| cpu != from).collect();
+    if !others.is_empty() {
+        let _ = sys::pin_to_cpus(&others);
+    }
+    let pid = std::process::id() as i32;
+    for i in 1..=TIMES {
+        std::thread::sleep(APART);
+        let _ = sys::tgkill(pid, s.to.load(Relaxed), s.signal.load(Relaxed));
+        s.sent.store(i, Release);
+    }
+}
+
+/// The longest time between two looks at the clock, while `go_on`.
+fn longest_gap(mut go_on: impl FnMut(Ticks) -> bool) -> Ticks {
+    let (mut last, mut longest) = (tsc::now(), 0);
+    loop {
+        let more = go_on(last);
+        let now = tsc::now();
+        longest = longest.max(now.saturating_sub(last));
+        last = now;
+        if !more {
+            return longest;
+        }
+    }
+}
+
+fn lower_quartile(gaps: [Ticks; TIMES]) -> Ticks {
+    // Where the thread was not running when it was interrupted, it has seen nothing.
+    let mut seen: Vec<Ticks> = gaps.into_iter().filter(|&gap| gap >= least() / 2).collect();
+    seen.sort_unstable();
+    let most = tsc::from_duration(MOST);
+    seen.get(seen.len() / 4).map_or(least(), |&gap| gap.clamp(least(), most))
+}
+
+fn least() -> Ticks {
+    tsc::from_duration(LEAST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interruption_costs_something() {
+        tsc::init();
+        // SAFETY: a handler that does nothing.
+        unsafe {
+            extern "C" fn nothing(_: i32) {}
+            libc::signal(libc::SIGUSR2, nothing as *const () as libc::sighandler_t);
+        }
+        for clock in [Clock::PosixTimer, Clock::TimerThread] {
+            let found = price(clock, libc::SIGUSR2);
+            assert!(found >= least() && found <= tsc::from_duration(MOST), "{clock}: {found}");
+            assert_eq!(price(clock, libc::SIGUSR2), found);
+        }
+    }
+
+    #[test]
+    fn disturbed_measurements_do_not_count() {
+        tsc::init();
+        let mut gaps = [5 * least(); TIMES];
+        gaps[3..TIMES / 2].fill(1000 * least());
+        assert_eq!(lower_quartile(gaps), 5 * least());
+        // Half of them not seen.
+        gaps[TIMES / 2..].fill(0);
+        gaps[..TIMES / 2].fill(5 * least());
+        assert_eq!(lower_quartile(gaps), 5 * least());
+        assert_eq!(lower_quartile([0; TIMES]), least());
+        assert_eq!(lower_quartile([1000 * least(); TIMES]), tsc::from_duration(MOST));
+    }
+}

@@ -1,0 +1,44 @@
+//! Signals that the C library keeps for itself and whose purpose is served here instead.
+
+use crate::sys;
+use core::ffi::{c_int, c_void};
+use libc::siginfo_t;
+
+/// As the kernel calls it, at any instruction of a kernel thread, with whatever thread pointer that has.
+pub type Handler = extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void);
+
+/// How a handler runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum How {
+    /// As part of the thread that it interrupts: it may be left for good or preempted, so the kernel thread's mask stays as it
+    /// was. Interrupted system calls return `EINTR`.
+    InThread,
+    /// As part of the kernel thread: no signal, and so no preemption, takes it elsewhere. Interrupted system calls go on.
+    OnKernelThread,
+}
+
+/// Installs a handler for such a signal, which the C library's `sigaction` refuses.
+pub fn install(signal: i32, handler: Handler, how: How) {
+    #[repr(C)]
+    struct KernelAction {
+        handler: Handler,
+        flags: usize,
+        restorer: unsafe extern "C" fn(),
+        mask: u64,
+    }
+    const SA_RESTORER: usize = 0x0400_0000;
+    // Unwinders know the frame of a handler by these bytes: mov rax, 15; syscall.
+    #[unsafe(naked)]
+    unsafe extern "C" fn restorer() {
+        core::arch::naked_asm!(".byte 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05")
+    }
+    let (flags, mask) = match how {
+        How::InThread => (libc::SA_NODEFER, 0),
+        How::OnKernelThread => (libc::SA_RESTART, u64::MAX),
+    };
+    let flags = SA_RESTORER | (flags | libc::SA_SIGINFO) as usize;
+    let action = KernelAction { handler, flags, restorer, mask };
+    let arguments = [signal as u64, &raw const action as u64, 0, 8, 0, 0];
+    // SAFETY: a complete action of the kernel's, read during the call.
+    unsafe { sys::syscall6(libc::SYS_rt_sigaction, arguments) };
+}
