@@ -52,6 +52,7 @@ type quaverP struct {
 	took       uint8 // where the goroutine taken last comes from
 	runs       uint8 // and now it runs
 	netRun     int32 // network-ready goroutines taken in a row
+	globalWent bool  // after the last such row sched.runq went before local ones
 
 	heeded atomic.Int64 // ns that it took to heed the last request; sysmon takes it away
 }

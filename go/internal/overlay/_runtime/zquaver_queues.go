@@ -7,7 +7,7 @@ package runtime
 // then it counts as ready.
 
 const (
-	quaverNetRun  = 8  // network-ready goroutines that may go before local ones in a row
+	quaverNetRun  = 8  // network-ready goroutines that may go before others in a row
 	quaverFromNet = -1 // where the stand-in belongs; else a level of pre
 )
 
@@ -69,6 +69,9 @@ func quaverTake(pp *p) *g {
 	}
 	if !q.net.empty() && (pp == nil || pp.quaver.netRun < quaverNetRun || sched.runq.empty()) {
 		if pp != nil {
+			if pp.quaver.netRun >= quaverNetRun { // nobody else wants a turn
+				pp.quaver.netRun = 0
+			}
 			pp.quaver.netRun++
 		}
 		q.netLen.Add(-1)
@@ -127,7 +130,17 @@ func quaverGlobalFirst(pp *p) bool {
 	case pp.quaver.netRun < quaverNetRun:
 		return true
 	case !runqempty(pp):
-		pp.quaver.netRun = 0 // now a local one
+		// Now another one, from sched.runq and from the local queue in turn. What a timer or a goroutine has just put before the local queue
+		// goes besides: in each row there may be time for such a one, and the rest would never have a turn.
+		if pp.runnext != 0 && pp.quaver.netRun == quaverNetRun {
+			pp.quaver.netRun++
+			break
+		}
+		pp.quaver.globalWent = !pp.quaver.globalWent
+		if pp.quaver.globalWent && quaverReadyLen() > 0 {
+			return true
+		}
+		pp.quaver.netRun = 0
 	}
 	return q.pre.len() > 0 && quaverTurn(pp, nanotime())
 }
