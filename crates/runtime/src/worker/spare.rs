@@ -4,6 +4,10 @@ use crate::park::SpinLock;
 use crate::sys;
 use crate::worker::carrier::Carrier;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
+use core::time::Duration;
+
+/// How long the keeper waits before it asks again for a kernel thread that it was refused.
+const RETRY: Duration = Duration::from_millis(100);
 
 /// The list of spares. Taking and adding are lock-free in spirit: a spin lock whose holders are never preempted, so that
 /// the preemption handler may use it.
@@ -116,13 +120,41 @@ impl Spares {
                         self.refused.store(false, Release);
                     }
                     Err(e) => {
-                        self.refused.store(true, Release);
+                        if !self.refused.swap(true, AcqRel) {
+                            eprintln!("quaver: cannot start a spare kernel thread for now: {e}");
+                        }
                         self.starting.store(false, Release);
-                        eprintln!("quaver: cannot start a spare kernel thread: {e}");
                     }
                 }
             }
-            let _ = sys::futex_wait(&self.keeper, seen, None);
+            // What the system refuses now it may lend soon: limits count threads that are about to end.
+            let again = self.refused.load(Relaxed).then_some(RETRY);
+            let _ = sys::futex_wait(&self.keeper, seen, again);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Error, ErrorKind};
+
+    #[test]
+    fn who_was_refused_a_thread_asks_again() {
+        let spares = Spares::new(1, 1);
+        let tries = AtomicUsize::new(0);
+        // Nobody wakes the keeper, so it ends only because it asks again by itself.
+        spares.keep(
+            || spares.extra.load(Relaxed) > 0,
+            || match tries.fetch_add(1, Relaxed) {
+                0 | 1 => Err(Error::from(ErrorKind::WouldBlock)),
+                _ => {
+                    spares.wake_keeper();
+                    Ok(())
+                }
+            },
+        );
+        assert_eq!(tries.into_inner(), 3);
+        assert!(spares.expected());
     }
 }
