@@ -33,7 +33,8 @@ fn set(t: &Thread, name: &[u8]) {
     }
 }
 
-fn get(t: &Thread) -> [u8; SIZE] {
+/// A thread's name.
+pub(crate) fn get(t: &Thread) -> [u8; SIZE] {
     lock::lock(&META, &Limits::NONE);
     // SAFETY: under `META`.
     let name = unsafe { *t.name.get() };

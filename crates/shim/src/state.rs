@@ -224,10 +224,11 @@ impl Thread {
         }
     }
 
-    /// The creator is done.
+    /// The creator is done. The thread may have ended, and been freed, when this returns.
     pub(crate) fn publish(&self) {
+        let word = &raw const self.published;
         self.published.store(1, Release);
-        futex::wake(&self.published, 1);
+        futex::wake(word, 1);
     }
 
     /// Gives up one of the two references: the thread's own, and that of whoever joins.

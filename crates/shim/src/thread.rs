@@ -6,7 +6,7 @@ use crate::say::{Once, once};
 use crate::state::{self, LIVE, META, Start, Thread, cancel as bits, fate};
 use crate::sys::kernel_tid;
 use crate::time;
-use crate::{start, unwind};
+use crate::{name, start, unwind};
 use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering::*};
@@ -90,8 +90,8 @@ pub unsafe extern "C" fn pthread_create(
     let t: &'static Thread = Box::leak(Box::new(Thread::new(function, argument, next_number())));
     if let Some(me) = state::me() {
         t.mask.store(me.mask.load(Relaxed), Relaxed);
-        // SAFETY: the caller's own name and the new thread's, which nobody knows yet.
-        unsafe { *t.name.get() = *me.name.get() };
+        // SAFETY: nobody knows the new thread yet.
+        unsafe { *t.name.get() = name::get(me) };
     }
     if wanted.detached {
         t.fate.store(fate::DETACHED, Relaxed);
@@ -106,12 +106,14 @@ pub unsafe extern "C" fn pthread_create(
                 thread.write(u.fs_base() as pthread_t);
                 if wanted.detached {
                     drop(handle);
-                    t.release();
                 } else {
                     *t.handle.get() = Some(handle);
                 }
             }
             t.publish();
+            if wanted.detached {
+                t.release();
+            }
             0
         }
         Err(_) => {
