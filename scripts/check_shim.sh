@@ -63,6 +63,23 @@ done
 run_one threads --workers 1 --quantum 20us --tax 1
 printf 'test programs: %s runs\n' "$runs"
 
+# A program that replaces itself goes on as what it has become, with the signals that it blocks; those that it starts are their own affair.
+# lines_after SCRIPT: how many programs have said what they did on user threads. Bash has a setenv of its own.
+lines_after() {
+    rm -f "$work/stats"
+    "$quaver" run --workers 1 --quantum 1ms --stats-json "$work/stats" -- bash -c "$1" >"$work/out" 2>&1 || die "bash -c '$1': $(cat "$work/out")"
+    wc -l <"$work/stats"
+}
+[ "$(lines_after "exec env A=b nice -n 1 '$work/threads' 0")" -eq 1 ] || die "a program behind exec does not run on user threads"
+[ "$(lines_after "exec env -i '$work/threads' 0")" -eq 1 ] || die "a program with an empty environment does not run on user threads"
+[ "$(lines_after "'$work/threads' 0; true")" -eq 1 ] || die "not only the shell runs on user threads, but also what it starts"
+# shellcheck disable=SC2016 # the other shell's variable
+"$quaver" run -- env --block-signal=USR1 sh -c 'kill -USR1 $$; kill -0 $$' || die "exec does not pass on which signals are blocked"
+
+# shellcheck disable=SC2016 # the other shell's variable
+others=$("$quaver" run -- env LD_PRELOAD=libm.so.6 sh -c 'echo "$LD_PRELOAD"')
+[ "$others" = libm.so.6 ] || die "exec loses other libraries that are preloaded: '$others'"
+
 # As installed.
 PARTS=programs scripts/install.sh "$work/prefix" 2>/dev/null
 "$work/prefix/bin/quaver" run -- "$work/locks" 0 >"$work/out" 2>&1 || die "the installed quaver run: $(cat "$work/out")"

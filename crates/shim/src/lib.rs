@@ -4,6 +4,7 @@
 
 mod c11;
 mod cancel;
+mod exec;
 mod interrupt;
 mod io;
 mod mutex;

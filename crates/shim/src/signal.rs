@@ -495,6 +495,16 @@ pub unsafe extern "C" fn pthread_sigmask(
     0
 }
 
+/// The calling thread blocks the signals of a mask of the kernel's and no others.
+pub(crate) fn block(mask: u64) {
+    // SAFETY: complete sets.
+    unsafe {
+        let mut set: sigset_t = core::mem::zeroed();
+        (&raw mut set).cast::<u64>().write(mask);
+        pthread_sigmask(libc::SIG_SETMASK, &set, core::ptr::null_mut());
+    }
+}
+
 /// A signal is blocked for the first time: from now on it must not reach the kernel's default action unseen.
 unsafe fn adopt(signal: c_int) {
     // SAFETY: complete actions.

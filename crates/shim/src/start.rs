@@ -7,7 +7,7 @@
 use crate::real::real;
 use crate::say::fatal;
 use crate::state::{self, LIVE, Thread};
-use crate::{cancel, refuse, robust, signal, stats, thread, unwind};
+use crate::{cancel, exec, refuse, robust, signal, stats, thread, unwind};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
@@ -97,21 +97,15 @@ fn forget_environment() {
     if std::env::var("QUAVER_SHIM_FOLLOW").is_ok_and(|v| v == "1") {
         return;
     }
-    let ours = |path: &str| path.ends_with("libquaver_shim.so");
-    let others: Vec<String> = std::env::var("LD_PRELOAD")
-        .unwrap_or_default()
+    let all = std::env::var("LD_PRELOAD").unwrap_or_default();
+    let (ours, others): (Vec<&str>, Vec<&str>) = all
         .split([':', ' '])
-        .filter(|p| !p.is_empty() && !ours(p))
-        .map(String::from)
-        .collect();
-    // SAFETY: the program has not begun; no other thread reads the environment.
-    unsafe {
-        if others.is_empty() {
-            std::env::remove_var("LD_PRELOAD");
-        } else {
-            std::env::set_var("LD_PRELOAD", others.join(":"));
-        }
+        .filter(|path| !path.is_empty())
+        .partition(|path| path.ends_with("libquaver_shim.so"));
+    if let Some(path) = ours.first() {
+        exec::keep(path);
     }
+    exec::replace_variable("LD_PRELOAD", &others.join(":"));
 }
 
 /// In the child of a fork: its only thread is its main thread, and a kernel thread until the end. The next `pthread_create`
@@ -209,18 +203,28 @@ extern "C" fn main_on_user_thread(
     state::set_main(t);
     robust::be_keeper();
     // This kernel thread only waits from now on: the program's signals are for those that run it.
-    let all = SERVICE_MASK;
-    // SAFETY: a complete set.
+    let (all, mut blocked) = (SERVICE_MASK, 0u64);
+    // SAFETY: complete sets.
     unsafe {
         crate::sys::call(
             libc::SYS_rt_sigprocmask,
-            [libc::SIG_SETMASK as usize, &raw const all as usize, 0, 8, 0, 0],
+            [
+                libc::SIG_SETMASK as usize,
+                &raw const all as usize,
+                &raw mut blocked as usize,
+                8,
+                0,
+                0,
+            ],
         );
     }
     let body = move || {
         // By itself: it may be asked for before the one that starts it goes on.
         t.uthread.set(uthread::current());
         state::set_me(t);
+        if blocked != 0 {
+            signal::block(blocked);
+        }
         // SAFETY: as for any thread.
         let result = unsafe { unwind::call_with_base(t.start, t.argument, &t.base) };
         // Only pthread_exit comes here.

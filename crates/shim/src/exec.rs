@@ -1,0 +1,220 @@
+//! Programs that replace themselves by others: wrapper scripts, `env`, `nice`.
+//!
+//! What the process has become is the program that was meant, so it runs on user threads, too; programs that it starts, in processes
+//! of their own, do not. So the environment of the new image gets back what [`keep`] was told; which only the process
+//! that was started by `quaver run` does. The kernel also passes on which signals are blocked, of which it does not know what the
+//! thread has chosen.
+//!
+//! `execl` and its relatives take their arguments one by one, and are the C library's: what they start runs natively.
+
+use crate::real::real;
+use crate::state;
+use crate::sys;
+use core::ffi::{CStr, c_char, c_int};
+use quaver::foreign::region;
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::OsStringExt;
+use std::sync::OnceLock;
+
+type Strings = *const *const c_char;
+
+unsafe extern "C" {
+    static environ: Strings;
+}
+
+/// What the environment of a new image must have.
+struct Kept {
+    process: i32,
+    /// This library's path.
+    preload: Vec<u8>,
+    /// `QUAVER_...=...`
+    settings: Vec<CString>,
+}
+
+static KEPT: OnceLock<Kept> = OnceLock::new();
+
+const PRELOAD: &[u8] = b"LD_PRELOAD=";
+
+/// From now on images that take the place of this process's have this library preloaded. Before `main`.
+pub(crate) fn keep(preload: &str) {
+    let setting = |(name, value): (OsString, OsString)| {
+        let mut text = name.into_vec();
+        if !text.starts_with(b"QUAVER_") {
+            return None;
+        }
+        text.push(b'=');
+        text.extend(value.into_vec());
+        CString::new(text).ok()
+    };
+    let settings = std::env::vars_os().filter_map(setting).collect();
+    let process = std::process::id() as i32;
+    let _ = KEPT.set(Kept { process, preload: preload.into(), settings });
+}
+
+/// Gives a variable of the environment another value, or takes it out if that is empty. Before `main`: nobody else reads the environment, and
+/// the program may not be ready for calls of its own `setenv`, as shells have one.
+pub(crate) fn replace_variable(variable: &str, value: &str) {
+    let wanted = format!("{variable}=");
+    let new = CString::new(format!("{wanted}{value}")).ok().filter(|_| !value.is_empty());
+    // SAFETY: a list of C strings that ends with null, and that nobody else uses. The new one is never freed.
+    unsafe {
+        let (mut from, mut to) = (environ.cast_mut(), environ.cast_mut());
+        while !from.is_null() && !(*from).is_null() {
+            if name(CStr::from_ptr(*from).to_bytes()) != wanted.as_bytes() {
+                to.write(*from);
+                to = to.add(1);
+            }
+            from = from.add(1);
+        }
+        if to != from {
+            if let Some(new) = new {
+                to.write(new.into_raw());
+                to = to.add(1);
+            }
+            to.write(core::ptr::null());
+        }
+    }
+}
+
+/// The name of a variable, with the equals sign.
+fn name(entry: &[u8]) -> &[u8] {
+    let end = entry.iter().position(|&byte| byte == b'=').map_or(entry.len(), |at| at + 1);
+    &entry[..end]
+}
+
+/// An environment for a new image.
+struct Environment {
+    list: Vec<*const c_char>,
+    /// The last entry but one.
+    _preload: CString,
+}
+
+/// `given`, and what was kept.
+///
+/// # Safety
+///
+/// `given` is null or a list of C strings that ends with null.
+unsafe fn environment(kept: &Kept, given: Strings) -> Option<Environment> {
+    let mut preload = [PRELOAD, &kept.preload].concat();
+    let mut list: Vec<*const c_char> = Vec::new();
+    // SAFETY: the caller's contract.
+    let bytes = |entry: *const c_char| unsafe { CStr::from_ptr(entry) }.to_bytes();
+    let mut next = given;
+    // SAFETY: the caller's contract.
+    while !next.is_null() && unsafe { !(*next).is_null() } {
+        // SAFETY: as above.
+        let entry = unsafe { *next };
+        match bytes(entry).strip_prefix(PRELOAD) {
+            Some(others) => {
+                preload.push(b':');
+                preload.extend(others);
+            }
+            None => list.push(entry),
+        }
+        next = next.wrapping_add(1);
+    }
+    for setting in &kept.settings {
+        let wanted = name(setting.to_bytes());
+        if !list.iter().any(|&entry| name(bytes(entry)) == wanted) {
+            list.push(setting.as_ptr());
+        }
+    }
+    let preload = CString::new(preload).ok()?;
+    list.extend([preload.as_ptr(), core::ptr::null()]);
+    Some(Environment { list, _preload: preload })
+}
+
+/// Calls `f`, which replaces the program, with the environment for it. Returns only if that fails.
+///
+/// # Safety
+///
+/// As for [`environment`].
+unsafe fn replace(given: Strings, f: impl FnOnce(Strings) -> c_int) -> c_int {
+    // SAFETY: no requirements.
+    let process = unsafe { libc::getpid() };
+    let kept = KEPT.get().filter(|kept| kept.process == process);
+    // SAFETY: the caller's contract.
+    let made = kept.and_then(|kept| unsafe { environment(kept, given) });
+    let given = made.as_ref().map_or(given, |made| made.list.as_ptr());
+    let Some(me) = state::me() else { return f(given) };
+    // The kernel thread has the mask from here to the end of the program.
+    region::begin();
+    let (mask, mut before) = (me.mask.load(core::sync::atomic::Ordering::Relaxed), 0u64);
+    let set = |new: &u64, old: usize| {
+        let arguments = [libc::SIG_SETMASK as usize, &raw const *new as usize, old, 8, 0, 0];
+        // SAFETY: complete sets of the kernel's size.
+        unsafe { sys::call(libc::SYS_rt_sigprocmask, arguments) };
+    };
+    set(&mask, &raw mut before as usize);
+    let r = f(given);
+    set(&before, 0);
+    region::end();
+    r
+}
+
+/// See `execve(2)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execve(path: *const c_char, argv: Strings, envp: Strings) -> c_int {
+    // SAFETY: handed on.
+    unsafe {
+        replace(
+            envp,
+            |envp| real!(execve(path => *const c_char, argv => Strings, envp => Strings) -> c_int),
+        )
+    }
+}
+
+/// See `fexecve(3)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fexecve(fd: c_int, argv: Strings, envp: Strings) -> c_int {
+    // SAFETY: handed on.
+    unsafe {
+        replace(envp, |envp| real!(fexecve(fd => c_int, argv => Strings, envp => Strings) -> c_int))
+    }
+}
+
+/// See `execvpe(3)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execvpe(file: *const c_char, argv: Strings, envp: Strings) -> c_int {
+    // SAFETY: handed on.
+    unsafe {
+        replace(
+            envp,
+            |envp| real!(execvpe(file => *const c_char, argv => Strings, envp => Strings) -> c_int),
+        )
+    }
+}
+
+/// See `execv(3)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execv(path: *const c_char, argv: Strings) -> c_int {
+    // SAFETY: handed on; the C library's variable.
+    unsafe { execve(path, argv, environ) }
+}
+
+/// See `execvp(3)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execvp(file: *const c_char, argv: Strings) -> c_int {
+    // SAFETY: handed on; the C library's variable.
+    unsafe { execvpe(file, argv, environ) }
+}
