@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include "check.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -112,6 +114,21 @@ static void become_daemon(void) {
     close(ends[0]);
 }
 
+/* What only changes the kernel thread that happens to run the caller is refused, but not in a child, whose only one it is. */
+static void change_kernel_thread(void) {
+    /* Imported, it would be refused at the start. */
+    int (*change)(int) = (int (*)(int))dlsym(RTLD_DEFAULT, "unshare");
+    EXPECT(change != NULL);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(change(CLONE_FS) == 0 ? 3 : 99);
+    ends_with(pid, 3);
+    int on_user_threads = getenv("QUAVER_WORKERS") != NULL;
+    errno = 0;
+    EXPECT(change(CLONE_FS) == (on_user_threads ? -1 : 0));
+    EXPECT(errno == (on_user_threads ? EPERM : 0));
+}
+
 int main(int argc, char **argv) {
     int burners = argc > 1 ? atoi(argv[1]) : 2;
     pthread_t burner[burners + 1], t[THREADS];
@@ -121,6 +138,7 @@ int main(int argc, char **argv) {
         EXPECT(pthread_create(&t[i], NULL, start, (void *)i) == 0);
     for (int i = 0; i < THREADS; i++)
         EXPECT(pthread_join(t[i], NULL) == 0);
+    change_kernel_thread();
     become_daemon();
     __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
     for (int i = 0; i < burners; i++)

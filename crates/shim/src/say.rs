@@ -50,6 +50,7 @@ pub(crate) enum Once {
     Priority,
     Stack,
     CpuClock,
+    KernelThread,
 }
 
 /// [`say`], the first time.
