@@ -31,9 +31,13 @@ static void ends_with(pid_t pid, int code) {
 static void by_vfork(int code) {
     char script[20];
     snprintf(script, sizeof script, "exit %d", code);
+    char *arguments[] = {"sh", "-c", script, NULL};
     pid_t pid = vfork();
     if (pid == 0) {
-        execl("/bin/sh", "sh", "-c", script, (char *)NULL);
+        if (code % 2)
+            execl("/bin/sh", "sh", "-c", script, (char *)NULL);
+        else
+            execv("/bin/sh", arguments);
         _exit(99);
     }
     ends_with(pid, code);
@@ -80,10 +84,26 @@ static void by_shell(int code) {
     EXPECT(f && fprintf(f, "%d\n", code) > 0 && WEXITSTATUS(pclose(f)) == code);
 }
 
+static void *set(void *flag) {
+    __atomic_store_n((int *)flag, 1, __ATOMIC_RELAXED);
+    return flag;
+}
+
+/* Whatever its children have done, a thread that waits for another without giving way is preempted. */
+static void expect_preemption(void) {
+    int flag = 0;
+    pthread_t t;
+    EXPECT(pthread_create(&t, NULL, set, &flag) == 0);
+    while (!__atomic_load_n(&flag, __ATOMIC_RELAXED))
+        spin(100);
+    EXPECT(pthread_join(t, NULL) == 0);
+}
+
 static void *start(void *p) {
     for (int i = 0; i < ROUNDS; i++) {
         int code = 1 + (int)(long)p * ROUNDS + i;
         by_vfork(code);
+        expect_preemption();
         by_spawn(code);
         by_fork(code);
         by_shell(code);

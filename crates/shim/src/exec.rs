@@ -11,6 +11,7 @@ use crate::real::real;
 use crate::state;
 use crate::sys;
 use core::ffi::{CStr, c_char, c_int};
+use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use quaver::foreign::region;
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStringExt;
@@ -24,7 +25,6 @@ unsafe extern "C" {
 
 /// What the environment of a new image must have.
 struct Kept {
-    process: i32,
     /// This library's path.
     preload: Vec<u8>,
     /// `QUAVER_...=...`
@@ -32,6 +32,19 @@ struct Kept {
 }
 
 static KEPT: OnceLock<Kept> = OnceLock::new();
+/// The process that was started by `quaver run`.
+static PROCESS: AtomicI32 = AtomicI32::new(0);
+
+/// This is the process. Before `main`.
+pub(crate) fn start() {
+    PROCESS.store(std::process::id() as i32, Relaxed);
+}
+
+/// Is this that process, and not a child of it? The child of a `vfork` has the same memory, but what it leaves there behind its parent finds.
+pub(crate) fn in_parent() -> bool {
+    // SAFETY: no requirements.
+    PROCESS.load(Relaxed) == unsafe { libc::getpid() }
+}
 
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
 
@@ -47,8 +60,7 @@ pub(crate) fn keep(preload: &str) {
         CString::new(text).ok()
     };
     let settings = std::env::vars_os().filter_map(setting).collect();
-    let process = std::process::id() as i32;
-    let _ = KEPT.set(Kept { process, preload: preload.into(), settings });
+    let _ = KEPT.set(Kept { preload: preload.into(), settings });
 }
 
 /// Gives a variable of the environment another value, or takes it out if that is empty. Before `main`: nobody else reads the environment, and
@@ -130,16 +142,17 @@ unsafe fn environment(kept: &Kept, given: Strings) -> Option<Environment> {
 ///
 /// As for [`environment`].
 unsafe fn replace(given: Strings, f: impl FnOnce(Strings) -> c_int) -> c_int {
-    // SAFETY: no requirements.
-    let process = unsafe { libc::getpid() };
-    let kept = KEPT.get().filter(|kept| kept.process == process);
+    let in_parent = in_parent();
+    let kept = KEPT.get().filter(|_| in_parent);
     // SAFETY: the caller's contract.
     let made = kept.and_then(|kept| unsafe { environment(kept, given) });
     let given = made.as_ref().map_or(given, |made| made.list.as_ptr());
     let Some(me) = state::me() else { return f(given) };
     // The kernel thread has the mask from here to the end of the program.
-    region::begin();
-    let (mask, mut before) = (me.mask.load(core::sync::atomic::Ordering::Relaxed), 0u64);
+    if in_parent {
+        region::begin();
+    }
+    let (mask, mut before) = (me.mask.load(Relaxed), 0u64);
     let set = |new: &u64, old: usize| {
         let arguments = [libc::SIG_SETMASK as usize, &raw const *new as usize, old, 8, 0, 0];
         // SAFETY: complete sets of the kernel's size.
@@ -148,7 +161,9 @@ unsafe fn replace(given: Strings, f: impl FnOnce(Strings) -> c_int) -> c_int {
     set(&mask, &raw mut before as usize);
     let r = f(given);
     set(&before, 0);
-    region::end();
+    if in_parent {
+        region::end();
+    }
     r
 }
 

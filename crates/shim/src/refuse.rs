@@ -7,8 +7,7 @@
 
 use crate::real::real;
 use crate::say::{Once, fatal, once};
-use crate::state;
-use crate::sys;
+use crate::{exec, state, sys};
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use libc::dl_phdr_info;
@@ -60,7 +59,7 @@ pub(crate) fn check() {
 /// May the caller change the kernel thread that it runs on? The children of forks may, and threads of the runtime's own.
 fn may_change_kernel_thread(which: usize) -> bool {
     let Refused { name, why, .. } = REFUSED[which];
-    let on_user_thread = state::me().is_some_and(|me| me.uthread.get().is_some());
+    let on_user_thread = state::me().is_some() && exec::in_parent();
     if !on_user_thread || is_allowed(which) {
         return true;
     }

@@ -710,9 +710,15 @@ pub extern "C" fn raise(signal: c_int) -> c_int {
     // SAFETY: a signal for the calling kernel thread, where the calling thread is.
     let r = unsafe {
         let pid = call(libc::SYS_getpid, [0; 6]) as usize;
-        region::begin();
+        // What ends the child of a vfork would leave its parent in the region.
+        let in_parent = crate::exec::in_parent();
+        if in_parent {
+            region::begin();
+        }
         let r = call(libc::SYS_tgkill, [pid, sys::kernel_tid() as usize, signal as usize, 0, 0, 0]);
-        region::end();
+        if in_parent {
+            region::end();
+        }
         r
     };
     sys::returned(r) as c_int

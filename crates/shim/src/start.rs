@@ -56,6 +56,7 @@ const RESCUE: Duration = Duration::from_millis(100);
 
 fn start() {
     state::init();
+    exec::start();
     refuse::check();
     state::set_internal(true);
     let size = match std::env::var("QUAVER_STACK_SIZE") {
