@@ -1,7 +1,8 @@
 //! `quaver selftest` as users and scripts call it.
 #![cfg(feature = "selftest")]
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 fn selftest(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_quaver")).arg("selftest").args(args).output().unwrap()
@@ -54,6 +55,29 @@ fn a_program_keeps_its_answers() {
         "{row}"
     );
     assert_eq!(report["differences"], 0, "{report}");
+}
+
+#[test]
+fn what_was_found_until_an_interrupt_is_printed() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
+    command.args(["selftest", "torture", "--only", "serde-json,regex", "--workers", "1"]);
+    command.args(["--seconds", "600", "--json", "-"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let id = child.id();
+    let children = format!("/proc/{id}/task/{id}/children");
+    while std::fs::read_to_string(&children).unwrap().is_empty() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // SAFETY: a child that has not been waited for.
+    assert_eq!(unsafe { libc::kill(id as i32, libc::SIGINT) }, 0);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("SIGINT"), "{said}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["interrupted"], &report["differences"]), (&true.into(), &0.into()));
+    assert_eq!(report["rows"].as_array().unwrap().len(), 1, "{report}");
+    assert_eq!(report["rows"][0]["note"], "interrupted", "{report}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::Job;
 use crate::bench::process;
 use crate::doctor::detect::cpus::allowed;
+use crate::interrupt::Interrupt;
 use crate::output;
 
 /// A line of the child's.
@@ -27,6 +28,9 @@ enum Line {
 
 /// Between two lines, at least.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Between two looks whether the user wants it to end.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// For the child to end after its last line.
 const FAREWELL: Duration = Duration::from_secs(60);
@@ -54,24 +58,38 @@ pub(super) fn be_one(job: &str) -> anyhow::Result<()> {
 }
 
 /// Does a job in a child; `watch` is told what has been counted so far. What ends in any other way than with an answer is a
-/// difference.
-pub(super) fn run(job: &Job, watch: &mut dyn FnMut(&Counts)) -> Outcome {
-    try_run(job, watch).unwrap_or_else(|error| {
+/// difference, unless the user has ended it.
+pub(super) fn run(job: &Job, interrupt: &Interrupt, watch: &mut dyn FnMut(&Counts)) -> Outcome {
+    let mut so_far = Counts::default();
+    let mut watch = |counts: &Counts| {
+        so_far = counts.clone();
+        watch(counts);
+    };
+    try_run(job, &|| interrupt.raised().is_some(), &mut watch).unwrap_or_else(|error| {
         let (name, workers) = job.name();
         let mut outcome = Outcome::new(name, workers);
-        outcome.differ(format!("{error:#}"), job.command());
+        if interrupt.raised().is_some() {
+            outcome.counts = so_far;
+            outcome.note = Some("interrupted".into());
+        } else {
+            outcome.differ(format!("{error:#}"), job.command());
+        }
         outcome
     })
 }
 
-fn try_run(job: &Job, watch: &mut dyn FnMut(&Counts)) -> anyhow::Result<Outcome> {
+fn try_run(
+    job: &Job,
+    stop: &dyn Fn() -> bool,
+    watch: &mut dyn FnMut(&Counts),
+) -> anyhow::Result<Outcome> {
     let mut err = tempfile::tempfile()?;
     let program = std::env::current_exe().context("cannot find this program's file")?;
     let mut command = Command::new(program);
     command.args(["selftest", "--child", &serde_json::to_string(job)?]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(err.try_clone()?);
     let mut child = process::spawn(&mut command, &allowed()).context("cannot start a process")?;
-    let answer = listen(&lines(&mut child), job.patience(), watch);
+    let answer = listen(&lines(&mut child), job.patience(), stop, watch);
     // One that hangs is killed at once.
     let patience = if answer.is_err() { Duration::ZERO } else { FAREWELL };
     let status = process::wait(child, patience)?;
@@ -105,23 +123,29 @@ fn lines(child: &mut Child) -> Receiver<String> {
     receive
 }
 
-/// Reads lines to the end. An error if there is none for too long.
+/// Reads lines to the end. An error if there is none for too long, or it is to stop.
 fn listen(
     lines: &Receiver<String>,
     patience: Duration,
+    stop: &dyn Fn() -> bool,
     watch: &mut dyn FnMut(&Counts),
 ) -> anyhow::Result<Option<Outcome>> {
-    let mut answer = None;
+    let (mut answer, mut last) = (None, Instant::now());
     loop {
-        match lines.recv_timeout(patience) {
-            Ok(line) => match serde_json::from_str(&line).context("its answer cannot be read")? {
-                Line::SoFar(counts) => watch(&counts),
-                Line::Done(outcome) => answer = Some(outcome),
-            },
+        match lines.recv_timeout(patience.min(LOOK)) {
+            Ok(line) => {
+                last = Instant::now();
+                match serde_json::from_str(&line).context("its answer cannot be read")? {
+                    Line::SoFar(counts) => watch(&counts),
+                    Line::Done(outcome) => answer = Some(outcome),
+                }
+            }
             Err(RecvTimeoutError::Disconnected) => return Ok(answer),
-            Err(RecvTimeoutError::Timeout) => {
+            Err(RecvTimeoutError::Timeout) if stop() => bail!("stopped"),
+            Err(RecvTimeoutError::Timeout) if last.elapsed() >= patience => {
                 bail!("it hangs: no word from it for {patience:?}, killed")
             }
+            Err(RecvTimeoutError::Timeout) => {}
         }
     }
 }
@@ -130,12 +154,13 @@ fn listen(
 mod tests {
     use super::*;
 
-    fn hear(said: &[&str], ends: bool) -> (anyhow::Result<Option<Outcome>>, Vec<u64>) {
+    fn hear(said: &[&str], ends: bool, stop: bool) -> (anyhow::Result<Option<Outcome>>, Vec<u64>) {
         let (send, receive) = mpsc::channel();
         said.iter().for_each(|line| send.send(line.to_string()).unwrap());
         let open = (!ends).then_some(send);
         let mut seen = Vec::new();
-        let answer = listen(&receive, Duration::from_millis(20), &mut |c| seen.push(c.preemptions));
+        let (patience, stop) = (Duration::from_millis(20), || stop);
+        let answer = listen(&receive, patience, &stop, &mut |c| seen.push(c.preemptions));
         drop(open);
         (answer, seen)
     }
@@ -145,10 +170,12 @@ mod tests {
         let so_far = Line::SoFar(Counts { preemptions: 7, ..Counts::default() });
         let so_far = serde_json::to_string(&so_far).unwrap();
         let done = serde_json::to_string(&Line::Done(Outcome::new("x", 1))).unwrap();
-        let (answer, seen) = hear(&[&so_far, &so_far, &done], true);
+        let (answer, seen) = hear(&[&so_far, &so_far, &done], true, false);
         assert_eq!((answer.unwrap(), seen), (Some(Outcome::new("x", 1)), vec![7, 7]));
-        assert_eq!(hear(&[&so_far], true).0.unwrap(), None);
-        assert!(hear(&["nonsense"], true).0.unwrap_err().to_string().contains("cannot be read"));
-        assert!(hear(&[&so_far], false).0.unwrap_err().to_string().contains("hangs"));
+        assert_eq!(hear(&[&so_far], true, false).0.unwrap(), None);
+        let error = |said: &str, ends, stop| hear(&[said], ends, stop).0.unwrap_err().to_string();
+        assert!(error("nonsense", true, false).contains("cannot be read"));
+        assert!(error(&so_far, false, false).contains("hangs"));
+        assert!(error(&so_far, false, true).contains("stopped"));
     }
 }

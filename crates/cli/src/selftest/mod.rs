@@ -10,10 +10,12 @@ mod report;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::ValueEnum;
 use quaver_selftest::{Libraries, boundaries, torture};
 use serde::{Deserialize, Serialize};
 
+use crate::interrupt::Interrupt;
 use crate::output::{self, Target};
 use progress::Progress;
 use report::Report;
@@ -98,7 +100,8 @@ enum Job {
     Torture(torture::Job),
 }
 
-/// Runs the chosen tests and prints what came of them. The exit code is 0 only if nothing differed.
+/// Runs the chosen tests and prints what came of them. The exit code is 0 only if nothing differed. When it is interrupted it ends the test
+/// that runs and prints what there is.
 ///
 /// # Errors
 ///
@@ -116,6 +119,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         target.check()?;
     }
     let mut jobs = plan::jobs(&args)?;
+    let interrupt = Interrupt::install().context("cannot take over SIGINT and SIGTERM")?;
     let mut progress = Progress::new(jobs.len());
     let mut report = Report::new(args.quick, args.seed);
     for i in 0..jobs.len() {
@@ -125,12 +129,19 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let job = &jobs[i];
         let (name, workers) = job.name();
         progress.begin(name, workers);
-        let outcome = child::run(job, &mut |counts| progress.so_far(counts));
+        let outcome = child::run(job, &interrupt, &mut |counts| progress.so_far(counts));
         progress.end(&outcome.counts);
         report.add(job.kind(), outcome);
+        if interrupt.raised().is_some() {
+            break;
+        }
     }
     progress.finish();
-    if args.preemptions.is_some_and(|enough| report.torture.preemptions < enough) {
+    let interrupted = interrupt.raised();
+    if let Some(signal) = interrupted {
+        report.interrupted = true;
+        eprintln!("selftest: {}; this is what was found until then", signal.name());
+    } else if args.preemptions.is_some_and(|enough| report.torture.preemptions < enough) {
         eprintln!("selftest: fewer preemptions than were asked for; the time was over");
     }
     if args.json != Some(Target::Stdout) {
@@ -139,7 +150,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(target) = &args.json {
         target.write_json(&report)?;
     }
-    Ok(if report.differences == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(match interrupted {
+        _ if report.differences != 0 => ExitCode::FAILURE,
+        Some(signal) => signal.exit_code().into(),
+        None => ExitCode::SUCCESS,
+    })
 }
 
 impl Job {

@@ -10,6 +10,8 @@ pub(super) struct Report {
     version: &'static str,
     quick: bool,
     seed: u64,
+    /// The user has ended it, and there are rows missing.
+    pub(super) interrupted: bool,
     /// Sums over all rows.
     boundaries_tried: u64,
     preemptions: u64,
@@ -43,6 +45,7 @@ impl Report {
             version: env!("CARGO_PKG_VERSION"),
             quick,
             seed,
+            interrupted: false,
             boundaries_tried: 0,
             preemptions: 0,
             migrations: 0,
