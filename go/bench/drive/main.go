@@ -72,6 +72,7 @@ type options struct {
 	quick    bool
 	only     string
 	quantum  string
+	also     string // settings of one more variant
 	server   string
 	client   string
 	reps     int
@@ -92,6 +93,7 @@ func main() {
 	flag.BoolVar(&o.quick, "quick", false, "a minute or two, to see that everything works")
 	flag.StringVar(&o.only, "only", "", "workloads separated by commas: bimodal, badger1, badger4, sleeper, compute, mutex; all if empty")
 	flag.StringVar(&o.quantum, "quantum", "50us", "the quantum")
+	flag.StringVar(&o.also, "also", "", "one more variant: QUAVER_GO besides the quantum, such as tax=100")
 	flag.IntVar(&o.reps, "reps", 0, "how often everything is measured; 0: 5, or 1 if quick")
 	flag.DurationVar(&o.length, "length", 0, "of one measurement; 0: 2s, or 700ms if quick")
 	flag.DurationVar(&o.patience, "patience", 0, "how long to wait before each measurement for others to leave the cores alone")
@@ -177,11 +179,15 @@ func (o *options) prepare(rates string) error {
 }
 
 func (o *options) variants() []variant {
-	return []variant{
+	list := []variant{
 		{"stock", "stock", ""},
 		{"paper", "quaver", "quantum=" + o.quantum + ",policy=paper"},
 		{"quaver", "quaver", "quantum=" + o.quantum},
 	}
+	if o.also != "" {
+		list = append(list, variant{o.also, "quaver", "quantum=" + o.quantum + "," + o.also})
+	}
+	return list
 }
 
 // command returns a program of a variant that runs on the server's core.
