@@ -26,6 +26,13 @@ can_link() {
 # want COMMAND PACKAGE
 want() { have "$1" || packages+=("$2"); }
 
+# The tool that lists libraries is not in the PATH of ordinary users.
+has_library() {
+    local all
+    all=$(PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null) || true
+    [[ $all == *"$1"* ]]
+}
+
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         "$@"
@@ -85,7 +92,7 @@ for task in "$@"; do
         want pkg-config pkg-config
         want cmake cmake
         # Absent, `quaver selftest` skips it.
-        ldconfig -p 2>/dev/null | grep -q librocksdb || packages+=(librocksdb7.8)
+        has_library librocksdb || packages+=(librocksdb7.8)
         want pigz pigz
         want xz xz-utils
         want sqlite3 sqlite3
