@@ -46,6 +46,20 @@ pub(crate) fn in_parent() -> bool {
     PROCESS.load(Relaxed) == unsafe { libc::getpid() }
 }
 
+/// Calls `f` on one kernel thread from its beginning to its end, unless this is a child: what replaces or ends the child of a `vfork` in `f`
+/// would leave its parent's thread there for ever.
+pub(crate) fn in_place<R>(f: impl FnOnce() -> R) -> R {
+    let in_parent = in_parent();
+    if in_parent {
+        region::begin();
+    }
+    let r = f();
+    if in_parent {
+        region::end();
+    }
+    r
+}
+
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
 
 /// From now on images that take the place of this process's have this library preloaded. Before `main`.
@@ -142,29 +156,23 @@ unsafe fn environment(kept: &Kept, given: Strings) -> Option<Environment> {
 ///
 /// As for [`environment`].
 unsafe fn replace(given: Strings, f: impl FnOnce(Strings) -> c_int) -> c_int {
-    let in_parent = in_parent();
-    let kept = KEPT.get().filter(|_| in_parent);
+    let kept = KEPT.get().filter(|_| in_parent());
     // SAFETY: the caller's contract.
     let made = kept.and_then(|kept| unsafe { environment(kept, given) });
     let given = made.as_ref().map_or(given, |made| made.list.as_ptr());
     let Some(me) = state::me() else { return f(given) };
-    // The kernel thread has the mask from here to the end of the program.
-    if in_parent {
-        region::begin();
-    }
-    let (mask, mut before) = (me.mask.load(Relaxed), 0u64);
     let set = |new: &u64, old: usize| {
         let arguments = [libc::SIG_SETMASK as usize, &raw const *new as usize, old, 8, 0, 0];
         // SAFETY: complete sets of the kernel's size.
         unsafe { sys::call(libc::SYS_rt_sigprocmask, arguments) };
     };
-    set(&mask, &raw mut before as usize);
-    let r = f(given);
-    set(&before, 0);
-    if in_parent {
-        region::end();
-    }
-    r
+    in_place(|| {
+        let (mask, mut before) = (me.mask.load(Relaxed), 0u64);
+        set(&mask, &raw mut before as usize);
+        let r = f(given);
+        set(&before, 0);
+        r
+    })
 }
 
 /// See `execve(2)`.

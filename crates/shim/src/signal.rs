@@ -21,6 +21,7 @@
 //! The kernel changes no mask for a handler (`SA_NODEFER`), so a handler may be preempted and go on elsewhere like any code. It
 //! runs with the shim's mask of the thread changed. A handler that leaves by `siglongjmp` leaves that mask as it is.
 
+use crate::exec;
 use crate::interrupt::{self, Call};
 use crate::real::real;
 use crate::state::{self, Thread};
@@ -710,16 +711,9 @@ pub extern "C" fn raise(signal: c_int) -> c_int {
     // SAFETY: a signal for the calling kernel thread, where the calling thread is.
     let r = unsafe {
         let pid = call(libc::SYS_getpid, [0; 6]) as usize;
-        // What ends the child of a vfork would leave its parent in the region.
-        let in_parent = crate::exec::in_parent();
-        if in_parent {
-            region::begin();
-        }
-        let r = call(libc::SYS_tgkill, [pid, sys::kernel_tid() as usize, signal as usize, 0, 0, 0]);
-        if in_parent {
-            region::end();
-        }
-        r
+        exec::in_place(|| {
+            call(libc::SYS_tgkill, [pid, sys::kernel_tid() as usize, signal as usize, 0, 0, 0])
+        })
     };
     sys::returned(r) as c_int
 }
