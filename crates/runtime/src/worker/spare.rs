@@ -112,6 +112,7 @@ impl Spares {
             if stop() {
                 return;
             }
+            let mut again = None;
             if self.waiting.load(Acquire) == 0 && self.extra.load(Relaxed) < self.max {
                 self.starting.store(true, Release);
                 match make() {
@@ -124,11 +125,11 @@ impl Spares {
                             eprintln!("quaver: cannot start a spare kernel thread for now: {e}");
                         }
                         self.starting.store(false, Release);
+                        // What the system refuses now it may lend soon: limits count threads that are about to end.
+                        again = Some(RETRY);
                     }
                 }
             }
-            // What the system refuses now it may lend soon: limits count threads that are about to end.
-            let again = self.refused.load(Relaxed).then_some(RETRY);
             let _ = sys::futex_wait(&self.keeper, seen, again);
         }
     }
