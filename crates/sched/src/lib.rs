@@ -8,6 +8,7 @@
 //! * [`policies`]: the built-in ones; [`Spec`] chooses one by name.
 //! * [`queue`]: run queues to build policies from.
 //! * [`timers`]: which task wakes when.
+//! * [`clock`]: when a worker must be interrupted, and when the clock may sleep.
 //! * [`Tax`]: what preemptions may cost.
 #![no_std]
 
@@ -16,6 +17,7 @@ extern crate alloc;
 extern crate std;
 
 mod attributes;
+pub mod clock;
 mod duration;
 pub mod policies;
 mod policy;
@@ -32,6 +34,7 @@ pub use attributes::{
 pub use duration::{DURATION_FORMS, DurationError, format_duration, parse_duration};
 pub use policy::{Class, Pick, Place, Policy, Running, Task, Time, Why};
 pub use spec::{DEFAULT_QUANTUM, Spec, SpecError};
+pub use sync::set_relax;
 pub use tax::Tax;
 pub use timers::{TimerHeap, TimerRoom, TimerTable};
 

@@ -2,11 +2,12 @@
 
 use crate::Attributes;
 
-/// A point in time or a span, in the host's unit (TSC ticks in the runtime, nanoseconds in a simulation).
-/// Never goes back.
+/// A point in time or a span, in the host's unit (TSC ticks in the runtime, nanoseconds in a
+/// simulation). Never goes back.
 pub type Time = u64;
 
-/// A task: an index into the host's task table, below the `max_tasks` that the policy was built with.
+/// A task: an index into the host's task table, below the `max_tasks` that the policy was built
+/// with.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(transparent)]
 pub struct Task(pub u32);
@@ -33,8 +34,8 @@ pub enum Place {
     Shared,
 }
 
-/// What a task was when it was picked: decides which quantum applies (Aspen section 3.2, two queues). Policies with one
-/// quantum answer `Fresh` for every task.
+/// What a task was when it was picked: decides which quantum applies (Aspen section 3.2, two
+/// queues). Policies with one quantum answer `Fresh` for every task.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Class {
     /// It has not been preempted since it last became runnable by creation or wake-up.
@@ -65,26 +66,27 @@ pub struct Running {
 
 /// A scheduling policy.
 ///
-/// The operations are those of Skyloft's Table 2 (SOSP '24, section 3.4), with two changes: `sched_timer_tick`
-/// returned "preempt now?" at every tick, while [`preempt_at`](Policy::preempt_at) answers *when*, so that a clock
-/// without ticks can be armed for that moment and left off when the answer is never; and time and worker are always
-/// passed in.
+/// The operations are those of Skyloft's Table 2 (SOSP '24, section 3.4), with two changes:
+/// `sched_timer_tick` returned "preempt now?" at every tick, while
+/// [`preempt_at`](Policy::preempt_at) answers *when*, so that a clock without ticks can be armed
+/// for that moment and left off when the answer is never; and time and worker are always passed in.
 ///
 /// # Calling rules
 ///
 /// * A task is in at most one queue. The host enqueues only tasks that are in none and not running.
-/// * Calls that act for a worker (`task_enqueue` with `Place::Local(w)`, `task_dequeue(w)`, `balance(w)`,
-///   `task_stopped(w)`) come from that worker only, one at a time; `task_enqueue` with `Place::Shared`, `preempt_at`,
-///   `has_work` and `waiting` may come from anywhere, at any time.
-/// * The host calls with preemption disabled. Implementations may spin briefly; they never block, allocate in
-///   `task_enqueue`/`task_dequeue`, or panic on legal input.
+/// * Calls that act for a worker (`task_enqueue` with `Place::Local(w)`, `task_dequeue(w)`,
+///   `balance(w)`, `task_stopped(w)`) come from that worker only, one at a time; `task_enqueue`
+///   with `Place::Shared`, `preempt_at`, `has_work` and `waiting` may come from anywhere, at any
+///   time.
+/// * The host calls with preemption disabled. Implementations may spin briefly; they never block,
+///   allocate in `task_enqueue`/`task_dequeue`, or panic on legal input.
 /// * `now` never goes back on one worker; different workers may differ by a little.
 pub trait Policy: Send + Sync {
     /// The name under which the policy is chosen, e.g. `two-queue`.
     fn name(&self) -> &'static str;
 
-    /// A task was created (`task_init`), with what its creator says of it. Comes before its first enqueue. A task of
-    /// which a policy has been told nothing has the default attributes.
+    /// A task was created (`task_init`), with what its creator says of it. Comes before its first
+    /// enqueue. A task of which a policy has been told nothing has the default attributes.
     fn task_init(&self, _task: Task, _attributes: &Attributes, _now: Time) {}
 
     /// A task ended (`task_terminate`); it is in no queue and its number may be used again.
@@ -93,40 +95,44 @@ pub trait Policy: Send + Sync {
     /// Make a task runnable (`task_enqueue`, and `task_wakeup` with [`Why::Woken`]).
     fn task_enqueue(&self, place: Place, task: Task, why: Why, now: Time);
 
-    /// Choose what `worker` runs next and take it out of its queue (`task_dequeue`). Most policies look at what is the
-    /// worker's own or shared only; one whose order demands it may take others' work here already.
-    /// `None` means that the worker should try [`balance`](Policy::balance).
+    /// Choose what `worker` runs next and take it out of its queue (`task_dequeue`). Most policies
+    /// look at what is the worker's own or shared only; one whose order demands it may take others'
+    /// work here already. `None` means that the worker should try [`balance`](Policy::balance).
     fn task_dequeue(&self, worker: usize, now: Time) -> Option<Pick>;
 
-    /// The running task stopped running, for whatever reason, after `ran` (`task_block` and the accounting part of
-    /// `sched_timer_tick`). Comes before the task is enqueued again, if it is.
+    /// The running task stopped running, for whatever reason, after `ran` (`task_block` and the
+    /// accounting part of `sched_timer_tick`). Comes before the task is enqueued again, if it is.
     ///
     /// Called only if [`accounts`](Policy::accounts) says so.
     fn task_stopped(&self, _worker: usize, _task: Task, _ran: Time) {}
 
-    /// Does the policy want [`task_stopped`](Policy::task_stopped)? Asked once; policies that keep no account of running
-    /// times save their host a call at every switch.
+    /// Does the policy want [`task_stopped`](Policy::task_stopped)? Asked once; policies that keep
+    /// no account of running times save their host a call at every switch.
     fn accounts(&self) -> bool {
         false
     }
 
-    /// Is every runnable task in queues that all workers share? Then a host may let a dispatcher on a core of its own
-    /// take tasks for the workers (`sched_poll`, Skyloft section 5.2), and it does not matter who makes a task
-    /// runnable.
+    /// Is every runnable task in queues that all workers share? Then a host may let a dispatcher on
+    /// a core of its own take tasks for the workers (`sched_poll`, Skyloft section 5.2), and it
+    /// does not matter who makes a task runnable.
     fn central(&self) -> bool {
         false
     }
 
-    /// Take work from other workers (`sched_balance`): called when `task_dequeue` found nothing. The rest of what it
-    /// takes ends in the queue of `worker`, where others can steal it: a host that sleeps should wake one more worker
-    /// when a search was successful and [`has_work`](Policy::has_work) still says yes.
+    /// Take work from other workers (`sched_balance`): called when `task_dequeue` found nothing.
+    /// The rest of what it takes ends in the queue of `worker`, where others can steal it: a host
+    /// that sleeps should wake one more worker when a search was successful and
+    /// [`has_work`](Policy::has_work) still says yes.
     fn balance(&self, worker: usize, now: Time) -> Option<Pick>;
 
-    /// When must `worker` stop `running`, given what waits at this moment? `None`: not before something changes.
+    /// When must `worker` stop `running`, given what waits at this moment? `None`: not before
+    /// something changes.
     ///
-    /// The generalised rule of Aspen section 3.1.1: preempt only when the quantum is used *and* other work is
-    /// waiting that this worker could run. `next_timer` is when the worker's earliest timer expires: a thread that becomes
-    /// runnable then counts as waiting from then on. The result may lie in the past: preempt at once.
+    /// The generalised rule of Aspen section 3.1.1: preempt only when the quantum is used *and*
+    /// other work is waiting that this worker could run. `next_timer` is when the worker's earliest
+    /// timer expires: a thread that becomes runnable then counts as waiting from then on. The
+    /// result may lie in the past: preempt at once. Clocks also ask what would be if something had
+    /// waited from the dispatch on ([`clock::quantum`](crate::clock::quantum)).
     fn preempt_at(
         &self,
         worker: usize,
@@ -134,14 +140,16 @@ pub trait Policy: Send + Sync {
         next_timer: Option<Time>,
     ) -> Option<Time>;
 
-    /// Is there anything that `worker` could run now, its own, shared, or by stealing? A task enqueued before the call
-    /// and not yet taken to be run is seen, even while another worker is moving it; a wrong yes is possible for an
-    /// instant while others enqueue, dequeue or steal.
+    /// Is there anything that `worker` could run now, its own, shared, or by stealing? A task
+    /// enqueued before the call and not yet taken to be run is seen, even while another worker is
+    /// moving it; a wrong yes is possible for an instant while others enqueue, dequeue or steal.
     ///
-    /// The loads are of acquire ordering. A host that sleeps on a no puts a sequentially consistent fence between
-    /// announcing that it sleeps and this call, and one between `task_enqueue` and looking for sleepers.
+    /// The loads are of acquire ordering. A host that sleeps on a no puts a sequentially consistent
+    /// fence between announcing that it sleeps and this call, and one between `task_enqueue` and
+    /// looking for sleepers.
     fn has_work(&self, worker: usize) -> bool;
 
-    /// How many runnable tasks wait, in all queues together. For statistics; approximate while workers run.
+    /// How many runnable tasks wait, in all queues together. For statistics; approximate while
+    /// workers run.
     fn waiting(&self) -> usize;
 }

@@ -1,27 +1,30 @@
 //! An unbounded FIFO list of tasks, linked through a table, under a tiny spin lock.
 //!
-//! There is no node to allocate: a task is in at most one queue, so one word of a [`Links`] table for each task is
-//! enough for any number of lists. A link holds the successor's number plus one, 0 at the end; the table is zeroed
-//! memory that costs nothing for tasks that were never in a list.
+//! There is no node to allocate: a task is in at most one queue, so one word of a [`Links`] table
+//! for each task is enough for any number of lists. A link holds the successor's number plus one, 0
+//! at the end; the table is zeroed memory that costs nothing for tasks that were never in a list.
 //!
-//! The lock protects `head`, `tail` and the links of the tasks in the list. They are atomics, accessed relaxed: the
-//! lock orders them, and no unsafe code is needed. `len` is written under the lock and read without it, so looking
-//! whether a list is empty costs one load of a line that changes only when the list does.
+//! The lock protects `head`, `tail` and the links of the tasks in the list. They are atomics,
+//! accessed relaxed: the lock orders them, and no unsafe code is needed. `len` is written under the
+//! lock and read without it, so looking whether a list is empty costs one load of a line that
+//! changes only when the list does.
 
 use alloc::boxed::Box;
 
 use crate::{
     Task,
-    sync::{AtomicU32, AtomicUsize, Ordering::*, spin_loop},
+    sync::{AtomicU32, AtomicUsize, Ordering::*, Spin, SpinGuard},
     table,
 };
 
-/// The successor of each task in whichever [`List`] holds it. Share one table among all lists of a policy.
+/// The successor of each task in whichever [`List`] holds it. Share one table among all lists of a
+/// policy.
 #[derive(Debug)]
 pub struct Links(Box<[AtomicU32]>);
 
 impl Links {
-    /// Links for the tasks `0..max_tasks`: 4 bytes each, physically allocated as tasks are first queued.
+    /// Links for the tasks `0..max_tasks`: 4 bytes each, physically allocated as tasks are first
+    /// queued.
     ///
     /// # Panics
     ///
@@ -39,12 +42,12 @@ impl Links {
 /// No task, as a link.
 const NIL: u32 = 0;
 
-/// An unbounded FIFO of tasks that anyone may add to and take from. Every operation that needs links must be given the
-/// same table. See the [module](super) rules.
+/// An unbounded FIFO of tasks that anyone may add to and take from. Every operation that needs
+/// links must be given the same table. See the [module](super) rules.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct List {
-    locked: AtomicU32,
+    spin: Spin,
     head: AtomicU32,
     tail: AtomicU32,
     len: AtomicUsize,
@@ -54,7 +57,7 @@ impl List {
     /// An empty list.
     pub fn new() -> Self {
         List {
-            locked: AtomicU32::new(0),
+            spin: Spin::default(),
             head: AtomicU32::new(NIL),
             tail: AtomicU32::new(NIL),
             len: AtomicUsize::new(0),
@@ -86,9 +89,10 @@ impl List {
         self.lock().pop(links)
     }
 
-    /// Take up to `most` of the oldest tasks and give each to `keep`, which puts it where it belongs. All happens under the
-    /// lock, and the new length is visible at its end: an observer who looks at this list first and then where `keep`
-    /// puts them misses none. `keep` must not use this list.
+    /// Take up to `most` of the oldest tasks and give each to `keep`, which puts it where it
+    /// belongs. All happens under the lock, and the new length is visible at its end: an observer
+    /// who looks at this list first and then where `keep` puts them misses none. `keep` must not
+    /// use this list.
     pub fn move_to(&self, links: &Links, most: usize, mut keep: impl FnMut(Task)) {
         if self.is_empty() {
             return;
@@ -114,12 +118,8 @@ impl List {
 
     /// Take the lock for several operations. The new length becomes visible when it is released.
     pub(super) fn lock(&self) -> Locked<'_> {
-        while self.locked.compare_exchange_weak(0, 1, Acquire, Relaxed).is_err() {
-            while self.locked.load(Relaxed) != 0 {
-                spin_loop();
-            }
-        }
-        Locked { list: self, len: self.len.load(Relaxed) }
+        let guard = self.spin.lock();
+        Locked { list: self, len: self.len.load(Relaxed), _guard: guard }
     }
 }
 
@@ -133,6 +133,8 @@ impl Default for List {
 pub(super) struct Locked<'a> {
     list: &'a List,
     len: usize,
+    /// Dropped after the new length has been stored.
+    _guard: SpinGuard<'a>,
 }
 
 impl Locked<'_> {
@@ -140,7 +142,8 @@ impl Locked<'_> {
         self.len
     }
 
-    /// Take the oldest task. It is unlinked completely, so it may be given away while the lock is still held.
+    /// Take the oldest task. It is unlinked completely, so it may be given away while the lock is
+    /// still held.
     pub(super) fn pop(&mut self, links: &Links) -> Option<Task> {
         let first = self.list.head.load(Relaxed);
         if first == NIL {
@@ -159,9 +162,8 @@ impl Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        // Release: who sees the new length without the lock also sees what the holder did before, such as adding the
-        // removed tasks to another queue.
+        // Release: who sees the new length without the lock also sees what the holder did before,
+        // such as adding the removed tasks to another queue.
         self.list.len.store(self.len, Release);
-        self.list.locked.store(0, Release);
     }
 }
