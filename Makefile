@@ -1,7 +1,7 @@
 # What can be done here; `make` lists it. The work is done by the scripts in scripts/, which run by themselves as well.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full bench report wheel fmt lint doc install uninstall clean
+.PHONY: help demo check test test-full bench report wheel fmt lint doc install uninstall clean
 
 # What `make bench` measures, and options of `quaver bench` and `quaver demo`.
 BENCH ?= all
@@ -21,10 +21,13 @@ help: ## list what can be done
 demo: ## build, then show what preemption buys: a table, and an HTML report in quaver-report/
 	@scripts/demo.sh
 
+check: ## the inner loop: format, clippy, unit tests, the runtime's main tests, the pages
+	@scripts/test.sh check
+
 test: ## everything a change must pass, in its quick form
 	@scripts/test.sh quick
 
-test-full: ## the same with the long forms of the heavy suites (hours)
+test-full: ## the same with the long forms of the heavy suites (days; run again, it goes on where it was)
 	@scripts/test.sh full
 
 bench: ## measure, beside other thread libraries; a table and bench-results.json

@@ -13,8 +13,8 @@ quick) rounds=1 ;;
 full) rounds=50 ;;
 *) die "unknown size $size: quick and full are known" ;;
 esac
-cargo build --locked --release -p quaver-shim -p quaver-cli
-quaver=$(target_dir)/release/quaver
+cargo build --locked --profile fast -p quaver-shim -p quaver-cli
+quaver=$(target_dir)/fast/quaver
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -7,10 +7,12 @@
 #
 # STEPS: only the steps whose names are in this list (words separated by blanks); everything if empty.
 # V=1: shows all output as it comes.
+# STEPS_DONE: a file of steps that have passed; they are not run again, and those that pass are added to it.
 # STEP_TIMEOUT: seconds after which a step is stopped and counts as failed; a hang must not look like a long test.
 
 steps_passed=0
 steps_failed=()
+steps_times=()
 steps_pid=
 steps_logs=$(target_dir)/test-logs
 mkdir -p "$steps_logs"
@@ -48,10 +50,26 @@ failure_lines() {
     tail -n 40 "$1" | sed 's/^/    /'
 }
 
+# cpu_seconds: sets `cpu` to the CPU seconds that the children of this shell have taken so far. A subshell has none.
+cpu_seconds() {
+    times >"$steps_logs/.times"
+    cpu=$(awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); sum += 60 * t[1] + t[2] }; print int(sum) }' \
+        "$steps_logs/.times")
+}
+
+minutes() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
+
 step() {
-    local name=$1 log out copier='' status=0 start=$SECONDS
+    local name=$1 log out copier='' status=0 start=$SECONDS cpu_before cpu
     shift
     wanted "$name" || return 0
+    if [ -n "${STEPS_DONE:-}" ] && grep -qsxF "$name" "$STEPS_DONE"; then
+        printf '==> %s\n    passed before\n' "$name"
+        steps_passed=$((steps_passed + 1))
+        return 0
+    fi
+    cpu_seconds
+    cpu_before=$cpu
     log=$steps_logs/${name// /-}.log
     printf '==> %s\n' "$name"
     if [ "${V:-0}" = 1 ]; then
@@ -66,15 +84,20 @@ step() {
     wait "$steps_pid" || status=$?
     steps_pid=
     [ -z "$copier" ] || wait "$copier"
+    cpu_seconds
     local seconds=$((SECONDS - start))
+    local took
+    took="$(minutes "$seconds") wall, $(minutes $((cpu - cpu_before))) CPU"
+    steps_times+=("$(printf '%-18s %s' "$name" "$took")")
     if [ "$status" -eq 0 ]; then
         closing_lines "$log"
-        printf '    ok, %s s\n' "$seconds"
+        printf '    ok, %s\n' "$took"
         steps_passed=$((steps_passed + 1))
+        [ -z "${STEPS_DONE:-}" ] || printf '%s\n' "$name" >>"$STEPS_DONE"
     else
         failure_lines "$log" 2>&1
         [ "$status" -ne 124 ] || printf '    stopped after %s s\n' "${STEP_TIMEOUT:-900}"
-        printf '    FAILED with status %s, %s s: %s\n' "$status" "$seconds" "$name"
+        printf '    FAILED with status %s, %s: %s\n' "$status" "$took" "$name"
         steps_failed+=("$name")
     fi
 }
@@ -92,6 +115,8 @@ reasons() {
 
 finish() {
     local name
+    printf 'minutes of each step, %s in all:\n' "$(minutes "$SECONDS")"
+    [ ${#steps_times[@]} -eq 0 ] || printf '    %s\n' "${steps_times[@]}"
     for name in "${steps_failed[@]}"; do
         printf 'failed: %s\n' "$name"
         reasons "$steps_logs/${name// /-}.log"

@@ -58,6 +58,47 @@ fn a_program_keeps_its_answers() {
 }
 
 #[test]
+fn fewer_preemptions_than_asked_for_are_a_failure() {
+    let output = selftest(&[
+        "torture",
+        "--only",
+        "serde-json",
+        "--workers",
+        "1",
+        "--seconds",
+        "0.1",
+        "--preemptions",
+        "1000000000",
+    ]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("fewer than were asked for"), "{said}");
+}
+
+#[test]
+fn parts_add_up_and_go_on_after_an_interruption() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("parts.json");
+    let part = |preemptions: &str| {
+        let file = file.to_str().unwrap();
+        let only = ["torture", "--only", "serde-json,regex", "--workers", "1"];
+        let rest = ["--seconds", "0.2", "--preemptions", preemptions, "--add-to", file];
+        json(&[&only[..], &rest[..]].concat());
+        let ledger = std::fs::read(file).unwrap();
+        serde_json::from_slice::<serde_json::Value>(&ledger).unwrap()
+    };
+    let first = part("300");
+    assert!(first["torture"]["preemptions"].as_u64().unwrap() >= 300, "{first}");
+    let second = part("600");
+    assert!(second["torture"]["preemptions"].as_u64().unwrap() >= 600, "{second}");
+    assert_eq!(second["parts"], 2, "{second}");
+    // Enough has been survived: nothing is left to do.
+    let third = part("600");
+    assert_eq!(third["torture"], second["torture"]);
+    let output = selftest(&["boundaries", "--preemptions", "1", "--add-to", "/nonexistent/x"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("only torture"));
+}
+
+#[test]
 fn what_was_found_until_an_interrupt_is_printed() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
     command.args(["selftest", "torture", "--only", "serde-json,regex", "--workers", "1"]);

@@ -30,6 +30,23 @@ pub struct Counts {
     pub steps: u64,
 }
 
+impl Counts {
+    /// Adds what another run has counted; of lengths the longest counts.
+    fn add(&mut self, other: &Counts) {
+        self.boundaries_tried += other.boundaries_tried;
+        self.preemptions += other.preemptions;
+        self.migrations += other.migrations;
+        self.deferred += other.deferred;
+        self.handed_over += other.handed_over;
+        self.idle += other.idle;
+        self.states_compared += other.states_compared;
+        self.runs += other.runs;
+        self.boundaries = self.boundaries.max(other.boundaries);
+        self.longest_deferral_us = self.longest_deferral_us.max(other.longest_deferral_us);
+        self.steps += other.steps;
+    }
+}
+
 /// Something that preemption has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
@@ -80,6 +97,22 @@ impl Outcome {
             differences: 0,
             details: Vec::new(),
         }
+    }
+
+    /// Did the same scenario or program run in the same way?
+    pub fn is_of_the_same_job(&self, other: &Outcome) -> bool {
+        self.name == other.name
+            && self.workers == other.workers
+            && self.libraries == other.libraries
+    }
+
+    /// Adds what another run of the same job has counted and found.
+    pub fn add(&mut self, other: Outcome) {
+        self.counts.add(&other.counts);
+        self.differences += other.differences;
+        self.details.extend(other.details);
+        self.note = other.note.or(self.note.take());
+        self.skipped = other.skipped;
     }
 
     /// Adds a difference.

@@ -3,20 +3,23 @@
 //! Each scenario or program is a job that runs in a process of its own: see `child`.
 
 mod child;
+mod parts;
 mod plan;
 mod progress;
 mod report;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::ValueEnum;
 use quaver_selftest::{Libraries, boundaries, torture};
 use serde::{Deserialize, Serialize};
 
 use crate::interrupt::Interrupt;
 use crate::output::{self, Target};
+use parts::Parts;
 use progress::Progress;
 use report::Report;
 
@@ -53,9 +56,14 @@ pub struct Args {
     /// How long each program runs
     #[arg(long, value_name = "S", value_parser = plan::parse_seconds)]
     seconds: Option<f64>,
-    /// How many preemptions of all programs together are enough; with --quick no program runs for more than a minute for their sake
+    /// How many preemptions all programs together must survive; fewer are a failure. With --quick no program runs for
+    /// more than a minute for their sake
     #[arg(long, value_name = "N")]
     preemptions: Option<u64>,
+    /// Torture in parts: add what is survived to the counts in FILE, and go on until they reach --preemptions. After an
+    /// interruption the same command continues
+    #[arg(long, value_name = "FILE", requires = "preemptions")]
+    add_to: Option<PathBuf>,
     /// Say which scenarios and programs there are
     #[arg(long)]
     list: bool,
@@ -118,43 +126,89 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(target) = &args.json {
         target.check()?;
     }
-    let mut jobs = plan::jobs(&args)?;
+    if args.add_to.is_some() && args.what != What::Torture {
+        bail!("only torture is done in parts: quaver selftest torture --add-to FILE");
+    }
+    let mut parts = args.add_to.as_deref().map(Parts::open).transpose()?;
+    let mut seed = args.seed + parts.as_ref().map_or(0, |p| p.number() - 1);
     let interrupt = Interrupt::install().context("cannot take over SIGINT and SIGTERM")?;
+    let mut report = Report::new(args.quick, seed);
+    loop {
+        one_pass(&args, seed, &interrupt, &mut report, parts.as_mut())?;
+        let again = parts.is_some() && report.differences == 0 && interrupt.raised().is_none();
+        if !again || missing(&args, &report, parts.as_ref()) == 0 {
+            break;
+        }
+        seed += PASS;
+    }
+    let interrupted = interrupt.raised();
+    let missing = missing(&args, &report, parts.as_ref());
+    if let Some(signal) = interrupted {
+        report.interrupted = true;
+        eprintln!("selftest: {}; this is what was found until then", signal.name());
+    } else if missing > 0 {
+        eprintln!("selftest: {missing} preemptions fewer than were asked for; the time was over");
+    }
+    if args.json != Some(Target::Stdout) {
+        output::print(&report.to_text())?;
+        if let Some(parts) = &parts {
+            output::print(&format!("{} parts, {}", parts.number(), parts.sums()))?;
+        }
+    }
+    if let Some(target) = &args.json {
+        target.write_json(&report)?;
+    }
+    let survived = report.differences + parts.as_ref().map_or(0, |p| p.sums().differences) == 0;
+    Ok(match interrupted {
+        _ if !survived => ExitCode::FAILURE,
+        Some(signal) => signal.exit_code().into(),
+        None if missing > 0 => ExitCode::FAILURE,
+        None => ExitCode::SUCCESS,
+    })
+}
+
+/// Between the seeds of two passes of one part: more than there are parts.
+const PASS: u64 = 1 << 32;
+
+/// Does all jobs once, or what is left of them when there have been enough preemptions.
+fn one_pass(
+    args: &Args,
+    seed: u64,
+    interrupt: &Interrupt,
+    report: &mut Report,
+    mut parts: Option<&mut Parts>,
+) -> anyhow::Result<()> {
+    let mut jobs = plan::jobs(args, seed)?;
     let mut progress = Progress::new(jobs.len());
-    let mut report = Report::new(args.quick, args.seed);
     for i in 0..jobs.len() {
-        if let Some(enough) = args.preemptions {
-            plan::share(&mut jobs[i..], enough.saturating_sub(report.torture.preemptions));
+        if args.preemptions.is_some() {
+            let left = missing(args, report, parts.as_deref());
+            if left == 0 && parts.is_some() {
+                break;
+            }
+            plan::share(&mut jobs[i..], left);
         }
         let job = &jobs[i];
         let (name, workers) = job.name();
         progress.begin(name, workers);
-        let outcome = child::run(job, &interrupt, &mut |counts| progress.so_far(counts));
+        let outcome = child::run(job, interrupt, &mut |counts| progress.so_far(counts));
         progress.end(&outcome.counts);
+        if let (Some(parts), Job::Torture(_)) = (parts.as_deref_mut(), job) {
+            parts.add(&outcome)?;
+        }
         report.add(job.kind(), outcome);
         if interrupt.raised().is_some() {
             break;
         }
     }
     progress.finish();
-    let interrupted = interrupt.raised();
-    if let Some(signal) = interrupted {
-        report.interrupted = true;
-        eprintln!("selftest: {}; this is what was found until then", signal.name());
-    } else if args.preemptions.is_some_and(|enough| report.torture.preemptions < enough) {
-        eprintln!("selftest: fewer preemptions than were asked for; the time was over");
-    }
-    if args.json != Some(Target::Stdout) {
-        output::print(&report.to_text())?;
-    }
-    if let Some(target) = &args.json {
-        target.write_json(&report)?;
-    }
-    Ok(match interrupted {
-        _ if report.differences != 0 => ExitCode::FAILURE,
-        Some(signal) => signal.exit_code().into(),
-        None => ExitCode::SUCCESS,
-    })
+    Ok(())
+}
+
+/// How many preemptions are still to be survived.
+fn missing(args: &Args, report: &Report, parts: Option<&Parts>) -> u64 {
+    let survived = parts.map_or(&report.torture, Parts::sums).preemptions;
+    args.preemptions.map_or(0, |enough| enough.saturating_sub(survived))
 }
 
 impl Job {

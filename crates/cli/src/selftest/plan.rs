@@ -21,7 +21,7 @@ fn known() -> Vec<&'static str> {
 }
 
 /// The jobs that the command line asks for.
-pub(super) fn jobs(args: &Args) -> anyhow::Result<Vec<Job>> {
+pub(super) fn jobs(args: &Args, seed: u64) -> anyhow::Result<Vec<Job>> {
     if let Some(name) = args.only.iter().find(|name| !known().contains(&name.as_str())) {
         bail!("there is no scenario or program '{name}'; `quaver selftest --list` shows them");
     }
@@ -40,7 +40,7 @@ pub(super) fn jobs(args: &Args) -> anyhow::Result<Vec<Job>> {
                 scenario: name.into(),
                 workers,
                 steps: args.steps.unwrap_or(if args.quick { QUICK_STEPS } else { FULL_STEPS }),
-                seed: args.seed,
+                seed,
                 only: args.at,
             }));
         }
@@ -53,7 +53,12 @@ pub(super) fn jobs(args: &Args) -> anyhow::Result<Vec<Job>> {
         for (name, &workers) in names.iter().flat_map(|name| workers.iter().map(move |w| (name, w)))
         {
             let usual = if args.quick { QUICK_SECONDS } else { FULL_SECONDS };
-            let patience = if args.quick { QUICK_PATIENCE } else { FULL_PATIENCE };
+            // In parts all programs have their turn again and again.
+            let patience = match args.add_to {
+                Some(_) => usual,
+                None if args.quick => QUICK_PATIENCE,
+                None => FULL_PATIENCE,
+            };
             // Whoever asks for a number of preemptions waits for them; but how often a program of a package is preempted
             // is up to it.
             let waits =
@@ -64,7 +69,7 @@ pub(super) fn jobs(args: &Args) -> anyhow::Result<Vec<Job>> {
                 workers,
                 seconds,
                 preemptions: u64::MAX,
-                seed: args.seed,
+                seed,
                 quaver: quaver.clone(),
             }));
         }

@@ -2,7 +2,8 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 use quaver_selftest::Outcome;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// All that came of the jobs.
 #[derive(Debug, Serialize)]
@@ -24,12 +25,12 @@ pub(super) struct Report {
 }
 
 /// What those who only want to know how much was survived look at.
-#[derive(Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sums {
     rows: u64,
     pub(super) preemptions: u64,
     migrations: u64,
-    differences: u64,
+    pub(super) differences: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -37,6 +38,25 @@ struct Row {
     kind: &'static str,
     #[serde(flatten)]
     outcome: Outcome,
+}
+
+impl Sums {
+    pub(super) fn add(&mut self, outcome: &Outcome) {
+        self.rows += 1;
+        self.preemptions += outcome.counts.preemptions;
+        self.migrations += outcome.counts.migrations;
+        self.differences += outcome.differences;
+    }
+}
+
+impl fmt::Display for Sums {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Sums { preemptions, migrations, differences, .. } = self;
+        writeln!(
+            f,
+            "torture: {preemptions} preemptions, {migrations} migrations, {differences} differences"
+        )
+    }
 }
 
 impl Report {
@@ -63,12 +83,13 @@ impl Report {
         self.deferred += outcome.counts.deferred;
         self.differences += outcome.differences;
         if kind == "torture" {
-            self.torture.rows += 1;
-            self.torture.preemptions += outcome.counts.preemptions;
-            self.torture.migrations += outcome.counts.migrations;
-            self.torture.differences += outcome.differences;
+            self.torture.add(&outcome);
         }
-        self.rows.push(Row { kind, outcome });
+        let same = |row: &&mut Row| row.kind == kind && row.outcome.is_of_the_same_job(&outcome);
+        match self.rows.iter_mut().find(same) {
+            Some(row) => row.outcome.add(outcome),
+            None => self.rows.push(Row { kind, outcome }),
+        }
     }
 
     pub(super) fn to_text(&self) -> String {
@@ -135,11 +156,8 @@ impl Report {
             self.deferred,
             self.differences
         );
-        let Sums { rows, preemptions, migrations, differences } = self.torture;
-        if rows > 0 {
-            text += &format!(
-                "torture: {preemptions} preemptions, {migrations} migrations, {differences} differences\n"
-            );
+        if self.torture.rows > 0 {
+            text += &self.torture.to_string();
         }
         text
     }
