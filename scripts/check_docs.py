@@ -12,6 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = ROOT / "crates/runtime/src/config.rs"
+SETTINGS = ROOT / "crates/sched/src/settings.rs"
+FROM_TEXT = ROOT / "crates/runtime/src/config/text.rs"
 TROUBLESHOOTING = ROOT / "docs/troubleshooting.md"
 CONFIGURATION = ROOT / "docs/configuration.md"
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
@@ -126,6 +128,14 @@ def unknown_variables():
                 yield f"{page.relative_to(ROOT)}: nothing reads {name}"
 
 
+def unexpected_variables():
+    """A message for each variable that code reads and that `Builder::from_env` would take for a misspelt one."""
+    known = SETTINGS.read_text(encoding="utf-8") + FROM_TEXT.read_text(encoding="utf-8")
+    for name in sorted(variables_in_code()):
+        if f'"{name}"' not in known:
+            yield f"{FROM_TEXT.relative_to(ROOT)}: the variable {name} is missing in OTHERS"
+
+
 def unknown_findings():
     """A message for each finding that a table explains and nothing reports."""
     text = TROUBLESHOOTING.read_text(encoding="utf-8").partition("\n## Findings")[2]
@@ -137,6 +147,7 @@ def complaints():
     """Everything that is wrong."""
     yield from broken_links()
     yield from unknown_variables()
+    yield from unexpected_variables()
     yield from unknown_findings()
     yield from missing(CONFIGURATION, "the variable", variables_in_code())
     yield from missing(CONFIGURATION, "the builder option", builder_options())

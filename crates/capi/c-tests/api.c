@@ -319,10 +319,11 @@ int main(void) {
     EXPECT(strcmp(quaver_last_message(), "") == 0);
     EXPECT(quaver_run(program, NULL, NULL) == QUAVER_NO_RUNTIME);
     EXPECT(quaver_shutdown(NULL) == QUAVER_NO_RUNTIME);
-    SAYS(quaver_start("workers=0"), QUAVER_START, "0 workers");
-    SAYS(quaver_start("wrkers=1"), QUAVER_INVALID, "there are workers, cpus");
+    SAYS(quaver_start("workers=0"), QUAVER_INVALID, "from 1 to 1024");
+    SAYS(quaver_start("wrkers=1"), QUAVER_INVALID, "did you mean `workers`?");
+    SAYS(quaver_start("workers=1,colour=red"), QUAVER_INVALID, "there are workers, cpus");
     SAYS(quaver_start("quantum"), QUAVER_INVALID, "name=value");
-    SAYS(quaver_start("quantum=soon"), QUAVER_START, "soon");
+    SAYS(quaver_start("quantum=soon"), QUAVER_INVALID, "soon");
     SAYS(quaver_start("stack_size=large"), QUAVER_INVALID, "k, m or g");
     EXPECT(!quaver_is_running());
     static const char *const settings[] = {"workers=1 quantum=50us", "workers=2;quantum=20us clock=timer-thread",

@@ -3,77 +3,13 @@
 use crate::report;
 use crate::status::{Failure, Status};
 use core::ffi::{CStr, c_char, c_int, c_void};
-use quaver::{Builder, Handle, Runtime, Stats};
+use quaver::{BuildError, Builder, Handle, Runtime, Stats};
 use std::ffi::CString;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// The runtime that `quaver_start` has started.
 static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
-
-/// The settings that `quaver_start` knows.
-const SETTINGS: &str = "workers, cpus, pin, quantum, policy, clock, timer_cpu, stack_size, max_threads, max_blocking, \
-                        idle_spin, max_deferral, tax, signal, resume";
-
-fn set(b: Builder, name: &str, value: &str) -> Result<Builder, String> {
-    fn number<T: core::str::FromStr>(value: &str) -> Result<T, String> {
-        value.parse().map_err(|_| "expected a number".into())
-    }
-    Ok(match name {
-        "workers" => b.workers(number(value)?),
-        "cpus" => b.cpus(quaver::platform::parse_cpu_list(value)?),
-        "pin" => match value {
-            "yes" | "1" => b.pin(true),
-            "no" | "0" => b.pin(false),
-            _ => return Err("expected yes or no".into()),
-        },
-        "quantum" => b.quantum_str(value),
-        "policy" => b.policy_str(value),
-        "clock" => b.clock_str(value),
-        "timer_cpu" => b.timer_cpu(Some(number(value)?)),
-        "stack_size" => b.stack_size(size(value)?),
-        "max_threads" => b.max_threads(number(value)?),
-        "max_blocking" => b.max_blocking(number(value)?),
-        "idle_spin" => b.idle_spin(quaver_sched::parse_duration(value).map_err(|e| e.to_string())?),
-        "max_deferral" => b.max_deferral_str(value),
-        "tax" => b.tax(number(value)?),
-        "signal" => b.signal(number(value)?),
-        "resume" => b.resume(value.parse().map_err(|e: quaver::UnknownName| e.to_string())?),
-        _ => return Err(format!("there is no such setting; there are {SETTINGS}")),
-    })
-}
-
-/// Bytes, or with `k`, `m` or `g`.
-fn size(value: &str) -> Result<usize, String> {
-    let (digits, shift) = match value.as_bytes().last() {
-        Some(b'k' | b'K') => (&value[..value.len() - 1], 10),
-        Some(b'm' | b'M') => (&value[..value.len() - 1], 20),
-        Some(b'g' | b'G') => (&value[..value.len() - 1], 30),
-        _ => (value, 0),
-    };
-    digits
-        .parse::<usize>()
-        .ok()
-        .and_then(|n| n.checked_mul(1 << shift))
-        .ok_or_else(|| "expected bytes, or a number with k, m or g".into())
-}
-
-fn builder(settings: &str) -> Result<Builder, Failure> {
-    let mut b = Builder::from_env();
-    for word in settings.split([' ', '\t', '\n', ';']).filter(|w| !w.is_empty()) {
-        let bad = |reason: String| {
-            Failure::new(
-                Status::Invalid,
-                format!("quaver_start: `{word}` cannot be used: {reason}"),
-            )
-        };
-        let Some((name, value)) = word.split_once('=') else {
-            return Err(bad("expected name=value".into()));
-        };
-        b = set(b, name, value).map_err(bad)?;
-    }
-    Ok(b)
-}
 
 /// See `quaver.h`.
 ///
@@ -88,12 +24,18 @@ pub unsafe extern "C" fn quaver_start(settings: *const c_char) -> c_int {
 }
 
 fn start(settings: &str) -> Result<(), Failure> {
-    let builder = builder(settings)?;
+    let builder = Builder::from_env().settings(settings);
     let mut runtime = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
     if runtime.is_some() {
         return Err(Failure::new(Status::State, "quaver_start: the runtime is running already"));
     }
-    let built = builder.build().map_err(|e| Failure::new(Status::Start, e.to_string()))?;
+    let built = builder.build().map_err(|e| {
+        let status = match e {
+            BuildError::Setting { .. } | BuildError::UnknownSetting(_) => Status::Invalid,
+            _ => Status::Start,
+        };
+        Failure::new(status, format!("quaver_start: {e}"))
+    })?;
     *runtime = Some(built);
     Ok(())
 }

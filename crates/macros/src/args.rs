@@ -1,41 +1,32 @@
-//! The arguments of the attributes.
+//! The arguments of the attributes: the settings of `quaver_sched::settings`, as literals of Rust.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quaver_sched::settings::{self, Kind, SETTINGS, Setting};
+use quote::quote_spanned;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Error, Expr, ExprLit, Ident, Lit, LitInt, LitStr, Result, Token};
-
-const KNOWN: &str = "`workers`, `quantum`, `policy`, `clock`, `stack_size`";
+use syn::spanned::Spanned;
+use syn::{Error, Expr, ExprLit, Ident, Lit, Result, Token};
 
 /// What was given, in source order.
 #[derive(Default)]
-pub(crate) struct Args(Vec<(Ident, Value)>);
+pub(crate) struct Args(Vec<Given>);
 
-enum Value {
-    Workers(usize, Span),
-    StackSize(usize, Span),
-    Quantum(LitStr),
-    Policy(LitStr),
-    Clock(LitStr),
+struct Given {
+    setting: &'static Setting,
+    /// As `Builder::set` reads it.
+    value: String,
+    span: Span,
 }
 
 impl Args {
-    /// The calls to make on a builder: `.workers(2).quantum_str("20us")`.
+    /// The calls to make on a builder: `.set("workers", "2").set("quantum", "20us")`.
     pub(crate) fn builder_calls(&self) -> TokenStream {
-        self.0.iter().map(|(_, value)| value.builder_call()).collect()
-    }
-}
-
-impl Value {
-    fn builder_call(&self) -> TokenStream {
-        match self {
-            Value::Workers(n, span) => quote_spanned!(*span=> .workers(#n)),
-            Value::StackSize(n, span) => quote_spanned!(*span=> .stack_size(#n)),
-            Value::Quantum(s) => quote!(.quantum_str(#s)),
-            Value::Policy(s) => quote!(.policy_str(#s)),
-            Value::Clock(s) => quote!(.clock_str(#s)),
-        }
+        let calls = self.0.iter().map(|Given { setting, value, span }| {
+            let name = setting.name;
+            quote_spanned!(*span=> .set(#name, #value))
+        });
+        calls.collect()
     }
 }
 
@@ -45,13 +36,13 @@ impl Parse for Args {
         let mut args = Args::default();
         let mut errors: Option<Error> = None;
         for Arg { key, value } in given {
-            let result = if args.0.iter().any(|(k, _)| *k == key) {
+            let result = if args.0.iter().any(|known| key == known.setting.name) {
                 Err(Error::new(key.span(), format!("`{key}` is given twice")))
             } else {
                 check(&key, &value)
             };
             match result {
-                Ok(value) => args.0.push((key, value)),
+                Ok(given) => args.0.push(given),
                 Err(e) => match &mut errors {
                     Some(all) => all.combine(e),
                     None => errors = Some(e),
@@ -71,7 +62,9 @@ struct Arg {
 impl Parse for Arg {
     fn parse(input: ParseStream<'_>) -> Result<Arg> {
         let key: Ident = input.parse().map_err(|e| {
-            Error::new(e.span(), format!("expected `name = value`; known names: {KNOWN}"))
+            let names: Vec<_> = SETTINGS.iter().map(|s| s.name).collect();
+            let message = format!("expected `name = value`; known names: {}", names.join(", "));
+            Error::new(e.span(), message)
         })?;
         if !input.peek(Token![=]) {
             let message = format!("expected a value: `{key} = ...`");
@@ -84,58 +77,46 @@ impl Parse for Arg {
     }
 }
 
-fn check(key: &Ident, value: &Expr) -> Result<Value> {
-    match key.to_string().as_str() {
-        "workers" => {
-            let (n, span) = integer(key, value)?;
-            if n == 0 {
-                return Err(Error::new(span, "a runtime needs at least one worker"));
-            }
-            Ok(Value::Workers(n, span))
-        }
-        "stack_size" => integer(key, value).map(|(n, span)| Value::StackSize(n, span)),
-        "quantum" => string(key, value, "\"20us\" or \"off\"").map(Value::Quantum),
-        "policy" => string(key, value, "\"two-queue\"").map(Value::Policy),
-        "clock" => string(key, value, "\"timer-thread\"").map(Value::Clock),
-        _ => {
-            let message = format!("unknown argument `{key}`; known arguments: {KNOWN}");
-            Err(Error::new(key.span(), message))
-        }
-    }
+fn check(key: &Ident, value: &Expr) -> Result<Given> {
+    let name = key.to_string();
+    let Some(setting) = Setting::named(&name) else {
+        return Err(Error::new(key.span(), settings::unknown(&name)));
+    };
+    let text = text(setting, value)?;
+    let span = value.span();
+    setting.parse(&text).map_err(|reason| Error::new(span, format!("`{key}`: {reason}")))?;
+    Ok(Given { setting, value: text, span })
 }
 
-fn integer(key: &Ident, value: &Expr) -> Result<(usize, Span)> {
-    match literal(value) {
-        Some(Lit::Int(n)) if matches!(n.suffix(), "" | "usize") => parse_integer(n),
-        Some(_) => Err(wrong(key, value, "an integer, such as 2")),
-        None => Err(wrong(key, value, "an integer literal, such as 2")),
-    }
-}
-
-fn parse_integer(n: &LitInt) -> Result<(usize, Span)> {
-    match n.base10_parse() {
-        Ok(value) => Ok((value, n.span())),
-        Err(e) => Err(Error::new(n.span(), format!("`{n}`: {e}"))),
-    }
-}
-
-fn string(key: &Ident, value: &Expr, example: &str) -> Result<LitStr> {
-    match literal(value) {
-        Some(Lit::Str(s)) => Ok(s.clone()),
-        Some(_) => Err(wrong(key, value, &format!("a string, such as {example}"))),
-        None => Err(wrong(key, value, &format!("a string literal, such as {example}"))),
-    }
-}
-
-fn literal(value: &Expr) -> Option<&Lit> {
-    match value {
+/// A literal of the type that the setting has in Rust, as text.
+fn text(setting: &Setting, value: &Expr) -> Result<String> {
+    let literal = match value {
         Expr::Lit(ExprLit { lit, .. }) => Some(lit),
         _ => None,
+    };
+    match (setting.kind, literal) {
+        (Kind::Number(..) | Kind::Bytes, Some(Lit::Int(n)))
+            if matches!(n.suffix(), "" | "usize") =>
+        {
+            return Ok(n.base10_digits().into());
+        }
+        (Kind::Flag, Some(Lit::Bool(flag))) => return Ok(flag.value.to_string()),
+        (Kind::Number(..) | Kind::Flag, _) => {}
+        (_, Some(Lit::Str(s))) => return Ok(s.value()),
+        _ => {}
     }
-}
-
-fn wrong(key: &Ident, value: &Expr, expected: &str) -> Error {
-    Error::new_spanned(value, format!("`{key}` takes {expected}"))
+    let what = match setting.kind {
+        Kind::Number(..) => format!("an integer, such as {}", setting.example),
+        Kind::Flag => "`true` or `false`".into(),
+        Kind::Bytes => "an integer, or a string such as \"256k\"".into(),
+        Kind::Quantum | Kind::OrOff => {
+            format!("a string, such as {:?} or \"off\"", setting.example)
+        }
+        _ => format!("a string, such as {:?}", setting.example),
+    };
+    let literal = if literal.is_none() { ", as a literal" } else { "" };
+    let message = format!("`{}` takes {what}{literal}", setting.name);
+    Err(Error::new_spanned(value, message))
 }
 
 #[cfg(test)]
@@ -167,23 +148,30 @@ mod tests {
     #[test]
     fn arguments_become_builder_calls_in_order() {
         assert_eq!(calls(""), "");
-        assert_eq!(calls("workers = 2"), ". workers (2usize)");
+        assert_eq!(calls("workers = 2"), r#". set ("workers" , "2")"#);
         assert_eq!(
-            calls(
-                r#"quantum = "off", policy = "fifo", clock = "timer-core", stack_size = 65_536usize,"#
-            ),
-            r#". quantum_str ("off") . policy_str ("fifo") . clock_str ("timer-core") . stack_size (65536usize)"#
+            calls(r#"quantum = "off", stack_size = 65_536usize, pin = true, max_blocking = 0x10,"#),
+            r#". set ("quantum" , "off") . set ("stack_size" , "65536") . set ("pin" , "true") . set ("max_blocking" , "16")"#
         );
     }
 
     #[test]
-    fn an_unknown_argument_names_the_known_ones() {
+    fn every_setting_is_an_argument() {
+        for s in SETTINGS {
+            let value = match s.kind {
+                Kind::Number(..) => s.example.to_string(),
+                Kind::Flag => "true".into(),
+                _ => format!("{:?}", s.example),
+            };
+            assert!(calls(&format!("{} = {value}", s.name)).contains(s.name), "{}", s.name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_argument_names_the_nearest() {
         let (message, at) = one_error("worker = 2");
         assert_eq!(at, "worker");
-        assert!(
-            message.contains("unknown argument `worker`") && message.contains(KNOWN),
-            "{message}"
-        );
+        assert_eq!(message, "there is no setting `worker`; did you mean `workers`?");
     }
 
     #[test]
@@ -191,23 +179,35 @@ mod tests {
         for (source, at, message) in [
             ("workers = \"2\"", "\"2\"", "`workers` takes an integer, such as 2"),
             ("workers = 2u8", "2u8", "`workers` takes an integer, such as 2"),
-            ("workers = -1", "-1", "`workers` takes an integer literal, such as 2"),
-            ("workers = N", "N", "`workers` takes an integer literal, such as 2"),
-            ("workers = 0", "0", "a runtime needs at least one worker"),
-            ("stack_size = 1.5", "1.5", "`stack_size` takes an integer, such as 2"),
+            ("workers = -1", "-1", "`workers` takes an integer, such as 2, as a literal"),
+            ("workers = N", "N", "`workers` takes an integer, such as 2, as a literal"),
+            ("pin = 1", "1", "`pin` takes `true` or `false`"),
             ("quantum = 20", "20", "`quantum` takes a string, such as \"20us\" or \"off\""),
-            ("policy = fifo", "fifo", "`policy` takes a string literal, such as \"two-queue\""),
+            (
+                "policy = fifo",
+                "fifo",
+                "`policy` takes a string, such as \"two-queue:long=100us\", as a literal",
+            ),
             ("clock = true", "true", "`clock` takes a string, such as \"timer-thread\""),
         ] {
             assert_eq!(one_error(source), (message.to_string(), at.to_string()), "{source}");
         }
+        assert!(one_error("stack_size = 1.5").0.contains("`stack_size` takes an integer, or"));
     }
 
     #[test]
-    fn a_number_too_large_is_an_error() {
-        let (message, at) = one_error("workers = 99999999999999999999");
-        assert_eq!(at, "99999999999999999999");
-        assert!(message.contains("too large"), "{message}");
+    fn a_wrong_value_says_what_is_accepted() {
+        for (source, at, message) in [
+            ("workers = 0", "0", "`workers`: expected a number from 1 to 1024"),
+            ("workers = 99999999999999999999", "99999999999999999999", "from 1 to 1024"),
+            ("quantum = \"20\"", "\"20\"", "has no unit that is known"),
+            ("policy = \"best\"", "\"best\"", "unknown policy `best`"),
+            ("clock = \"sundial\"", "\"sundial\"", "posix-timer"),
+        ] {
+            let (given, text) = one_error(source);
+            assert!(given.contains(message), "{source}: {given}");
+            assert_eq!(text, at, "{source}");
+        }
     }
 
     #[test]

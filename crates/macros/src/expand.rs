@@ -166,7 +166,7 @@ mod tests {
             /// Docs stay.
             fn main() -> ::std::process::ExitCode {
                 fn main() -> Result<(), String> { work() }
-                match ::quaver::Builder::from_env().workers(3usize).quantum_str("off").build() {
+                match ::quaver::Builder::from_env().set("workers", "3").set("quantum", "off").build() {
                     ::std::result::Result::Ok(runtime) => {
                         runtime.run(|| ::std::process::Termination::report(main()))
                     }
@@ -199,7 +199,7 @@ mod tests {
             fn t() {
                 fn t_on_a_user_thread() { body() }
                 ::quaver::__private::test(
-                    ::quaver::Builder::from_env().workers(2usize),
+                    ::quaver::Builder::from_env().set("workers", "2"),
                     t_on_a_user_thread
                 )
             }

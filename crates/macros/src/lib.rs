@@ -1,15 +1,9 @@
 //! The attribute macros of Quaver, re-exported by the `quaver` crate: `#[quaver::main]` and `#[quaver::test]`.
 //!
-//! Both turn an ordinary function into one whose body runs on a user thread of a runtime of its own, and take the same
-//! arguments:
-//!
-//! | argument | value | builder method |
-//! |---|---|---|
-//! | `workers` | integer, at least 1 | `workers` |
-//! | `quantum` | string: a duration such as `"20us"`, or `"off"` | `quantum_str` |
-//! | `policy` | string, such as `"two-queue"` | `policy_str` |
-//! | `clock` | string, such as `"timer-thread"` | `clock_str` |
-//! | `stack_size` | integer, bytes | `stack_size` |
+//! Both turn an ordinary function into one whose body runs on a user thread of a runtime of its own. Their arguments are
+//! the runtime's settings, by the names of the environment variables in small letters: `workers = 2`, `quantum = "20us"`,
+//! `pin = true`, `stack_size = "1m"`. Numbers are integers, `pin` is a boolean, all others are strings. Values are checked when
+//! the program is compiled.
 //!
 //! What is not given comes from the environment (`QUAVER_WORKERS` and so on), else from the defaults. An argument in the
 //! source wins over the environment.

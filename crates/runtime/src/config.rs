@@ -1,222 +1,21 @@
 //! What can be chosen, how it is written, and what is wrong with a bad choice.
 
+mod error;
+mod names;
+mod text;
+
+pub use error::BuildError;
+pub use names::{Clock, Notification, Resume, Tls, UnknownName};
+
 use crate::policy::{Choice, Custom, PolicyRoom};
 use crate::thread::stack;
-use crate::{preempt, sys, tls};
-use core::fmt;
-use core::str::FromStr;
-use quaver_sched::{Policy, Spec, SpecError, format_duration, parse_duration};
-use std::io;
+use crate::{preempt, sys};
+use quaver_sched::{Policy, Spec, format_duration};
 use std::time::Duration;
-
-/// Who keeps time for preemption. See the crate's architecture page for costs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Clock {
-    /// Let the runtime choose for this machine; [`crate::platform::recommend`] says what and why.
-    #[default]
-    Auto,
-    /// A thread of its own that spins on one CPU (Aspen, section 3.2). The most exact, and the most expensive.
-    TimerCore,
-    /// A thread of its own that sleeps until the next preemption is due.
-    TimerThread,
-    /// A POSIX timer for each worker, armed only while other threads wait. Needs no other core.
-    PosixTimer,
-}
-
-/// How a worker is told to preempt.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Notification {
-    /// The best that this machine has.
-    #[default]
-    Auto,
-    /// A signal to the worker's kernel thread.
-    Signal,
-}
-
-/// How a preempted thread gets its registers back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Resume {
-    /// In user mode, unless shadow stacks forbid it.
-    #[default]
-    Auto,
-    /// By `rt_sigreturn`, as after any signal: slower, for comparison and for debugging.
-    Sigreturn,
-}
-
-/// Whose thread-local variables user threads have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Tls {
-    /// Each thread has its own, as kernel threads have.
-    #[default]
-    Private,
-    /// Those of the worker that happens to run the thread. Costs less memory, and less time to start a thread; but
-    /// `thread_local!`, C's `__thread`, `errno` and thread-specific values may change their values whenever the thread is preempted
-    /// or waits. Panics, `println!` and [`std::thread::current`] work as ever. Only for programs whose threads keep the rules
-    /// of the book's chapter on preemption.
-    Shared,
-}
-
-/// A word that is not one of those allowed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is not one of {allowed}")]
-pub struct UnknownName {
-    given: String,
-    allowed: &'static str,
-}
-
-macro_rules! names {
-    ($ty:ident, $allowed:literal, $($variant:ident = $name:literal),* $(,)?) => {
-        impl FromStr for $ty {
-            type Err = UnknownName;
-            fn from_str(s: &str) -> Result<Self, UnknownName> {
-                match s {
-                    $($name => Ok($ty::$variant),)*
-                    _ => Err(UnknownName { given: s.into(), allowed: $allowed }),
-                }
-            }
-        }
-
-        impl fmt::Display for $ty {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(match self { $($ty::$variant => $name,)* })
-            }
-        }
-
-        impl $ty {
-            /// Every value, in the order of the documentation.
-            pub const ALL: &[$ty] = &[$($ty::$variant),*];
-        }
-    };
-}
-
-names!(
-    Clock,
-    "auto, timer-core, timer-thread, posix-timer",
-    Auto = "auto",
-    TimerCore = "timer-core",
-    TimerThread = "timer-thread",
-    PosixTimer = "posix-timer"
-);
-names!(Notification, "auto, signal", Auto = "auto", Signal = "signal");
-names!(Tls, "private, shared", Private = "private", Shared = "shared");
-names!(Resume, "auto, sigreturn", Auto = "auto", Sigreturn = "sigreturn");
-
-impl Clock {
-    /// The shortest quantum that this clock can keep without spending more time on preempting than on the threads, where
-    /// timers and signals do not leave a virtual machine. Where they do, `quaver bench preempt` says what a preemption costs.
-    pub fn min_quantum(self) -> Duration {
-        Duration::from_micros(match self {
-            Clock::TimerCore => 2,
-            Clock::TimerThread => 5,
-            Clock::Auto | Clock::PosixTimer => 10,
-        })
-    }
-}
+use text::TextError;
 
 /// Most workers that a runtime can have.
 pub const MAX_WORKERS: usize = 1024;
-
-/// Why a runtime could not be built. Every message says what to change.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// Zero workers, or more than [`MAX_WORKERS`].
-    #[error("{0} workers: there must be between 1 and {MAX_WORKERS}")]
-    Workers(usize),
-    /// A CPU that this process may not use.
-    #[error(
-        "CPU {cpu} is not among those that this process may use ({allowed}); check taskset, cpusets and --cpus"
-    )]
-    Cpu {
-        /// The CPU asked for.
-        cpu: usize,
-        /// The process's affinity mask.
-        allowed: String,
-    },
-    /// Fewer CPUs than workers were given.
-    #[error(
-        "{workers} workers cannot be pinned to {cpus} CPUs; give one CPU for each worker or do not pin"
-    )]
-    TooFewCpus {
-        /// Workers asked for.
-        workers: usize,
-        /// CPUs to pin them to.
-        cpus: usize,
-    },
-    /// A quantum that the clock cannot keep.
-    #[error(
-        "a quantum of {quantum} is below what the clock {clock} can keep ({min}); use a longer quantum, another clock, or `off`"
-    )]
-    Quantum {
-        /// What was asked for.
-        quantum: String,
-        /// The clock in use.
-        clock: Clock,
-        /// Its shortest quantum.
-        min: String,
-    },
-    /// Stacks on which a signal frame does not fit.
-    #[error(
-        "stacks of {given} bytes cannot hold a preempted thread on this CPU: at least {min} are needed"
-    )]
-    StackTooSmall {
-        /// What was asked for.
-        given: usize,
-        /// The least on this machine.
-        min: usize,
-    },
-    /// Zero, or more threads than handles.
-    #[error("max_threads of {0}: there must be between 1 and 2^24")]
-    MaxThreads(u32),
-    /// Not a percentage of a worker's time.
-    #[error(
-        "a tax of {0} %: there must be between 1 and 100; 100 is no bound on what preemptions cost"
-    )]
-    Tax(u32),
-    /// Another runtime runs in this process.
-    #[error(
-        "a quaver runtime is already running in this process: shut it down first, or use quaver::spawn, which finds it"
-    )]
-    AlreadyRunning,
-    /// Called on a user thread.
-    #[error("a runtime cannot be built on a user thread of another one")]
-    OnUserThread,
-    /// The signal cannot be used.
-    #[error(
-        "signal {0} cannot be used for preemption: choose a number from 1 to 64 that can be caught"
-    )]
-    BadSignal(i32),
-    /// The program handles the signal itself.
-    #[error(
-        "signal {0} already has a handler in this program: choose another with Builder::signal or QUAVER_SIGNAL"
-    )]
-    SignalInUse(i32),
-    /// The C library offers no private TLS.
-    #[error(transparent)]
-    Tls(#[from] tls::Unsupported),
-    /// Threads cannot share TLS with this standard library.
-    #[error(transparent)]
-    SharedTls(#[from] tls::shared::Unshareable),
-    /// A setting could not be read.
-    #[error("{name}: `{value}` cannot be used: {reason}")]
-    Setting {
-        /// Environment variable or builder method.
-        name: &'static str,
-        /// Its value.
-        value: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The operating system refused something.
-    #[error("cannot {what}: {error}")]
-    Os {
-        /// What was tried.
-        what: &'static str,
-        /// Its answer.
-        #[source]
-        error: io::Error,
-    },
-}
 
 /// Everything that a runtime is built from, checked.
 #[derive(Clone, Debug)]
@@ -244,8 +43,8 @@ pub(crate) struct Config {
 
 /// Makes a [`Runtime`](crate::Runtime).
 ///
-/// Values that are not set come from the environment with [`from_env`](Builder::from_env), else from
-/// defaults. Nothing is checked before [`build`](Builder::build), which reports the first error.
+/// Values that are not set come from the environment with [`from_env`](Builder::from_env), else from defaults. As text, by
+/// name, they are set with [`set`](Builder::set) and [`settings`](Builder::settings). Nothing is checked before [`build`](Builder::build), which reports the first error.
 ///
 /// ```
 /// use std::time::Duration;
@@ -277,7 +76,8 @@ pub struct Builder {
     signal: i32,
     resume: Resume,
     tls: Tls,
-    error: Option<(&'static str, String, String)>,
+    /// The first thing that was wrong with a text.
+    error: Option<TextError>,
 }
 
 /// Stack of a user thread unless chosen otherwise. Only touched pages take memory.
@@ -320,99 +120,6 @@ impl Builder {
         }
     }
 
-    /// Defaults, changed by these environment variables: `QUAVER_WORKERS` (a number), `QUAVER_CPUS` (a list such as
-    /// `0-2,4`; pins), `QUAVER_QUANTUM` (`20us`, `off`), `QUAVER_POLICY` (`two-queue:long=100us`), `QUAVER_CLOCK`,
-    /// `QUAVER_NOTIFICATION`, `QUAVER_TIMER_CPU`, `QUAVER_STACK_SIZE` (bytes, or with `k`, `m`), `QUAVER_MAX_THREADS`,
-    /// `QUAVER_SIGNAL`, `QUAVER_RESUME`, `QUAVER_TLS`, `QUAVER_MAX_DEFERRAL` (`20us`, `off`),
-    /// `QUAVER_TAX` (percent). A value that cannot be read is an error at `build`.
-    pub fn from_env() -> Builder {
-        let mut b = Builder::new();
-        let get = |name: &str| std::env::var(name).ok();
-        if let Some(v) = get("QUAVER_WORKERS") {
-            b = b.parsed("QUAVER_WORKERS", &v, |b, v| {
-                v.parse().map(|n| b.workers = Some(n)).map_err(|_| "expected a number".into())
-            });
-        }
-        if let Some(v) = get("QUAVER_CPUS") {
-            b = b.parsed("QUAVER_CPUS", &v, |b, v| {
-                crate::platform::parse_cpu_list(v).map(|c| b.cpus = Some(c))
-            });
-        }
-        if let Some(v) = get("QUAVER_POLICY") {
-            b = b.parsed("QUAVER_POLICY", &v, Builder::set_policy);
-        }
-        if let Some(v) = get("QUAVER_QUANTUM") {
-            b = b.parsed("QUAVER_QUANTUM", &v, set_quantum);
-        }
-        if let Some(v) = get("QUAVER_CLOCK") {
-            b = b.parsed("QUAVER_CLOCK", &v, |b, v| {
-                v.parse().map(|c| b.clock = c).map_err(|e: UnknownName| e.to_string())
-            });
-        }
-        if let Some(v) = get("QUAVER_NOTIFICATION") {
-            b = b.parsed("QUAVER_NOTIFICATION", &v, |b, v| {
-                v.parse().map(|c| b.notification = c).map_err(|e: UnknownName| e.to_string())
-            });
-        }
-        if let Some(v) = get("QUAVER_TIMER_CPU") {
-            b = b.parsed("QUAVER_TIMER_CPU", &v, |b, v| {
-                v.parse().map(|c| b.timer_cpu = Some(c)).map_err(|_| "expected a CPU number".into())
-            });
-        }
-        if let Some(v) = get("QUAVER_STACK_SIZE") {
-            b = b.parsed("QUAVER_STACK_SIZE", &v, |b, v| parse_size(v).map(|n| b.stack_size = n));
-        }
-        if let Some(v) = get("QUAVER_MAX_THREADS") {
-            b = b.parsed("QUAVER_MAX_THREADS", &v, |b, v| {
-                v.parse().map(|n| b.max_threads = n).map_err(|_| "expected a number".into())
-            });
-        }
-        if let Some(v) = get("QUAVER_SIGNAL") {
-            b = b.parsed("QUAVER_SIGNAL", &v, |b, v| {
-                v.parse().map(|n| b.signal = n).map_err(|_| "expected a signal number".into())
-            });
-        }
-        if let Some(v) = get("QUAVER_RESUME") {
-            b = b.parsed("QUAVER_RESUME", &v, |b, v| {
-                v.parse().map(|c| b.resume = c).map_err(|e: UnknownName| e.to_string())
-            });
-        }
-        if let Some(v) = get("QUAVER_MAX_DEFERRAL") {
-            b = b.parsed("QUAVER_MAX_DEFERRAL", &v, |b, v| {
-                parse_optional(v).map(|limit| b.max_deferral = limit)
-            });
-        }
-        if let Some(v) = get("QUAVER_TAX") {
-            b = b.parsed("QUAVER_TAX", &v, |b, v| {
-                v.parse().map(|n| b.tax = n).map_err(|_| "expected a percentage".into())
-            });
-        }
-        if let Some(v) = get("QUAVER_TLS") {
-            b = b.parsed("QUAVER_TLS", &v, |b, v| {
-                v.parse().map(|c| b.tls = c).map_err(|e: UnknownName| e.to_string())
-            });
-        }
-        b
-    }
-
-    fn parsed(
-        mut self,
-        name: &'static str,
-        value: &str,
-        set: impl FnOnce(&mut Builder, &str) -> Result<(), String>,
-    ) -> Builder {
-        if let Err(reason) = set(&mut self, value.trim())
-            && self.error.is_none()
-        {
-            self.error = Some((name, value.into(), reason));
-        }
-        self
-    }
-
-    fn set_policy(&mut self, v: &str) -> Result<(), String> {
-        v.parse().map(|p| self.policy = Choice::BuiltIn(p)).map_err(|e: SpecError| e.to_string())
-    }
-
     /// Number of workers: how many user threads run at the same time. Default: the CPUs that the process may
     /// use, less what a cgroup quota takes away.
     pub fn workers(mut self, n: usize) -> Builder {
@@ -440,7 +147,7 @@ impl Builder {
 
     /// [`quantum`](Builder::quantum) as text: `20us`, `0.5ms`, `off`.
     pub fn quantum_str(self, quantum: &str) -> Builder {
-        self.parsed("quantum", quantum, set_quantum)
+        self.set("quantum", quantum)
     }
 
     /// Which thread runs next. Default: `two-queue`.
@@ -468,7 +175,7 @@ impl Builder {
 
     /// [`policy`](Builder::policy) as text, e.g. `two-queue:quantum=20us,long=100us`.
     pub fn policy_str(self, policy: &str) -> Builder {
-        self.parsed("policy", policy, Builder::set_policy)
+        self.set("policy", policy)
     }
 
     /// Who keeps time. Default: [`Clock::Auto`].
@@ -479,9 +186,7 @@ impl Builder {
 
     /// [`clock`](Builder::clock) as text.
     pub fn clock_str(self, clock: &str) -> Builder {
-        self.parsed("clock", clock, |b, v| {
-            v.parse().map(|c| b.clock = c).map_err(|e: UnknownName| e.to_string())
-        })
+        self.set("clock", clock)
     }
 
     /// How workers are told to preempt. Default: [`Notification::Auto`].
@@ -535,7 +240,7 @@ impl Builder {
 
     /// [`max_deferral`](Builder::max_deferral) as text: `20us`, `off`.
     pub fn max_deferral_str(self, limit: &str) -> Builder {
-        self.parsed("max_deferral", limit, |b, v| parse_optional(v).map(|l| b.max_deferral = l))
+        self.set("max_deferral", limit)
     }
 
     /// How much of a worker's time preemptions may take, in percent, 1 to 100; 100, the default: as much as they do.
@@ -589,8 +294,8 @@ impl Builder {
 
     /// Checks all values against each other and the machine.
     pub(crate) fn check(self) -> Result<Config, BuildError> {
-        if let Some((name, value, reason)) = self.error {
-            return Err(BuildError::Setting { name, value, reason });
+        if let Some(error) = self.error {
+            return Err(error.into());
         }
         let allowed = sys::affinity();
         let default_workers = || std::thread::available_parallelism().map_or(1, usize::from);
@@ -678,55 +383,9 @@ impl Builder {
     }
 }
 
-fn set_quantum(b: &mut Builder, v: &str) -> Result<(), String> {
-    b.quantum = Some(if v == "0" { None } else { parse_optional(v)? });
-    Ok(())
-}
-
-/// A duration, or `off`.
-fn parse_optional(v: &str) -> Result<Option<Duration>, String> {
-    match v {
-        "off" | "none" => Ok(None),
-        _ => parse_duration(v).map(Some).map_err(|e| e.to_string()),
-    }
-}
-
-fn parse_size(v: &str) -> Result<usize, String> {
-    let lower = v.to_ascii_lowercase();
-    let (digits, unit) = match lower.trim_end_matches("ib").trim_end_matches('b') {
-        s if s.ends_with('k') => (&s[..s.len() - 1], 1 << 10),
-        s if s.ends_with('m') => (&s[..s.len() - 1], 1 << 20),
-        s => (s, 1),
-    };
-    digits
-        .trim()
-        .parse::<usize>()
-        .ok()
-        .and_then(|n| n.checked_mul(unit))
-        .ok_or_else(|| "expected bytes, or a number with k or m".into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_round_trip() {
-        for &c in Clock::ALL {
-            assert_eq!(c.to_string().parse(), Ok(c));
-        }
-        let e = "sundial".parse::<Clock>().unwrap_err().to_string();
-        assert!(e.contains("sundial") && e.contains("timer-core"), "{e}");
-    }
-
-    #[test]
-    fn sizes() {
-        assert_eq!(parse_size("65536"), Ok(65536));
-        assert_eq!(parse_size("64k"), Ok(65536));
-        assert_eq!(parse_size("1 MiB"), Ok(1 << 20));
-        assert!(parse_size("big").is_err());
-        assert!(parse_size("99999999999999999999").is_err());
-    }
 
     fn error(b: Builder) -> String {
         b.check().unwrap_err().to_string()
@@ -744,10 +403,6 @@ mod tests {
         let e =
             error(Builder::new().clock(Clock::PosixTimer).quantum(Some(Duration::from_nanos(1))));
         assert!(e.contains("1ns") && e.contains("posix-timer") && e.contains("10us"), "{e}");
-        let e = error(Builder::new().quantum_str("soon"));
-        assert!(e.contains("quantum") && e.contains("soon"), "{e}");
-        assert!(error(Builder::new().policy_str("best")).contains("best"));
-        assert!(error(Builder::new().clock_str("sundial")).contains("sundial"));
     }
 
     #[test]

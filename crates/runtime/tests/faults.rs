@@ -366,7 +366,7 @@ fn bad_values_are_refused() {
 fn bad_environment_variables_are_refused() {
     for (name, value, words) in [
         ("QUAVER_WORKERS", "many", ["many", "number"]),
-        ("QUAVER_WORKERS", "0", ["0 workers", "between 1 and"]),
+        ("QUAVER_WORKERS", "0", ["QUAVER_WORKERS", "from 1 to 1024"]),
         ("QUAVER_CPUS", "0-", ["0-", "CPU"]),
         ("QUAVER_CPUS", "7999", ["CPU 7999", "may use"]),
         ("QUAVER_POLICY", "lottery", ["lottery", "QUAVER_POLICY"]),
@@ -377,7 +377,8 @@ fn bad_environment_variables_are_refused() {
         ("QUAVER_TIMER_CPU", "x", ["x", "QUAVER_TIMER_CPU"]),
         ("QUAVER_STACK_SIZE", "big", ["big", "bytes"]),
         ("QUAVER_STACK_SIZE", "1k", ["1024 bytes", "at least"]),
-        ("QUAVER_MAX_THREADS", "0", ["max_threads", "2^24"]),
+        ("QUAVER_MAX_THREADS", "0", ["QUAVER_MAX_THREADS", "from 1 to"]),
+        ("QUAVER_MAX_BLOCKING", "few", ["QUAVER_MAX_BLOCKING", "number"]),
         ("QUAVER_SIGNAL", "9", ["signal 9", "cannot be used"]),
         ("QUAVER_RESUME", "magic", ["magic", "sigreturn"]),
     ] {
@@ -388,10 +389,20 @@ fn bad_environment_variables_are_refused() {
     }
     let mut good = child::command("environment");
     good.env("QUAVER_WORKERS", "1").env("QUAVER_CLOCK", "posix-timer");
-    good.env("QUAVER_POLICY", "rr").env("QUAVER_QUANTUM", "50us").env("QUAVER_STACK_SIZE", "64k");
+    good.env("QUAVER_POLICY", "rr").env("QUAVER_QUANTUM", "50us").env("QUAVER_STACK_SIZE", "1g");
     let o = child::finish(good.spawn().unwrap());
     o.expect_success();
     assert!(o.stdout.contains("PosixTimer 1 rr:quantum=50us"), "{o:#?}");
+    assert!(!o.stderr.contains("did you mean"), "{o:#?}");
+}
+
+#[test]
+fn misspelt_environment_variables_are_reported() {
+    let misspelt = format!("QUAVER_{}", "WORKER");
+    let o = child::finish(child::command("environment").env(&misspelt, "1").spawn().unwrap());
+    o.expect_success();
+    let message = format!("variable {misspelt} is not known; did you mean QUAVER_WORKERS?");
+    assert_eq!(o.stderr.matches(&message).count(), 1, "{o:#?}");
 }
 
 #[test]

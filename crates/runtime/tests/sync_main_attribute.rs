@@ -37,7 +37,7 @@ mod code {
 }
 
 mod bad {
-    #[quaver::main(policy = "best")]
+    #[quaver::main(timer_cpu = 8191)]
     pub fn main() {
         unreachable!("the runtime cannot be built");
     }

@@ -10,6 +10,7 @@
 //! * [`timers`]: which task wakes when.
 //! * [`clock`]: when a worker must be interrupted, and when the clock may sleep.
 //! * [`Tax`]: what preemptions may cost.
+//! * [`settings`]: what a runtime can be told, as text.
 #![no_std]
 
 extern crate alloc;
@@ -22,6 +23,7 @@ mod duration;
 pub mod policies;
 mod policy;
 pub mod queue;
+pub mod settings;
 mod spec;
 mod sync;
 mod table;
