@@ -134,6 +134,13 @@ fn a_plan_names_the_least_cores() {
     let output = quaver(&["plan", path.to_str().unwrap(), "--json", "-"]);
     assert_eq!(output.status.code(), Some(2));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(json["best"].is_null() && !json["impossible"].as_array().unwrap().is_empty());
+    let out = text(&quaver(&["plan", path.to_str().unwrap()]).stdout);
+    assert!(out.contains("No server can meet get:p99<=1ns"), "{out}");
+    std::fs::write(&path, plan("get:p99<=2us").replace("max-cores = 8", "max-cores = 2")).unwrap();
+    let output = quaver(&["plan", path.to_str().unwrap(), "--json", "-"]);
+    assert_eq!(output.status.code(), Some(2));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(json["best"].is_null() && !json["tried"].as_array().unwrap().is_empty());
     std::fs::write(&path, plan("put:p99<=1us")).unwrap();
     let error = text(&quaver(&["plan", path.to_str().unwrap()]).stderr);

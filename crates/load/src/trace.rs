@@ -10,9 +10,9 @@
 //! ```
 //!
 //! Times are microseconds from the start of the run, with fractions if need be (rounded to nanoseconds), and never go
-//! back. A header that begins with `time_us`, empty lines and lines that begin with `#` are skipped. Every line ends in
-//! a newline, the last one too: a file that was cut short would otherwise be read as if it were complete, perhaps with
-//! a shortened number at its end.
+//! back. A header that begins with `time_us`, empty lines, lines whose first character other than white space is `#`, and
+//! a byte order mark at the beginning are skipped. Every line ends in a newline, the last one too: a file that was cut
+//! short would otherwise be read as if it were complete, perhaps with a shortened number at its end.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -156,8 +156,11 @@ impl<R: BufRead> TraceReader<R> {
                 return Err(self.error(column, "UTF-8 text", "other bytes"));
             }
         };
-        let is_header = self.last.is_none() && text.starts_with("time_us");
-        if text.trim().is_empty() || text.starts_with('#') || is_header {
+        let text =
+            if self.line == 1 { text.strip_prefix('\u{feff}').unwrap_or(text) } else { text };
+        let start = text.trim_start();
+        let is_header = self.last.is_none() && start.starts_with("time_us");
+        if start.is_empty() || start.starts_with('#') || is_header {
             return Ok(None);
         }
         self.parse_fields(text).map(Some)
@@ -361,6 +364,22 @@ mod tests {
             [record(0, 0, Some(1_250)), record(7_500, 1, Some(650_000)), record(7_500, 0, None)]
         );
         assert_eq!(trace.rate(), Some(2e9 / 7_500.0));
+    }
+
+    /// As spreadsheets write them, and people.
+    #[test]
+    fn byte_order_marks_and_indented_comments_are_no_records() {
+        let plain = read("0,get,1\n5,scan,2\n").unwrap();
+        for text in [
+            "\u{feff}0,get,1\n5,scan,2\n",
+            "\u{feff}time_us,class,service_us\r\n0,get,1\r\n5,scan,2\r\n",
+            "\u{feff}# by hand\n  # indented, 7, get\n\t#\n0,get,1\n   \n5,scan,2\n",
+            "  time_us,class,service_us\n0,get,1\n5,scan,2\n",
+        ] {
+            assert_eq!(read(text).unwrap(), plain, "{text:?}");
+        }
+        let error = read("0,get,1\n\u{feff}5,scan,2\n").unwrap_err().to_string();
+        assert!(error.contains("line 2, column 1"), "{error}");
     }
 
     #[test]

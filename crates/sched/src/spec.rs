@@ -220,6 +220,8 @@ pub struct Spec {
     known: &'static Known,
     /// The values of its keys, in their order; the rest is `None`.
     values: [Option<Duration>; MOST_KEYS],
+    /// Which of them were given; the others are defaults.
+    given: [bool; MOST_KEYS],
 }
 
 impl PartialEq for Spec {
@@ -265,7 +267,7 @@ impl Spec {
                 }
             };
         }
-        Spec { known, values }
+        Spec { known, values, given: [false; MOST_KEYS] }
     }
 
     fn named(name: &str) -> Option<Self> {
@@ -333,6 +335,7 @@ impl Spec {
             Form::OrNone | Form::Positive => above(Duration::from_nanos(1)),
             Form::AtLeastQuantum => above(least),
         };
+        self.given[at] = true;
     }
 
     /// How long a thread may run while others wait; `None`: it is never preempted. For `cfs` it is the shortest slice, for
@@ -350,6 +353,27 @@ impl Spec {
             self.set(key.name, self.get(key.name).flatten());
         }
         self
+    }
+
+    /// The same policy for another quantum: times that were given stay, but for those that must not be below the quantum,
+    /// and times that were not given follow the quantum. [`with_quantum`](Self::with_quantum) leaves both alone.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// let spec: quaver_sched::Spec = "two-queue:max-age=3ms".parse()?;
+    /// let spec = spec.rescaled(Some(Duration::from_micros(5)));
+    /// assert_eq!(spec.to_string(), "two-queue:quantum=5us,long=25us,max-age=3ms");
+    /// # Ok::<(), quaver_sched::SpecError>(())
+    /// ```
+    #[must_use]
+    pub fn rescaled(self, quantum: Option<Duration>) -> Self {
+        let mut new = Self::with_defaults(self.known, sound(quantum));
+        for (at, key) in self.known.keys.iter().enumerate() {
+            if self.given[at] && key.form != Form::Quantum {
+                new.set(key.name, self.values[at]);
+            }
+        }
+        new
     }
 
     /// How long a preempted thread may run while only preempted ones wait (`two-queue`); `None` for other policies.
@@ -429,14 +453,14 @@ impl FromStr for Spec {
         // The defaults follow the quantum, so that comes first.
         let quantum = given(QUANTUM).map_or(spec.quantum(), |&(_, quantum)| quantum);
         let mut spec = Spec::with_defaults(spec.known, quantum);
-        for (value, key) in spec.values.iter_mut().zip(spec.known.keys) {
+        for (at, key) in spec.known.keys.iter().enumerate() {
             let Some(&(_, new)) = given(key.name) else { continue };
             if let (Form::AtLeastQuantum, Some(value), Some(quantum)) = (key.form, new, quantum)
                 && value < quantum
             {
                 return Err(SpecError::BelowQuantum { key: key.name, value, quantum });
             }
-            *value = new;
+            (spec.values[at], spec.given[at]) = (new, true);
         }
         Ok(spec)
     }

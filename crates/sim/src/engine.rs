@@ -15,12 +15,13 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use quaver_load::{ArrivalProcess, Limit, Requests, Schedule};
+use quaver_load::Request;
 use quaver_sched::{Attributes, Pick, Place, Policy, Running, Service, Task, Tax, Why};
 
 use crate::calendar::{Calendar, NEVER};
 use crate::costs::{Mechanism, System, Timer};
 use crate::job::{Job, Kind};
+use crate::offer::{self, Offer};
 use crate::outcome::{ClassOutcome, Counts, Outcome, Recorder, WorkerUse};
 use crate::random::Random;
 use crate::scenario::{Noise, Queues, Scenario, ScenarioError, Schbench};
@@ -187,11 +188,10 @@ struct Engine<'a> {
     /// With a limited number of threads: how many serve, and what waits in the socket, by port.
     ports: Vec<Port>,
     threads: Option<u64>,
-    requests: Option<Requests>,
-    next_request: Option<quaver_load::Request>,
+    requests: Option<Box<dyn Iterator<Item = Request>>>,
+    next_request: Option<Request>,
     rate: f64,
     capacity: f64,
-    scale: f64,
     warm_up: u64,
     limit: u64,
     sleeping: BinaryHeap<Reverse<(u64, u32)>>,
@@ -226,28 +226,16 @@ impl<'a> Engine<'a> {
         let server = &scenario.server;
         let count = server.workers;
         let policy = server.policy.build(count, MOST_TASKS, |d: Duration| d.as_nanos() as u64);
-        let limit = scenario.load.requests.unwrap_or(100_000);
-        let (mut scale, mut begin) = (1.0, 0);
-        let (requests, classes) = if scenario.schbench.is_some() {
-            (None, vec!["wakeup".to_owned(), "request".to_owned()])
-        } else {
-            let schedule = match (&scenario.load.mix, scenario.trace()?) {
-                (Some(mix), _) => {
-                    let process = scenario.load.arrivals.unwrap_or(ArrivalProcess::Poisson);
-                    let limit = Limit::Requests(limit);
-                    Schedule::new(process, rate, mix, limit, scenario.seed)
-                        .map_err(|e| ScenarioError::new(format!("load.rate: {e}")))?
-                }
-                (None, Some(trace)) => {
-                    // At another rate the trace is stretched, not thinned.
-                    scale = trace.rate().map_or(1.0, |own| own / rate);
-                    begin = trace.records()[0].time_ns;
-                    Schedule::from_trace(trace.from_zero(), Limit::Requests(limit), scenario.seed)
-                }
-                (None, None) => return Err(ScenarioError::new("load: no mix and no trace")),
-            };
-            (Some(schedule.iter()), schedule.classes().to_vec())
+        let offer = match scenario.schbench {
+            Some(_) => None,
+            None => Some(Offer::of(scenario, rate)?),
         };
+        let classes = match &offer {
+            Some(offer) => offer.classes().to_vec(),
+            None => vec!["wakeup".to_owned(), "request".to_owned()],
+        };
+        let limit = offer.as_ref().map_or(offer::requests(scenario), |offer| offer.requests);
+        let begin = offer.as_ref().map_or(0, |offer| offer.begin);
         let asks = match (policy.central(), policy.name()) {
             (false, _) => Asks::Place,
             (true, "rr" | "fifo" | "shinjuku") => Asks::First,
@@ -319,12 +307,12 @@ impl<'a> Engine<'a> {
             ingested: VecDeque::new(),
             ports: vec![Port::default(); if server.threads.is_some() { count } else { 0 }],
             threads: server.threads,
-            requests,
+            requests: offer
+                .map(|offer| Box::new(offer.iter()) as Box<dyn Iterator<Item = Request>>),
             next_request: None,
             rate,
             capacity,
-            scale,
-            warm_up: (limit as f64 * scenario.load.warm_up.unwrap_or(0.1)) as u64,
+            warm_up: offer::warm_up(scenario, limit),
             limit,
             sleeping: BinaryHeap::new(),
             mail: Vec::new(),
@@ -453,13 +441,8 @@ impl<'a> Engine<'a> {
 
     fn fetch_request(&mut self) {
         self.next_request = self.requests.as_mut().and_then(Iterator::next);
-        let time = match &mut self.next_request {
-            Some(request) => {
-                if self.scale != 1.0 {
-                    request.intended_ns = (request.intended_ns as f64 * self.scale) as u64;
-                }
-                request.intended_ns
-            }
+        let time = match &self.next_request {
+            Some(request) => request.intended_ns,
             None => {
                 self.last_arrival = self.now;
                 self.completed_by_last = self.counts.completed;

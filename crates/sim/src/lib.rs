@@ -14,6 +14,7 @@ mod costs;
 mod delay;
 mod engine;
 mod job;
+mod offer;
 mod outcome;
 pub mod plan;
 mod random;

@@ -2,8 +2,10 @@
 //!
 //! Cores are counted as they are paid for: workers, and the core of a timer or a dispatcher. From the fewest cores that can
 //! carry the load upwards, every candidate (policy, quantum, mechanism) is simulated, all in parallel, until one meets
-//! all objectives. Nothing is skipped on the assumption that more cores are better, so the answer is that of brute force. Among
-//! several that meet them with the same number, the one with the most room is chosen.
+//! all objectives. Nothing is skipped on the assumption that more cores are better, so the answer is that of brute force.
+//! Among several that meet them with the same number, the one with the most room is chosen.
+//!
+//! An objective that the service times alone miss is met by no server; then nothing is simulated.
 
 use std::time::Duration;
 
@@ -13,6 +15,8 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::costs::{Mechanism, Timer};
+use crate::offer::Offer;
+use crate::outcome::Latency;
 use crate::scenario::{Named, Scenario, ScenarioError};
 use crate::{Options, Outcome, simulate};
 
@@ -56,6 +60,8 @@ pub struct Found {
     pub rate: f64,
     /// The cheapest; `None`: nothing up to the limit of cores is enough.
     pub best: Option<Tried>,
+    /// Objectives that no server meets, each with the reason; then nothing was tried.
+    pub impossible: Vec<String>,
     /// Everything that was simulated: the curve that shows why.
     pub tried: Vec<Tried>,
 }
@@ -65,7 +71,7 @@ pub struct Found {
 /// # Errors
 ///
 /// The scenario has no `[plan]`, more than one rate, a rate that depends on the workers, or an objective for a class that
-/// there is none of; or as [`simulate`].
+/// there is none of, or of which no request is counted; or as [`simulate`].
 pub fn plan(scenario: &Scenario, progress: impl Fn(usize) + Sync) -> Result<Found, ScenarioError> {
     let plan = scenario.plan.as_ref().ok_or_else(|| {
         ScenarioError::new("there is no [plan] with an objective, such as slo = \"p99<=200us\"")
@@ -76,6 +82,11 @@ pub fn plan(scenario: &Scenario, progress: impl Fn(usize) + Sync) -> Result<Foun
         )
     })?;
     check_classes(scenario, &plan.slo)?;
+    let slo: Vec<String> = plan.slo.iter().map(ToString::to_string).collect();
+    let impossible = impossible(scenario, rate, &plan.slo)?;
+    if !impossible.is_empty() {
+        return Ok(Found { slo, rate, best: None, impossible, tried: Vec::new() });
+    }
     let candidates = candidates(scenario);
     let busy = rate * scenario.mean_service_ns()? / 1e9;
     let mut tried = Vec::new();
@@ -94,14 +105,53 @@ pub fn plan(scenario: &Scenario, progress: impl Fn(usize) + Sync) -> Result<Foun
         let room = |t: &&Tried| t.ratio.unwrap_or(f64::INFINITY);
         let best = here.min_by(|a, b| room(a).total_cmp(&room(b))).cloned();
         if best.is_some() {
-            return Ok(Found { slo: texts(&plan.slo), rate, best, tried });
+            return Ok(Found { slo, rate, best, impossible, tried });
         }
     }
-    Ok(Found { slo: texts(&plan.slo), rate, best: None, tried })
+    Ok(Found { slo, rate, best: None, impossible, tried })
 }
 
-fn texts(slo: &[Slo]) -> Vec<String> {
-    slo.iter().map(ToString::to_string).collect()
+/// Which objectives the service times of the very requests that would be simulated miss, and why.
+///
+/// Percentiles are known to a thousandth, so a limit is missed only beyond that.
+fn impossible(scenario: &Scenario, rate: f64, slo: &[Slo]) -> Result<Vec<String>, ScenarioError> {
+    let offer = Offer::of(scenario, rate)?;
+    let network_us = scenario.load.network.unwrap_or(0) as f64 / 1e3;
+    let mut reasons = Vec::new();
+    for slo in slo {
+        let of = slo.class.as_deref().map_or("all requests".into(), |name| format!("`{name}`"));
+        let Some(service) = offer.service_us(slo.class.as_deref()) else {
+            return Err(ScenarioError::new(format!(
+                "key `plan.slo`: {slo}: none of the {} requests that are counted is of {of}; raise `load.requests`",
+                offer.requests - offer.warm_up
+            )));
+        };
+        let percentile = slo.percentile;
+        let least_us = at(&service, percentile) + network_us;
+        match slo.limit {
+            SloLimit::Slowdown(limit) if limit < 1.0 => {
+                reasons.push(format!("{slo}: a slowdown is never below 1"));
+            }
+            SloLimit::LatencyNs(ns) if least_us > ns as f64 * 1.001 / 1e3 => {
+                let with = if network_us > 0.0 { " with the network" } else { "" };
+                reasons.push(format!(
+                    "{slo}: the service time of {of} alone{with} takes {least_us:.1} us at this percentile"
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(reasons)
+}
+
+fn at(values: &Latency, percentile: Percentile) -> f64 {
+    match percentile {
+        Percentile::P50 => values.p50,
+        Percentile::P90 => values.p90,
+        Percentile::P99 => values.p99,
+        Percentile::P999 => values.p99_9,
+        Percentile::Max => values.max,
+    }
 }
 
 fn check_classes(scenario: &Scenario, slo: &[Slo]) -> Result<(), ScenarioError> {
@@ -137,10 +187,7 @@ pub fn candidates(scenario: &Scenario) -> Vec<(Spec, Named<Mechanism>)> {
         };
         for quantum in quanta {
             let spec = match quantum {
-                // Anew from its name, so that the times which follow the quantum do.
-                Some(ns) => format!("{}:quantum={ns}ns", policy.name())
-                    .parse()
-                    .unwrap_or_else(|_| policy.clone()),
+                Some(ns) => policy.clone().rescaled(Some(Duration::from_nanos(ns))),
                 None => policy.clone(),
             };
             for mechanism in mechanisms {
@@ -198,14 +245,7 @@ pub fn ratio(outcome: &Outcome, slo: &[Slo]) -> Option<f64> {
             SloLimit::LatencyNs(ns) => (class.latency_us?, ns as f64 / 1e3),
             SloLimit::Slowdown(limit) => (class.slowdown?, limit),
         };
-        let value = match slo.percentile {
-            Percentile::P50 => values.p50,
-            Percentile::P90 => values.p90,
-            Percentile::P99 => values.p99,
-            Percentile::P999 => values.p99_9,
-            Percentile::Max => values.max,
-        };
-        Some(value / limit)
+        Some(at(&values, slo.percentile) / limit)
     };
     slo.iter().map(one).try_fold(0.0, |worst: f64, ratio| Some(worst.max(ratio?)))
 }

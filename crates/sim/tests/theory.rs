@@ -96,3 +96,20 @@ fn m_m_c() {
         mean_agrees(&server, "a:1:exp=10us", load, 10.0 + wait);
     }
 }
+
+/// The error that a run states is that of its mean, also where a long queue makes neighbours alike: the spread of the
+/// means of independent runs.
+#[test]
+fn the_standard_error_is_the_spread_of_means() {
+    for load in [0.5, 0.95] {
+        let runs: Vec<_> =
+            (1..=24).map(|seed| latency(&run(FIFO, "a:1:exp=10us", load, 60_000, seed))).collect();
+        let count = runs.len() as f64;
+        let mean = runs.iter().map(|run| run.mean).sum::<f64>() / count;
+        let spread = runs.iter().map(|run| (run.mean - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        let stated =
+            runs.iter().map(|run| run.standard_error.unwrap().powi(2)).sum::<f64>() / count;
+        let ratio = (stated / spread).sqrt();
+        assert!((0.6..1.6).contains(&ratio), "{load}: stated {stated}, spread {spread}: {ratio}");
+    }
+}

@@ -49,6 +49,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn text(found: &Found) -> String {
+    let head = format!("{} at {:.0} requests/s\n\n", found.slo.join(", "), found.rate);
+    if !found.impossible.is_empty() {
+        return format!("{head}No server can meet {}.\n", found.impossible.join("; "));
+    }
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["cores", "workers", "mechanism", "policy", "of the limit"]);
@@ -84,5 +88,5 @@ fn text(found: &Found) -> String {
         ),
         None => "Nothing that was tried meets the objective; raise `max-cores`, or offer other policies or mechanisms".into(),
     };
-    format!("{} at {:.0} requests/s\n\n{table}\n\n{verdict}\n", found.slo.join(", "), found.rate)
+    format!("{head}{table}\n\n{verdict}\n")
 }
