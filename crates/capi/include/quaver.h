@@ -244,7 +244,7 @@ int quaver_semaphore_release(quaver_semaphore *semaphore);
 
 /** A barrier; must be initialised. */
 typedef struct quaver_barrier {
-    uint32_t private_[4];
+    uint64_t private_[2];
 } quaver_barrier;
 
 /** Makes a barrier for this many threads. */

@@ -40,7 +40,7 @@ const _: () = assert!(size_of::<Mutex>() == 8 && align_of::<Mutex>() == 4);
 const _: () = assert!(size_of::<Condvar>() == 8 && align_of::<Condvar>() == 4);
 const _: () = assert!(size_of::<RwLock>() == 32 && align_of::<RwLock>() == 4);
 const _: () = assert!(size_of::<Semaphore>() == 8 && align_of::<Semaphore>() == 8);
-const _: () = assert!(size_of::<Barrier>() == 16 && align_of::<Barrier>() == 4);
+const _: () = assert!(size_of::<Barrier>() == 16 && align_of::<Barrier>() == 8);
 const _: () = assert!(size_of::<Once>() == 4 && align_of::<Once>() == 4);
 
 fn limits(nanoseconds: i64) -> Limits<'static> {

@@ -39,7 +39,7 @@
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
 compile_error!("quaver needs Linux on x86-64 with glibc");
 
-// With `--cfg loom` only what the models need is compiled: `idle`, `park` and `sync`.
+// With `--cfg loom` only what the models need is compiled: `idle`, `park`, `sync` and a part of `foreign`.
 #[cfg(not(loom))]
 mod arch;
 #[cfg(not(loom))]
@@ -50,7 +50,6 @@ mod clock;
 mod config;
 #[cfg(not(loom))]
 mod debugger;
-#[cfg(not(loom))]
 #[doc(hidden)]
 pub mod foreign;
 #[cfg(not(loom))]

@@ -42,7 +42,7 @@ mod wait_group;
 mod word;
 
 #[cfg(all(test, loom))]
-mod models;
+pub(crate) mod models;
 
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::{Condvar, WaitTimeoutResult};

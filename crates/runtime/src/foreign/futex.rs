@@ -88,9 +88,9 @@ pub fn wait(word: &AtomicU32, expected: u32, limits: &Limits<'_>) -> End {
         return End::TimedOut;
     }
     KERNEL_WAITERS.fetch_add(1, SeqCst);
-    let _ = sys::futex_wait(word, expected, left);
+    let result = sys::futex_wait(word, expected, left);
     KERNEL_WAITERS.fetch_sub(1, Relaxed);
-    End::Woken
+    if result == Err(libc::ETIMEDOUT) { End::TimedOut } else { End::Woken }
 }
 
 /// Wakes up to `n` threads that wait for the word at `address`, which is not read: it may be gone.
@@ -108,4 +108,21 @@ pub fn wake(address: *const AtomicU32, n: u32) {
 /// In the child of a fork: nobody waits.
 pub(super) fn forget_waiters() {
     KERNEL_WAITERS.store(0, Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_thread_learns_that_its_time_is_over() {
+        let word = AtomicU32::new(7);
+        let after = |ms| Some(Deadline::after(Duration::from_millis(ms)));
+        let wait = |expected, ms| {
+            wait(&word, expected, &Limits { deadline: after(ms), ..Limits::NONE })
+        };
+        assert_eq!(wait(7, 2), End::TimedOut);
+        assert_eq!(wait(7, 0), End::TimedOut);
+        assert_eq!(wait(8, 60_000), End::Woken);
+    }
 }

@@ -10,16 +10,29 @@
 //! Like those of the C library, they are not fair: a woken thread competes with those that come by. Rust programs have
 //! better ones in [`crate::sync`].
 
+// With `--cfg loom` only what has a model is compiled.
 pub mod barrier;
+#[cfg(not(loom))]
 pub mod blocking;
+#[cfg(not(loom))]
 pub mod condvar;
+#[cfg(not(loom))]
 pub mod fork;
+#[cfg(not(loom))]
 pub mod futex;
+#[cfg(not(loom))]
 pub mod lock;
+#[cfg(not(loom))]
 pub mod once;
+#[cfg(not(loom))]
 pub mod region;
+#[cfg(not(loom))]
 pub mod reserved;
+#[cfg(not(loom))]
 pub mod rwlock;
+#[cfg(not(loom))]
 pub mod semaphore;
+#[cfg(not(loom))]
 pub mod sleep;
+#[cfg(not(loom))]
 pub mod thread;

@@ -1,7 +1,21 @@
 //! Read-write locks in seven words, the number that the C library's structure has before its flags.
 //!
 //! The state is plain data behind a lock of its own ([`super::lock`]), which is held for a few instructions. Readers and
-//! writers wait for different words, each a count of wake-ups.
+//! writers sleep on different words.
+//!
+//! # Protocol
+//!
+//! Readers that wait are *admitted*: whoever makes the lock readable counts all of them in at once, changes `admissions` and wakes
+//! them. So `waiting_readers` counts those who have seen the present value of `admissions`, and a reader owns the lock as
+//! soon as that has changed, also when its limit came at the same moment. Writers are woken one at a time and compete
+//! with those that come by.
+//!
+//! # Order
+//!
+//! Phases of readers and phases of a writer alternate while both wait (phase-fair, as of Brandenburg and Anderson, "Spin-Based
+//! Reader-Writer Synchronization for Multiprocessor Real-Time Systems", 2010): a writer that leaves admits the readers that
+//! wait, and the last reader that leaves wakes a writer, past which no reader comes that asks for `writers_first`. So neither
+//! side keeps the other out. Readers that do not ask for it may starve writers, which POSIX allows.
 
 use super::futex::{self, End, Limits};
 use super::lock;
@@ -17,7 +31,9 @@ pub struct RwLock {
     writer: AtomicU32,
     waiting_readers: AtomicU32,
     waiting_writers: AtomicU32,
-    wake_readers: AtomicU32,
+    /// Where readers sleep.
+    admissions: AtomicU32,
+    /// Where writers sleep: a count of wake-ups.
     wake_writers: AtomicU32,
 }
 
@@ -27,6 +43,16 @@ impl Drop for Guard<'_> {
     fn drop(&mut self) {
         lock::unlock(&self.0.guard);
     }
+}
+
+/// Who is to be woken once the guard is released.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[must_use = "somebody waits"]
+enum Next {
+    Nobody,
+    Writer,
+    /// They have been admitted.
+    Readers,
 }
 
 impl RwLock {
@@ -59,21 +85,28 @@ impl RwLock {
 
     /// Reads; waits until that is possible. [`End::Woken`]: the caller reads.
     pub fn read(&self, writers_first: bool, limits: &Limits<'_>) -> End {
-        let mut guard = self.guard();
-        while !self.readable(writers_first) {
-            let seen = self.wake_readers.load(Relaxed);
-            self.waiting_readers.fetch_add(1, Relaxed);
-            drop(guard);
-            let end = futex::wait(&self.wake_readers, seen, limits);
-            guard = self.guard();
-            self.waiting_readers.fetch_sub(1, Relaxed);
+        let guard = self.guard();
+        if self.readable(writers_first) {
+            self.readers.fetch_add(1, Relaxed);
+            return End::Woken;
+        }
+        let seen = self.admissions.load(Relaxed);
+        self.waiting_readers.fetch_add(1, Relaxed);
+        drop(guard);
+        loop {
+            let end = futex::wait(&self.admissions, seen, limits);
+            if self.admissions.load(Acquire) != seen {
+                return End::Woken;
+            }
             if end != End::Woken {
+                let _guard = self.guard();
+                if self.admissions.load(Relaxed) != seen {
+                    return End::Woken;
+                }
+                self.waiting_readers.fetch_sub(1, Relaxed);
                 return end;
             }
         }
-        self.readers.fetch_add(1, Relaxed);
-        drop(guard);
-        End::Woken
     }
 
     /// Writes, as `me`, if that is possible at once.
@@ -98,9 +131,9 @@ impl RwLock {
             self.waiting_writers.fetch_sub(1, Relaxed);
             if end != End::Woken {
                 // Readers may have been kept waiting by this writer alone.
-                let wake = self.wake_both(false);
+                let next = if self.readable(true) { self.admit() } else { Next::Nobody };
                 drop(guard);
-                self.wake(wake);
+                self.wake(next);
                 return end;
             }
         }
@@ -112,38 +145,51 @@ impl RwLock {
     /// Ends a read or a write. `false`: nobody has the lock.
     pub fn unlock(&self) -> bool {
         let guard = self.guard();
-        if self.writer.load(Relaxed) != 0 {
+        let next = if self.writer.load(Relaxed) != 0 {
             self.writer.store(0, Relaxed);
-        } else if self.readers.load(Relaxed) != 0 {
-            self.readers.fetch_sub(1, Relaxed);
+            match self.admit() {
+                Next::Nobody => self.choose_writer(),
+                readers => readers,
+            }
         } else {
-            return false;
-        }
-        let wake = self.wake_both(true);
+            match self.readers.load(Relaxed) {
+                0 => return false,
+                readers => self.readers.store(readers - 1, Relaxed),
+            }
+            self.choose_writer()
+        };
         drop(guard);
-        self.wake(wake);
+        self.wake(next);
         true
     }
 
-    /// Decides who is to be woken: (readers, a writer).
-    fn wake_both(&self, writer: bool) -> (bool, bool) {
-        let writer = writer && self.waiting_writers.load(Relaxed) != 0 && self.writable();
-        let readers = self.waiting_readers.load(Relaxed) != 0 && self.writer.load(Relaxed) == 0;
-        if writer {
-            self.wake_writers.fetch_add(1, Relaxed);
+    /// Counts in the readers that wait. Nobody writes.
+    fn admit(&self) -> Next {
+        let waiting = self.waiting_readers.load(Relaxed);
+        if waiting == 0 {
+            return Next::Nobody;
         }
-        if readers {
-            self.wake_readers.fetch_add(1, Relaxed);
-        }
-        (readers, writer)
+        self.waiting_readers.store(0, Relaxed);
+        self.readers.fetch_add(waiting, Relaxed);
+        // Release: an admitted reader need not take the guard to see what the last writer has done.
+        self.admissions.fetch_add(1, Release);
+        Next::Readers
     }
 
-    fn wake(&self, (readers, writer): (bool, bool)) {
-        if writer {
-            futex::wake(&self.wake_writers, 1);
+    /// A writer is to be woken if one waits and may write.
+    fn choose_writer(&self) -> Next {
+        if self.waiting_writers.load(Relaxed) == 0 || !self.writable() {
+            return Next::Nobody;
         }
-        if readers {
-            futex::wake(&self.wake_readers, u32::MAX);
+        self.wake_writers.fetch_add(1, Relaxed);
+        Next::Writer
+    }
+
+    fn wake(&self, next: Next) {
+        match next {
+            Next::Nobody => {}
+            Next::Writer => futex::wake(&self.wake_writers, 1),
+            Next::Readers => futex::wake(&self.admissions, u32::MAX),
         }
     }
 }
@@ -192,5 +238,41 @@ mod tests {
             }
         });
         assert_eq!(a.into_inner(), 1000);
+    }
+
+    /// Writers that come one after the other do not keep a reader out, nor readers a writer.
+    #[test]
+    fn phases_alternate() {
+        let (l, over) = (RwLock::default(), AtomicU32::new(0));
+        std::thread::scope(|s| {
+            for i in 1..4 {
+                let (l, over) = (&l, &over);
+                s.spawn(move || {
+                    while over.load(Relaxed) == 0 {
+                        assert_eq!(l.write(i, &Limits::NONE), End::Woken);
+                        std::thread::sleep(Duration::from_micros(20));
+                        assert!(l.unlock());
+                    }
+                });
+            }
+            for _ in 0..200 {
+                assert_eq!(l.read(true, &Limits::NONE), End::Woken);
+                assert!(l.unlock());
+            }
+            over.store(1, Relaxed);
+        });
+        assert!(l.try_write(9));
+    }
+
+    #[test]
+    fn a_writer_that_gives_up_lets_readers_in() {
+        let l = RwLock::default();
+        let deadline = Some(Deadline::after(Duration::from_millis(20)));
+        assert!(l.try_read(true));
+        std::thread::scope(|s| {
+            s.spawn(|| l.write(7, &Limits { deadline, ..Limits::NONE }));
+            s.spawn(|| assert_eq!(l.read(true, &Limits::NONE), End::Woken));
+        });
+        assert!(l.unlock() && l.unlock() && !l.unlock());
     }
 }

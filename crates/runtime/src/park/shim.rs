@@ -29,7 +29,7 @@ mod real {
     pub(crate) use crate::thread::raw as user;
     pub(crate) use std::hint::spin_loop;
     pub(crate) use std::sync::Arc;
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, fence};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence};
 
     use std::cell;
     use std::marker::PhantomData;
@@ -134,7 +134,7 @@ mod model {
     pub(crate) use loom::cell::{MutPtr, UnsafeCell};
     pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::sync::Arc;
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, fence};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence};
 
     use loom::sync::{Condvar, Mutex, MutexGuard};
     use std::cell::Cell;

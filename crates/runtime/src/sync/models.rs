@@ -19,14 +19,14 @@ use loom::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Explores a `program` of two threads, with at most `preemptions` of running threads (blocking is not counted).
-fn explore(preemptions: usize, program: impl Fn() + Sync + Send + 'static) {
+pub(crate) fn explore(preemptions: usize, program: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
     model.check(program);
 }
 
 /// As [`explore`], for three threads: those that would spin queue at a [gate](crate::park::shim::Gate).
-fn explore_crowd(preemptions: usize, program: impl Fn() + Sync + Send + 'static) {
+pub(crate) fn explore_crowd(preemptions: usize, program: impl Fn() + Sync + Send + 'static) {
     GATES.set(true);
     explore(preemptions, program);
     GATES.set(false);
