@@ -543,6 +543,58 @@ fn pthread_keys() {
     }
 }
 
+/// What the destructor of a key registers or sets is gone with its thread: nothing of it reaches the next on the same block.
+#[test]
+fn destructors_of_keys_leave_nothing_to_the_next_thread() {
+    static KEY: AtomicU32 = AtomicU32::new(0);
+    static ROUNDS: AtomicUsize = AtomicUsize::new(0);
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    static DROPPED: AtomicUsize = AtomicUsize::new(0);
+
+    struct Late;
+    impl Late {
+        fn touch(&self) {}
+    }
+    impl Drop for Late {
+        fn drop(&mut self) {
+            DROPPED.fetch_add(1, SeqCst);
+        }
+    }
+    thread_local!(static LATE: Late = {
+        MADE.fetch_add(1, SeqCst);
+        Late
+    });
+
+    unsafe extern "C" fn set_again(value: *mut c_void) {
+        ROUNDS.fetch_add(1, SeqCst);
+        // Destroyed already from the second round on.
+        let _ = LATE.try_with(Late::touch);
+        // SAFETY: a valid key.
+        unsafe { libc::pthread_setspecific(KEY.load(SeqCst), value) };
+    }
+
+    KEY.store(pthread_key(Some(set_again)), SeqCst);
+    Setup::clocks(1)[0].run(|| {
+        for thread in 1..20 {
+            quaver::spawn(|| {
+                // SAFETY: a valid key.
+                unsafe {
+                    assert!(libc::pthread_getspecific(KEY.load(SeqCst)).is_null());
+                    libc::pthread_setspecific(KEY.load(SeqCst), &raw const KEY as *const c_void);
+                }
+            })
+            .join()
+            .unwrap();
+            // The library's constant PTHREAD_DESTRUCTOR_ITERATIONS.
+            assert_eq!(ROUNDS.load(SeqCst), 4 * thread);
+            assert!(MADE.load(SeqCst) >= thread);
+            assert_eq!(DROPPED.load(SeqCst), MADE.load(SeqCst));
+        }
+    });
+    // SAFETY: a key that nobody uses any more.
+    unsafe { libc::pthread_key_delete(KEY.load(SeqCst)) };
+}
+
 /// Mutexes that know their owner recognise it wherever it runs.
 #[test]
 fn pthread_mutexes_know_their_owner() {

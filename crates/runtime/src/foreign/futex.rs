@@ -118,9 +118,8 @@ mod tests {
     fn a_kernel_thread_learns_that_its_time_is_over() {
         let word = AtomicU32::new(7);
         let after = |ms| Some(Deadline::after(Duration::from_millis(ms)));
-        let wait = |expected, ms| {
-            wait(&word, expected, &Limits { deadline: after(ms), ..Limits::NONE })
-        };
+        let wait =
+            |expected, ms| wait(&word, expected, &Limits { deadline: after(ms), ..Limits::NONE });
         assert_eq!(wait(7, 2), End::TimedOut);
         assert_eq!(wait(7, 0), End::TimedOut);
         assert_eq!(wait(8, 60_000), End::Woken);

@@ -94,31 +94,49 @@ impl Keys {
         unsafe { *((tp + self.blocks) as *const *mut Value).add(block) }
     }
 
-    /// Calls the destructors of the calling thread's values and forgets them.
+    /// Calls the destructors of the calling thread's values and forgets all values. `after_round` is called after each round,
+    /// for what the destructors have left behind. Nothing of the thread's runs when this has returned.
     #[inline]
-    pub(super) fn run_destructors(&self) {
+    pub(super) fn run_destructors(&self, after_round: impl Fn()) {
         let tp = segment::fs_base();
-        // SAFETY: a byte of the calling thread's struct pthread.
-        if unsafe { *((tp + self.used) as *const u8) } != 0 {
-            self.run_all(tp);
+        if self.any(tp) {
+            self.run_all(tp, after_round);
         }
     }
 
+    /// Was a value set since the flag was taken down?
+    fn any(&self, tp: usize) -> bool {
+        // SAFETY: a byte of the calling thread's struct pthread.
+        unsafe { *((tp + self.used) as *const u8) != 0 }
+    }
+
     #[cold]
-    fn run_all(&self, tp: usize) {
+    fn run_all(&self, tp: usize, after_round: impl Fn()) {
         for _ in 0..ROUNDS {
-            // SAFETY: our own struct pthread; nobody else touches these fields.
-            unsafe { *((tp + self.used) as *mut u8) = 0 };
-            for block in 0..BLOCK {
-                // SAFETY: our own struct pthread.
-                let first = unsafe { self.block(tp, block) };
-                if !first.is_null() {
-                    self.run_block(first, block * BLOCK);
-                }
-            }
-            // SAFETY: as above: set again if a destructor has set a value.
-            if unsafe { *((tp + self.used) as *const u8) } == 0 {
+            self.each_block(tp, |first, key| self.run_block(first, key));
+            after_round();
+            if !self.any(tp) {
                 return;
+            }
+        }
+        // As when a kernel thread ends: what is set yet again has no destructor. The next thread must not find it.
+        self.each_block(tp, |first, _| {
+            for i in 0..BLOCK {
+                // SAFETY: 32 values in a block.
+                unsafe { (*first.add(i)).data = core::ptr::null_mut() };
+            }
+        });
+    }
+
+    /// Takes the flag down and hands `f` the blocks that there are, each with the number of its first key.
+    fn each_block(&self, tp: usize, f: impl Fn(*mut Value, usize)) {
+        // SAFETY: our own struct pthread; nobody else touches these fields.
+        unsafe { *((tp + self.used) as *mut u8) = 0 };
+        for block in 0..BLOCK {
+            // SAFETY: our own struct pthread.
+            let first = unsafe { self.block(tp, block) };
+            if !first.is_null() {
+                f(first, block * BLOCK);
             }
         }
     }

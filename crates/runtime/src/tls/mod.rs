@@ -363,12 +363,14 @@ impl Layout {
     }
 
     /// Runs the destructors of the calling thread's `thread_local!` and C++ `thread_local` variables, then those of its
-    /// `pthread_setspecific` values, as at the end of any thread.
+    /// `pthread_setspecific` values, as at the end of any thread, and what these have left behind: the next thread on this
+    /// block would have to run it.
     pub(crate) fn run_destructors(&self) {
         // SAFETY: runs and empties the list that `__cxa_thread_atexit_impl` filled on this block.
-        unsafe { (self.call_dtors)() };
+        let call_dtors = || unsafe { (self.call_dtors)() };
+        call_dtors();
         if let Some(keys) = &self.keys {
-            keys.run_destructors();
+            keys.run_destructors(call_dtors);
         }
         let tp = segment::fs_base();
         // SAFETY: the calling thread's block; its destructors have just run.
