@@ -9,16 +9,18 @@ use quaver_sched::Why;
 
 /// Runs `f`, which will block in the kernel, without occupying a worker.
 ///
-/// The worker is given to a spare kernel thread before `f` starts; `f` runs on the calling user thread's stack, outside the
-/// workers and unpreempted; afterwards the thread queues for a worker again. Costs a few microseconds, so it is for
-/// calls that block longer.
+/// The worker is given to a spare kernel thread before `f` starts; `f` runs on the calling user
+/// thread's stack, outside the workers and unpreempted; afterwards the thread queues for a worker
+/// again. Costs a few microseconds, so it is for calls that block longer.
 ///
-/// A blocking call outside `block_in_place` works as well: when other threads wait, the clock notices, interrupts the call and
-/// does the same for it (see the architecture page). `block_in_place` does so at once, and without interrupting the call.
+/// A blocking call outside `block_in_place` works as well: when other threads wait, the clock
+/// notices, interrupts the call and does the same for it (see the architecture page).
+/// `block_in_place` does so at once, and without interrupting the call.
 ///
-/// If no spare kernel thread is ready, the thread waits until one has been started, and others run meanwhile. If there are
-/// [`Builder::max_blocking`](crate::Builder::max_blocking) already, all of them in use, or the system refuses to start another,
-/// `f` runs on the worker. On an ordinary kernel thread this just calls `f`.
+/// If no spare kernel thread is ready, the thread waits until one has been started, and others run
+/// meanwhile. If there are [`Builder::max_blocking`](crate::Builder::max_blocking) already, all of
+/// them in use, or the system refuses to start another, `f` runs on the worker. On an ordinary
+/// kernel thread this just calls `f`.
 ///
 /// ```
 /// # quaver::Builder::new().workers(1).build().unwrap().run(|| {
@@ -36,8 +38,9 @@ pub fn block_in_place<T>(f: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Gives the worker of the calling thread `t` to a spare kernel thread, for which it waits while one is being made; others run
-/// meanwhile. `false`: there is none to be had now, and the thread keeps its worker.
+/// Gives the worker of the calling thread `t` to a spare kernel thread, for which it waits while
+/// one is being made; others run meanwhile. `false`: there is none to be had now, and the thread
+/// keeps its worker.
 pub(crate) fn give_worker_away(t: &'static Uthread) -> bool {
     loop {
         t.preempt_disable();

@@ -10,13 +10,16 @@
 //!  4 sleep while bed == asleep                           as looking, woken -> awake, wake it
 //! ```
 //!
-//! Of the two fences one is first in the total order: either W sees the task in step 3, or the maker sees W in step c.
+//! Of the two fences one is first in the total order: either W sees the task in step 3, or the
+//! maker sees W in step c.
 //!
-//! Before step 1 a worker *looks* for a while ([`Workers::spin`]). While one looks, makers wake nobody: the looker will find the
-//! task. Whoever was counted as looking and stops doing so has the makers' trust to honour: if it takes a task and more is
-//! there than it can take, it wakes the next sleeper, and if nobody sleeps it tells the clock, because a busy worker must be
-//! interrupted then ([`Workers::all_busy`]). So one wake-up leads to the next, and a burst wakes as many workers as it needs.
-//! A woken worker is counted as looking by the one who wakes it, before it is awake.
+//! Before step 1 a worker *looks* for a while ([`Workers::spin`]). While one looks, makers wake
+//! nobody: the looker will find the task. Whoever was counted as looking and stops doing so has the
+//! makers' trust to honour: if it takes a task and more is there than it can take, it wakes the
+//! next sleeper, and if nobody sleeps it tells the clock, because a busy worker must be interrupted
+//! then ([`Workers::all_busy`]). So one wake-up leads to the next, and a burst wakes as many
+//! workers as it needs. A woken worker is counted as looking by the one who wakes it, before it is
+//! awake.
 //!
 //! The protocol knows workers only through [`Workers`], so that loom can run it (`models`).
 
@@ -59,7 +62,8 @@ impl Idle {
         Idle { sleepers: AtomicUsize::new(0), looking: AtomicUsize::new(0) }
     }
 
-    /// Steps b and c: called after a task was made runnable. `true` if some worker will look for it.
+    /// Steps b and c: called after a task was made runnable. `true` if some worker will look for
+    /// it.
     #[inline]
     pub(crate) fn wake_one(&self, workers: &impl Workers) -> bool {
         fence(SeqCst);
@@ -87,8 +91,9 @@ impl Idle {
         if bed.word().compare_exchange(ASLEEP, WOKEN, AcqRel, Relaxed).is_err() {
             return false;
         }
-        // Counted before it can be awake: until it has looked, nobody else need be woken. Not before it is certain that it
-        // is woken: another maker would rely on a worker that never looks.
+        // Counted before it can be awake: until it has looked, nobody else need be woken. Not
+        // before it is certain that it is woken: another maker would rely on a worker that never
+        // looks.
         self.looking.fetch_add(1, SeqCst);
         self.sleepers.fetch_sub(1, Relaxed);
         bed.word().store(AWAKE, Release);
@@ -101,7 +106,8 @@ impl Idle {
         while self.wake_any(workers) {}
     }
 
-    /// Looks for work, first spinning, then asleep. Returns when there may be some. The caller has just found nothing.
+    /// Looks for work, first spinning, then asleep. Returns when there may be some. The caller has
+    /// just found nothing.
     pub(crate) fn wait(&self, workers: &impl Workers, me: usize) {
         self.looking.fetch_add(1, SeqCst);
         while !workers.spin(me) {

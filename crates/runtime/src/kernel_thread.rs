@@ -1,8 +1,9 @@
 //! Starting the runtime's own kernel threads.
 //!
-//! Not with `std::thread`: a thread of the standard library registers a destructor when it starts, for which it takes the
-//! lock of the dynamic loader. A user thread that was preempted in a library's constructor holds that lock, and runs again only
-//! if the clock and the spare carriers do. For the same reason nothing here allocates on the new thread, and what runs there must not
+//! Not with `std::thread`: a thread of the standard library registers a destructor when it starts,
+//! for which it takes the lock of the dynamic loader. A user thread that was preempted in a
+//! library's constructor holds that lock, and runs again only if the clock and the spare carriers
+//! do. For the same reason nothing here allocates on the new thread, and what runs there must not
 //! use `thread_local!` values with destructors before it has set out.
 
 use core::ffi::{CStr, c_void};
@@ -10,7 +11,8 @@ use core::mem::MaybeUninit;
 
 const STACK_SIZE: usize = 256 * 1024;
 
-/// Starts `body(argument)` on a new kernel thread that nobody joins. A panic there ends the process.
+/// Starts `body(argument)` on a new kernel thread that nobody joins. A panic there ends the
+/// process.
 ///
 /// # Errors
 ///
@@ -42,8 +44,9 @@ unsafe fn create<T: Sync>(
     body: extern "C" fn(&'static T),
 ) -> i32 {
     let mut id = MaybeUninit::uninit();
-    // SAFETY: a function with one argument in a register, a reference as a pointer. What it leaves in the register of the
-    // result is a value that nobody asks for, because nobody joins the thread.
+    // SAFETY: a function with one argument in a register, a reference as a pointer. What it leaves
+    // in the register of the result is a value that nobody asks for, because nobody joins the
+    // thread.
     unsafe {
         let body = core::mem::transmute::<
             extern "C" fn(&'static T),

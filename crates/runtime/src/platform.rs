@@ -21,7 +21,7 @@ pub struct Facts {
     pub invariant_tsc: bool,
     /// Stack guards cost no memory mapping each (`MADV_GUARD_INSTALL`).
     pub guard_install: bool,
-    /// The process runs with CET shadow stacks: preempted threads must be resumed by `rt_sigreturn`.
+    /// The process runs with CET shadow stacks, under which no runtime can be built.
     pub shadow_stack: bool,
     /// Bytes of the largest signal frame on this CPU.
     pub signal_frame: usize,

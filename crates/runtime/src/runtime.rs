@@ -23,8 +23,8 @@ use std::io::Write;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Everything that carriers, clocks and handles share. Leaked at the start: stale handles and late wake-ups must
-/// find something. What is large (stacks, TLS) is given back at shutdown.
+/// Everything that carriers, clocks and handles share. Leaked at the start: stale handles and late
+/// wake-ups must find something. What is large (stacks, TLS) is given back at shutdown.
 pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) table: Table,
@@ -47,21 +47,24 @@ pub(crate) struct Inner {
     stopped: AtomicBool,
     /// Kernel threads that have not ended.
     alive: AtomicUsize,
-    /// Carriers that have given their slot away and not come back: in a system call or a `block_in_place` closure.
+    /// Carriers that have given their slot away and not come back: in a system call or a
+    /// `block_in_place` closure.
     pub(crate) away: AtomicUsize,
 
     pub(crate) idle_spin: Ticks,
     /// When to ask again after a request was put off by an address: the first time, and at most.
     pub(crate) retry: Ticks,
     pub(crate) max_retry: Ticks,
-    /// For how long a preemption is put off because the thread is in a library; `Ticks::MAX`: as long as it takes.
+    /// For how long a preemption is put off because the thread is in a library; `Ticks::MAX`: as
+    /// long as it takes.
     pub(crate) max_deferral: Ticks,
     /// Threads that are preempted there none the less.
     pub(crate) in_library: preempt::InLibrary,
     /// When to ask again after one was put off by a region, which takes it itself at its end.
     pub(crate) region_retry: Ticks,
-    /// After this time others take a signal or a timer for lost. They cannot know whether the carrier has only lost its CPU:
-    /// if it has, each new signal is another frame on the stack of the thread that it runs.
+    /// After this time others take a signal or a timer for lost. They cannot know whether the
+    /// carrier has only lost its CPU: if it has, each new signal is another frame on the stack of
+    /// the thread that it runs.
     pub(crate) lost_after: Ticks,
     /// A preemption is not worth waiting for if it is due within this time.
     pub(crate) timer_slop: Ticks,
@@ -90,7 +93,8 @@ impl Inner {
         self.slots.get().map_or(&[], |s| s)
     }
 
-    /// In the child of a fork: there is no runtime, and the parent's has ended, for whoever still has a handle.
+    /// In the child of a fork: there is no runtime, and the parent's has ended, for whoever still
+    /// has a handle.
     pub(crate) fn forget() {
         if let Some(rt) = Self::latest() {
             rt.stopping.store(true, SeqCst);
@@ -169,7 +173,8 @@ extern "C" fn clock_thread(rt: &'static Inner) {
 
 /// A running set of workers on which user threads run.
 ///
-/// There is one at most in a process. Dropping it shuts it down; see [`shutdown`](Runtime::shutdown).
+/// There is one at most in a process. Dropping it shuts it down; see
+/// [`shutdown`](Runtime::shutdown).
 #[derive(Debug)]
 pub struct Runtime {
     inner: &'static Inner,
@@ -184,8 +189,8 @@ impl core::fmt::Debug for Inner {
     }
 }
 
-/// A way to start user threads from anywhere, also from ordinary kernel threads. Cheap to copy; may outlive the
-/// runtime.
+/// A way to start user threads from anywhere, also from ordinary kernel threads. Cheap to copy; may
+/// outlive the runtime.
 #[derive(Clone, Copy, Debug)]
 pub struct Handle {
     inner: &'static Inner,
@@ -195,10 +200,11 @@ pub struct Handle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leftover {
-    /// User threads that had not ended, or had ended and were still to be joined. They never run again; their stacks stay
-    /// allocated.
+    /// User threads that had not ended, or had ended and were still to be joined. They never run
+    /// again; their stacks stay allocated.
     pub threads: usize,
-    /// Kernel threads that did not stop, because a system call or a non-preemptible region holds them.
+    /// Kernel threads that did not stop, because a system call or a non-preemptible region holds
+    /// them.
     pub kernel_threads: usize,
 }
 
@@ -206,6 +212,9 @@ impl Runtime {
     pub(crate) fn start(config: Config) -> Result<Runtime, BuildError> {
         if thread::raw::current().is_some() {
             return Err(BuildError::OnUserThread);
+        }
+        if preempt::shadow_stack_active() {
+            return Err(BuildError::ShadowStack);
         }
         let tls = match config.tls {
             crate::Tls::Private => Some(tls::layout()?),
@@ -300,8 +309,8 @@ impl Runtime {
         }
     }
 
-    /// Runs `f` on a user thread and returns what it returns. Other threads that `f` has started and not joined go on
-    /// in the background until [`shutdown`](Runtime::shutdown).
+    /// Runs `f` on a user thread and returns what it returns. Other threads that `f` has started
+    /// and not joined go on in the background until [`shutdown`](Runtime::shutdown).
     ///
     /// Blocks the calling kernel thread.
     ///
@@ -309,7 +318,8 @@ impl Runtime {
     ///
     /// Carries a panic of `f` on.
     pub fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
-        // SAFETY: joined before this function returns, so borrows in `f` and `T` outlive the thread.
+        // SAFETY: joined before this function returns, so borrows in `f` and `T` outlive the
+        // thread.
         let handle = unsafe { thread::spawn_unchecked(self.inner, f, Some("main".into())) };
         match handle.and_then(|h| h.join_or_error().map_err(std::io::Error::other)) {
             Ok(Ok(value)) => value,
@@ -355,7 +365,8 @@ impl Runtime {
         self.inner.config.clock
     }
 
-    /// What the runtime takes a preemption to cost a worker, where [`Builder::tax`](crate::Builder::tax) bounds that.
+    /// What the runtime takes a preemption to cost a worker, where
+    /// [`Builder::tax`](crate::Builder::tax) bounds that.
     pub fn preemption_price(&self) -> Option<Duration> {
         self.inner.tax.as_ref().map(|tax| tsc::to_duration(tax.price()))
     }
@@ -368,12 +379,13 @@ impl Runtime {
         }
     }
 
-    /// Stops the runtime. User threads that have not ended are stopped wherever they are and never run again: like
-    /// the threads of a process whose `main` returns, they are not unwound. Waits for running ones to be interrupted outside the C
-    /// library, whose locks they would keep, for two seconds at most.
+    /// Stops the runtime. User threads that have not ended are stopped wherever they are and never
+    /// run again: like the threads of a process whose `main` returns, they are not unwound. Waits
+    /// for running ones to be interrupted outside the C library, whose locks they would keep, for
+    /// two seconds at most.
     ///
-    /// On a user thread of the runtime itself this does not return: the caller is stopped like all others. The same
-    /// holds for dropping the runtime there.
+    /// On a user thread of the runtime itself this does not return: the caller is stopped like all
+    /// others. The same holds for dropping the runtime there.
     pub fn shutdown(self) -> Leftover {
         let leftover = Self::stop(self.inner);
         core::mem::forget(self);
@@ -410,8 +422,8 @@ impl Runtime {
             // Interrupt what runs: the handler lets go of any thread while the runtime stops.
             for slot in rt.slots() {
                 if let Some((run, _)) = slot.running() {
-                    // A thread may have set a flag aside for long. But each signal to one that has lost its CPU is a frame on
-                    // its stack.
+                    // A thread may have set a flag aside for long. But each signal to one that has
+                    // lost its CPU is a frame on its stack.
                     if round % 64 == 0 {
                         slot.pending.store(false, Release);
                     }
@@ -463,7 +475,8 @@ impl Handle {
         Inner::running().map(|inner| Handle { inner }).ok_or(NoRuntime)
     }
 
-    /// Starts a user thread. From a kernel thread it goes to the shared queue, for whichever worker comes first.
+    /// Starts a user thread. From a kernel thread it goes to the shared queue, for whichever worker
+    /// comes first.
     ///
     /// # Panics
     ///
@@ -477,7 +490,8 @@ impl Handle {
             .unwrap_or_else(|e| panic!("cannot spawn a user thread: {e}"))
     }
 
-    /// Starts a user thread that nobody will join: some nanoseconds cheaper than dropping a `JoinHandle`.
+    /// Starts a user thread that nobody will join: some nanoseconds cheaper than dropping a
+    /// `JoinHandle`.
     ///
     /// # Errors
     ///

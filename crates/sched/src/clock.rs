@@ -77,8 +77,8 @@ pub enum Nap {
     /// than [`Watch::slack`].
     Until(Time),
     /// Until it is woken: work is rare. Who makes work that is due before the time given, if there
-    /// is one, wakes it. The thread announces this sleep, then looks once more ([`Watch::look`]),
-    /// and sleeps only if [`Look::is_quiet`].
+    /// is one, wakes it. A host whose threads run in parallel announces this sleep, then looks once
+    /// more ([`Watch::look`], [`Look::due`]): what came before the announcement has told nobody.
     Long(Option<Time>),
 }
 
@@ -181,11 +181,6 @@ impl Look {
         interrupt
     }
 
-    /// The look before a long sleep: is nothing due within a quantum, so that the thread may sleep?
-    pub fn is_quiet(&self) -> bool {
-        self.due.is_none_or(|due| due > self.began.saturating_add(self.next))
-    }
-
     /// When something will be due, as things are.
     pub fn due(&self) -> Option<Time> {
         self.due
@@ -283,22 +278,13 @@ mod tests {
             assert!(matches!(watch.plan(&look, Time::from(at)), Nap::Until(_)));
         }
         let look = watch.look(1_000);
-        assert!(look.is_quiet());
         assert_eq!(watch.plan(&look, 1_000), Nap::Long(None));
         // Something waits that is due much later, because it cannot be paid for yet.
         let mut look = watch.look(2_000);
         assert!(!look.worker(2_000, Some(9_000), ends(2_050)));
-        assert!(look.is_quiet());
         assert_eq!(watch.plan(&look, 2_000), Nap::Long(Some(9_000)));
         // And after that the thread lingers again.
         let look = watch.look(3_000);
         assert!(matches!(watch.plan(&look, 3_000), Nap::Until(_)));
-    }
-
-    #[test]
-    fn the_look_before_a_long_sleep_sees_what_came_meanwhile() {
-        let mut look = watch().look(1_000);
-        assert!(!look.worker(1_000, Some(1_100), ends(1_100)));
-        assert!(!look.is_quiet());
     }
 }

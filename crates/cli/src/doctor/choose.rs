@@ -34,7 +34,7 @@ fn describe(facts: &Facts, choice: &Choice) -> Vec<Chosen> {
     vec![
         chosen("clock", choice.clock.to_string(), choice.clock_reason.clone()),
         chosen("notification", choice.notification.to_string(), notification(facts, choice)),
-        resume(facts),
+        resume(),
         workers(facts, choice),
         chosen(
             "policy",
@@ -66,16 +66,9 @@ fn notification(facts: &Facts, choice: &Choice) -> String {
     }
 }
 
-fn resume(facts: &Facts) -> Chosen {
-    let (value, why) = if facts.runtime.shadow_stack {
-        (
-            "sigreturn",
-            "this process has a shadow stack, under which user mode cannot return to an arbitrary address",
-        )
-    } else {
-        ("user-mode", "it saves a system call, about half a microsecond for each preemption")
-    };
-    Chosen { name: "resume", value: value.to_owned(), why: why.to_owned() }
+fn resume() -> Chosen {
+    let why = "it saves a system call, about half a microsecond for each preemption";
+    Chosen { name: "resume", value: "user-mode".to_owned(), why: why.to_owned() }
 }
 
 fn workers(facts: &Facts, choice: &Choice) -> Chosen {
@@ -109,14 +102,6 @@ mod tests {
             let clock = platform::choose(&facts.runtime).clock.to_string();
             assert!(all.iter().any(|c| c.name == "clock" && c.value == clock));
         }
-    }
-
-    #[test]
-    fn shadow_stacks_need_the_kernel_to_resume() {
-        let mut facts = perfect();
-        assert!(why(&facts, "resume").contains("saves"));
-        facts.runtime.shadow_stack = true;
-        assert!(why(&facts, "resume").contains("shadow stack"));
     }
 
     #[test]

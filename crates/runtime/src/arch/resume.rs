@@ -1,7 +1,7 @@
 //! Resuming a preempted thread from its signal frame in user mode, without `rt_sigreturn`.
 //!
-//! The kernel has put a `ucontext` and an XSAVE area below the interrupted stack pointer (and its 128-byte red zone).
-//! [`resume`] reloads everything from there:
+//! The kernel has put a `ucontext` and an XSAVE area below the interrupted stack pointer (and its
+//! 128-byte red zone). [`resume`] reloads everything from there:
 //!
 //! ```text
 //!   user_rsp - 0      the interrupted thread's stack
@@ -12,21 +12,26 @@
 //!   ...               XSAVE area, ucontext, handler's frame  <- rsp on entry
 //! ```
 //!
-//! `rsp` is loaded last and in one step (the frame's `rsp` field is lowered by 152 for that): a nested signal writes from
-//! `rsp - 128` downwards and must at no instruction find something below that is still needed. `ret 128`
-//! takes `rip` and steps over the red zone. Signal masks are not touched, which is right because the handler is
-//! installed with `SA_NODEFER` and an empty mask. Under CET shadow stacks `ret` would fault: use `rt_sigreturn`.
+//! `rsp` is loaded last and in one step (the frame's `rsp` field is lowered by 152 for that): a
+//! nested signal writes from `rsp - 128` downwards and must at no instruction find something below
+//! that is still needed. `ret 128` takes `rip` and steps over the red zone. Signal masks are not
+//! touched, which is right because the handler is installed with `SA_NODEFER` and an empty mask.
+//! (Under CET shadow stacks `ret` would fault; no runtime is built there.)
 //!
-//! The thread's gate is opened here and not by the handler: from the first instruction that finds it open to the last of the
-//! resume, addresses lie in [`range`]. A preemption in between would switch the thread out although the code that it was
-//! interrupted in may not be. Who finds on opening that a nested signal has left its flag closes the gate again and
-//! returns. [`sigreturn`] does the same before `rt_sigreturn`.
+//! The thread's gate is opened here and not by the handler: from the first instruction that finds
+//! it open to the last of the resume, addresses lie in [`range`]. A preemption in between would
+//! switch the thread out although the code that it was interrupted in may not be. Who finds on
+//! opening that a nested signal has left its flag closes the gate again and returns. [`sigreturn`]
+//! does the same before `rt_sigreturn`.
 //!
-//! Saves about 0.5 µs against `rt_sigreturn`, and never installs one carrier's alternate stack on another.
+//! Saves about 0.5 µs against `rt_sigreturn`, and never installs one carrier's alternate stack on
+//! another.
 //!
-//! AMX: the kernel gives a kernel thread room for tiles when it uses them for the first time (`XFD`). `xrstor` of tiles on a carrier that
-//! has none yet counts as use: the kernel makes room, and the instruction is repeated. `rt_sigreturn` there would drop the tiles, and,
-//! the frame being larger than that carrier's are, all of AVX with them. So frames with tiles are always resumed here.
+//! AMX: the kernel gives a kernel thread room for tiles when it uses them for the first time
+//! (`XFD`). `xrstor` of tiles on a carrier that has none yet counts as use: the kernel makes room,
+//! and the instruction is repeated. `rt_sigreturn` there would drop the tiles, and, the frame being
+//! larger than that carrier's are, all of AVX with them. So frames with tiles are always resumed
+//! here.
 
 use crate::thread::control::Uthread;
 use core::ffi::c_void;
@@ -42,20 +47,22 @@ const fn greg(i: i32) -> usize {
 const FPREGS: usize =
     offset_of!(libc::ucontext_t, uc_mcontext) + offset_of!(libc::mcontext_t, fpregs);
 
-/// Offset of `fpx_sw_bytes` in the legacy FXSAVE region (kernel ABI, `asm/sigcontext.h`): `magic1` first, then
-/// `extended_size`, then the 64-bit mask of saved state components.
+/// Offset of `fpx_sw_bytes` in the legacy FXSAVE region (kernel ABI, `asm/sigcontext.h`): `magic1`
+/// first, then `extended_size`, then the 64-bit mask of saved state components.
 const SW_BYTES: usize = 464;
 const SW_XFEATURES: usize = SW_BYTES + 8;
 /// Value of `fpx_sw_bytes.magic1` when an XSAVE area follows (`FP_XSTATE_MAGIC1`).
 const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
 
-/// Does the frame carry an XSAVE area that [`resume`] can reload? (Without XSAVE the kernel writes FXSAVE only.)
+/// Does the frame carry an XSAVE area that [`resume`] can reload? (Without XSAVE the kernel writes
+/// FXSAVE only.)
 ///
 /// # Safety
 ///
 /// `uc` points to a signal frame's context.
 pub(crate) unsafe fn can_resume(uc: *const libc::ucontext_t) -> bool {
-    // SAFETY: the kernel filled the frame; fpregs is null or points to at least a legacy FXSAVE region.
+    // SAFETY: the kernel filled the frame; fpregs is null or points to at least a legacy FXSAVE
+    // region.
     unsafe {
         let fp = (*uc).uc_mcontext.fpregs as *const u8;
         !fp.is_null() && fp.add(SW_BYTES).cast::<u32>().read_unaligned() == FP_XSTATE_MAGIC1
@@ -65,7 +72,8 @@ pub(crate) unsafe fn can_resume(uc: *const libc::ucontext_t) -> bool {
 /// The tiles of AMX (`XFEATURE_XTILEDATA`).
 const TILES: u64 = 1 << 18;
 
-/// Does the frame have room for AMX tiles? That is so if the carrier on which it was written has used some before.
+/// Does the frame have room for AMX tiles? That is so if the carrier on which it was written has
+/// used some before.
 ///
 /// # Safety
 ///
@@ -84,8 +92,9 @@ const REGIONS: usize = offset_of!(Uthread, regions);
 const DEFERRED: usize = offset_of!(Uthread, deferred);
 
 core::arch::global_asm!(
-    // Opens the gate: rsi = thread, edx = depth. Returns to the caller's caller with the gate closed (depth 1) if the thread
-    // has been flagged meanwhile. In a region of the user the flag stays for the region's end.
+    // Opens the gate: rsi = thread, edx = depth. Returns to the caller's caller with the gate
+    // closed (depth 1) if the thread has been flagged meanwhile. In a region of the user the flag
+    // stays for the region's end.
     ".macro quaver_open_gate",
         "mov [rsi + {no_preempt}], edx",
         "test edx, edx",
@@ -146,7 +155,8 @@ core::arch::global_asm!(
         ".cfi_startproc",
         "quaver_open_gate",
         ".cfi_undefined rip",
-        // Where the kernel finds rsp after the trampoline's return address has been popped: at the ucontext.
+        // Where the kernel finds rsp after the trampoline's return address has been popped: at the
+        // ucontext.
         "mov rsp, rdi",
         "mov eax, {rt_sigreturn}",
         "syscall",
@@ -189,14 +199,14 @@ unsafe extern "C" {
     static quaver_resume_end: u8;
 }
 
-/// Sets the gate of `t` to `gate` and continues the thread that was interrupted with context `uc`. Returns only if a flag
-/// was found on the thread, with the gate closed.
+/// Sets the gate of `t` to `gate` and continues the thread that was interrupted with context `uc`.
+/// Returns only if a flag was found on the thread, with the gate closed.
 ///
 /// # Safety
 ///
-/// * `uc` is the context of a signal frame on the current stack, above `rsp`, with [`can_resume`] true.
+/// * `uc` is the context of a signal frame on the current stack, above `rsp`, with [`can_resume`]
+///   true.
 /// * `t` is the interrupted thread and the calling one, with its gate closed; its `fs` is in place.
-/// * Shadow stacks are off.
 #[inline(always)]
 pub(crate) unsafe fn resume(uc: *const libc::ucontext_t, t: &Uthread, gate: u32) {
     // SAFETY: handed on.
@@ -214,7 +224,8 @@ pub(crate) unsafe fn sigreturn(uc: *const libc::ucontext_t, t: &Uthread, gate: u
     unsafe { quaver_sigreturn(uc, core::ptr::from_ref(t).cast(), gate) }
 }
 
-/// Addresses inside the assembly of [`resume`] and [`sigreturn`], where a thread is half restored and must not be preempted.
+/// Addresses inside the assembly of [`resume`] and [`sigreturn`], where a thread is half restored
+/// and must not be preempted.
 pub(crate) fn range() -> core::ops::Range<usize> {
     (quaver_resume as *const () as usize)..(&raw const quaver_resume_end as usize)
 }

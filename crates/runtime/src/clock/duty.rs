@@ -1,8 +1,9 @@
 //! What the timer thread may take of a CPU that it has to share with a worker.
 //!
-//! A thread that wakes as often as a short quantum demands can use most of a CPU. The kernel then finds that it has had
-//! more than its share, and lets the worker compute for milliseconds: the shorter the quantum, the fewer the preemptions. So where
-//! there is no CPU without a worker, the thread measures what a wake-up costs, in CPU time, and stays away for a multiple of it.
+//! A thread that wakes as often as a short quantum demands can use most of a CPU. The kernel then
+//! finds that it has had more than its share, and lets the worker compute for milliseconds: the
+//! shorter the quantum, the fewer the preemptions. So where there is no CPU without a worker, the
+//! thread measures what a wake-up costs, in CPU time, and stays away for a multiple of it.
 
 use crate::sys;
 use crate::tsc::{self, Ticks};
@@ -42,7 +43,8 @@ impl Duty {
     }
 }
 
-/// Has every CPU of a clock's `own` a worker that may need it? `pinned`: the workers' CPUs, if they are confined to some.
+/// Has every CPU of a clock's `own` a worker that may need it? `pinned`: the workers' CPUs, if they
+/// are confined to some.
 pub(crate) fn shares(own: &[usize], workers: usize, pinned: &[usize]) -> bool {
     if pinned.is_empty() {
         workers >= own.len()

@@ -21,8 +21,9 @@ pub(crate) use duty::shares;
 pub(crate) use posix::try_posix_timer;
 pub(crate) use price::price;
 
-/// Confines the calling clock's thread to the CPUs that it was given, or to those that no pinned worker has. A clock
-/// that shares a worker's CPU takes the worker's time, two context switches for each decision.
+/// Confines the calling clock's thread to the CPUs that it was given, or to those that no pinned
+/// worker has. A clock that shares a worker's CPU takes the worker's time, two context switches for
+/// each decision.
 fn leave_workers_alone(rt: &Inner) {
     let cpus = &rt.config.clock_cpus;
     if !cpus.is_empty()
@@ -111,8 +112,8 @@ impl Running {
         }
     }
 
-    /// A request was judged before the running thread's quantum was over: one is due at its end, but not before the thread
-    /// has got somewhere.
+    /// A request was judged before the running thread's quantum was over: one is due at its end,
+    /// but not before the thread has got somewhere.
     pub(crate) fn arm_for_run(&self, slot: &Slot, due: Ticks, now: Ticks) {
         match self {
             Running::Posix(c) => c.arm_for_run(slot, due, now),
@@ -128,9 +129,10 @@ impl Running {
     }
 }
 
-/// Work has arrived. If some worker's thread has had its quantum already, whoever brought the work interrupts it at once:
-/// waking a timer thread that sends the same signal, or setting a timer that has expired already, would cost both time and
-/// another interruption. `true` if a request was sent.
+/// Work has arrived. If some worker's thread has had its quantum already, whoever brought the work
+/// interrupts it at once: waking a timer thread that sends the same signal, or setting a timer that
+/// has expired already, would cost both time and another interruption. `true` if a request was
+/// sent.
 fn interrupt_overdue(rt: &Inner) -> bool {
     rt.slots().iter().any(|slot| {
         let Some((run, due)) = slot.preempt_due() else { return false };

@@ -11,7 +11,8 @@ use std::time::Duration;
 /// See the module documentation of [`crate::clock`].
 pub(crate) struct PosixTimer {
     quantum: Ticks,
-    /// The least time that a timer is set for, so that a thread gets somewhere before it expires; 0 where quanta are long enough.
+    /// The least time that a timer is set for, so that a thread gets somewhere before it expires; 0
+    /// where quanta are long enough.
     least: Ticks,
     /// How late a timer may be before its own carrier takes it for lost.
     lost_after: Ticks,
@@ -47,7 +48,8 @@ impl PosixTimer {
     #[inline(always)]
     pub(crate) fn dispatched(&self, slot: &Slot) {
         let (armed, since) = (slot.armed.load(Relaxed), slot.run_since());
-        // Set for no later than this thread's quantum, or than it may come, and not overdue: leave it alone.
+        // Set for no later than this thread's quantum, or than it may come, and not overdue: leave
+        // it alone.
         let earliest = (since + self.quantum).max(slot.affordable_at());
         if armed <= earliest && armed.saturating_add(self.lost_after) > since {
             return;
@@ -90,8 +92,8 @@ impl PosixTimer {
         }
     }
 
-    /// Arms one worker whose timer is off and for which something waits. One for each call: a burst of work arms
-    /// as many as it needs.
+    /// Arms one worker whose timer is off and for which something waits. One for each call: a burst
+    /// of work arms as many as it needs.
     #[cold]
     pub(crate) fn work_somewhere(&self, rt: &Inner) {
         let now = tsc::now();
@@ -125,8 +127,8 @@ fn measure_arming() -> Ticks {
     cost
 }
 
-/// Time runs from the dispatch on, and while the timer is being set. Where that takes most of a quantum, the thread would be
-/// stopped before it has done anything, again and again.
+/// Time runs from the dispatch on, and while the timer is being set. Where that takes most of a
+/// quantum, the thread would be stopped before it has done anything, again and again.
 fn least_span(quantum: Ticks, cost: Ticks) -> Ticks {
     if cost <= quantum / 2 { 0 } else { cost + quantum / 2 }
 }

@@ -1,8 +1,9 @@
 //! What one preemption takes of a worker's time on this machine.
 //!
-//! Nobody can read that from the time-stamp counter inside a handler: most of it passes in the kernel (and in a hypervisor), before
-//! the handler begins. So a thread that does nothing but look at the time is interrupted a few times as a clock would interrupt it,
-//! and the gaps are what it costs. What follows in caches is not in it.
+//! Nobody can read that from the time-stamp counter inside a handler: most of it passes in the
+//! kernel (and in a hypervisor), before the handler begins. So a thread that does nothing but look
+//! at the time is interrupted a few times as a clock would interrupt it, and the gaps are what it
+//! costs. What follows in caches is not in it.
 
 use crate::config::Clock;
 use crate::kernel_thread;
@@ -12,17 +13,19 @@ use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering::*};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Interruptions of one measurement. The lower quartile of the gaps counts: what else comes between makes them longer.
+/// Interruptions of one measurement. The lower quartile of the gaps counts: what else comes between
+/// makes them longer.
 const TIMES: usize = 16;
 /// Between two of them.
 const APART: Duration = Duration::from_micros(40);
 /// Where nothing could be measured, and at least: an interruption of a bare machine.
 const LEAST: Duration = Duration::from_micros(1);
-/// At most: on a machine that is busy with other things all gaps are others' turns, and a price of milliseconds would end preemption.
+/// At most: on a machine that is busy with other things all gaps are others' turns, and a price of
+/// milliseconds would end preemption.
 const MOST: Duration = Duration::from_micros(50);
 
-/// The price of a preemption by this clock. Measured at the first call, which takes about a millisecond. The handler of `signal` is
-/// installed, and does nothing on the calling thread.
+/// The price of a preemption by this clock. Measured at the first call, which takes about a
+/// millisecond. The handler of `signal` is installed, and does nothing on the calling thread.
 pub(crate) fn price(clock: Clock, signal: i32) -> Ticks {
     static BY_TIMER: OnceLock<Ticks> = OnceLock::new();
     static BY_SIGNAL: OnceLock<Ticks> = OnceLock::new();
@@ -76,10 +79,12 @@ struct Sender {
     sent: AtomicUsize,
 }
 
-/// The other thread, on another CPU where there is one: the kernel may leave both on the same, and then the gaps are its turns.
+/// The other thread, on another CPU where there is one: the kernel may leave both on the same, and
+/// then the gaps are its turns.
 extern "C" fn send(s: &'static Sender) {
     kernel_thread::name(c"quaver-price");
-    // Allocates, which a thread of the runtime must not do before it has set out; but while one is built no user thread runs.
+    // Allocates, which a thread of the runtime must not do before it has set out; but while one is
+    // built no user thread runs.
     let from = s.cpu.load(Relaxed);
     let others: Vec<usize> = sys::affinity().into_iter().filter(|&cpu| cpu != from).collect();
     if !others.is_empty() {

@@ -14,8 +14,8 @@ impl TimerCore {
     }
 }
 
-/// The thread. Every pass asks the policy about every slot anew, so work that arrives just after a quantum was used is
-/// noticed at once and not a quantum later.
+/// The thread. Every pass asks the policy about every slot anew, so work that arrives just after a
+/// quantum was used is noticed at once and not a quantum later.
 pub(crate) fn run(rt: &'static Inner) {
     super::leave_workers_alone(rt);
     while !rt.stopping.load(Relaxed) {

@@ -8,8 +8,8 @@ use crate::tsc::{self, NEVER, Ticks};
 use crate::worker::slot::Slot;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 
-/// Passes without anything waiting before the thread goes to sleep for good. Waking it costs a worker a system call, so
-/// a little restlessness pays.
+/// Passes without anything waiting before the thread goes to sleep for good. Waking it costs a
+/// worker a system call, so a little restlessness pays.
 const LINGER: u32 = 8;
 /// Passes in a quantum, at the most, for the sake of threads beside which nothing waits.
 const RESTLESS: Ticks = 4;
@@ -35,8 +35,9 @@ impl TimerThread {
         TimerThread { quantum, sleep: AtomicU32::new(SHORT), until: AtomicU64::new(NEVER) }
     }
 
-    /// Is the thread in a long sleep that would go on when the slot's thread is due? Where due means that a preemption can be paid for at
-    /// last, the sleep ends then, and waking the thread at each dispatch until then would cost more than it saves.
+    /// Is the thread in a long sleep that would go on when the slot's thread is due? Where due
+    /// means that a preemption can be paid for at last, the sleep ends then, and waking the thread
+    /// at each dispatch until then would cost more than it saves.
     #[inline(always)]
     fn oversleeps(&self, slot: &Slot) -> bool {
         self.sleep.load(Acquire) == LONG
@@ -124,13 +125,15 @@ impl TimerThread {
 struct Ahead {
     /// When the next request will be due, as things are.
     due: Option<Ticks>,
-    /// When the first of the threads beside which nothing waits will have had its quantum. Work that comes before that tells nobody
-    /// while the clock's thread is in a short sleep, so it has to look then.
+    /// When the first of the threads beside which nothing waits will have had its quantum. Work
+    /// that comes before that tells nobody while the clock's thread is in a short sleep, so it has
+    /// to look then.
     used_up: Ticks,
 }
 
 impl Ahead {
-    /// How long a short sleep may be. Many workers' threads are not looked at one by one: that would be a wake-up for each.
+    /// How long a short sleep may be. Many workers' threads are not looked at one by one: that
+    /// would be a wake-up for each.
     fn look_at(&self, now: Ticks, quantum: Ticks) -> Ticks {
         let used_up = self.used_up.max(now + quantum / RESTLESS).min(now + quantum);
         self.due.map_or(used_up, |due| due.min(used_up))
@@ -158,7 +161,8 @@ pub(crate) fn run(rt: &'static Inner) {
             clock.sleep_until(ahead.look_at(now, clock.quantum).max(earliest), SHORT);
             continue;
         }
-        // A long sleep: announce it, then look once more. Nobody relies on its end before that is known.
+        // A long sleep: announce it, then look once more. Nobody relies on its end before that is
+        // known.
         clock.until.store(NEVER, Relaxed);
         if clock.sleep.compare_exchange(SHORT, LONG, SeqCst, Relaxed).is_err() {
             continue;

@@ -79,6 +79,11 @@ pub enum BuildError {
         "signal {0} already has a handler in this program: choose another with Builder::signal or QUAVER_SIGNAL"
     )]
     SignalInUse(i32),
+    /// The process runs with shadow stacks, which a switch of threads would have to switch, too.
+    #[error(
+        "user threads cannot run under shadow stacks: switch them off for this program (GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)"
+    )]
+    ShadowStack,
     /// The C library offers no private TLS.
     #[error(transparent)]
     Tls(#[from] tls::Unsupported),

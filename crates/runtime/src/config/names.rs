@@ -31,7 +31,7 @@ pub enum Notification {
 /// How a preempted thread gets its registers back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Resume {
-    /// In user mode, unless shadow stacks forbid it.
+    /// In user mode.
     #[default]
     Auto,
     /// By `rt_sigreturn`, as after any signal: slower, for comparison and for debugging.

@@ -6,10 +6,11 @@ use core::marker::PhantomData;
 
 /// Runs `f` without being preempted.
 ///
-/// A preemption that is asked for meanwhile happens when the outermost region ends. Regions nest. A voluntary switch
-/// (`yield_now`, a contended lock, `sleep`) inside the region is allowed and does switch; after it the region holds
-/// again. A call that blocks in the kernel gives the worker away as usual. Keep regions to a few microseconds: everything else on
-/// this worker waits. On a thread that is not a user thread this just calls `f`.
+/// A preemption that is asked for meanwhile happens when the outermost region ends. Regions nest. A
+/// voluntary switch (`yield_now`, a contended lock, `sleep`) inside the region is allowed and does
+/// switch; after it the region holds again. A call that blocks in the kernel gives the worker away
+/// as usual. Keep regions to a few microseconds: everything else on this worker waits. On a thread
+/// that is not a user thread this just calls `f`.
 ///
 /// Costs two increments of the thread's own counter (about 1 ns). (Aspen, section 3.1.2.)
 ///
@@ -59,7 +60,8 @@ impl Drop for NoPreempt {
     }
 }
 
-/// Could the calling thread be preempted right here? `false` inside a region and on threads that are not user threads.
+/// Could the calling thread be preempted right here? `false` inside a region and on threads that
+/// are not user threads.
 pub fn is_preemptible() -> bool {
     current().is_some_and(|t| t.no_preempt.get() == 0 && t.regions.get() == 0)
 }

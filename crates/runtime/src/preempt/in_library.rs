@@ -1,8 +1,10 @@
-//! How many threads are preempted in the middle of a library (see [`Builder::max_deferral`](crate::Builder::max_deferral)), or have
-//! come back from a system call and queue for a worker, or wait for one of the library's locks.
+//! How many threads are preempted in the middle of a library (see
+//! [`Builder::max_deferral`](crate::Builder::max_deferral)), or have come back from a system call
+//! and queue for a worker, or wait for one of the library's locks.
 //!
-//! They may hold the library's locks, or have been woken to take one, which the rest of the process wants after the runtime's end. So a shutdown first closes the door, then
-//! waits until those inside run again, and only then stops threads: outside libraries.
+//! They may hold the library's locks, or have been woken to take one, which the rest of the process
+//! wants after the runtime's end. So a shutdown first closes the door, then waits until those
+//! inside run again, and only then stops threads: outside libraries.
 
 use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 

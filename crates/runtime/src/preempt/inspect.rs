@@ -1,14 +1,16 @@
 //! For tests that choose the instruction at which a thread is preempted.
 //!
-//! A handler of the test's own (for `SIGTRAP`, say) calls [`close`], [`preempt`] and [`leave`] in the place of the
-//! notification's handler, and so goes the same way: the same gate, the same look at the interrupted address, the same
-//! switch, the same resume. Two things differ. Nobody asks whether the preemption is due; and a request that was put off
-//! counts as due until the dispatch that it was made for is over ([`outstanding`]), so that the clock and the ends of sections
-//! take it as they would take one of the clock's.
+//! A handler of the test's own (for `SIGTRAP`, say) calls [`close`], [`preempt`] and [`leave`] in
+//! the place of the notification's handler, and so goes the same way: the same gate, the same look
+//! at the interrupted address, the same switch, the same resume. Two things differ. Nobody asks
+//! whether the preemption is due; and a request that was put off counts as due until the dispatch
+//! that it was made for is over ([`outstanding`]), so that the clock and the ends of sections take
+//! it as they would take one of the clock's.
 //!
-//! No stable interface: it exists with the feature `inspect` only, for this project's own tests and `quaver selftest`.
+//! No stable interface: it exists with the feature `inspect` only, for this project's own tests and
+//! `quaver selftest`.
 
-use super::handler::{self, Source};
+use super::{judge, judge::Source, leave as ways_back};
 use crate::runtime::Inner;
 use crate::thread::control::Uthread;
 use crate::thread::raw;
@@ -16,7 +18,7 @@ use crate::worker::carrier::Carrier;
 use crate::worker::slot::Slot;
 use core::sync::atomic::Ordering::Relaxed;
 
-pub use super::handler::Verdict;
+pub use super::judge::Verdict;
 
 /// The closed gate of an interrupted thread. Nothing preempts or moves it until [`leave`].
 #[derive(Clone, Copy)]
@@ -31,41 +33,43 @@ impl core::fmt::Debug for Gate {
     }
 }
 
-/// Closes the gate of the thread that the calling signal handler has interrupted: the first thing that the handler does.
-/// `None` in the scheduler and on kernel threads: then there is nothing to preempt, and the handler returns as any handler.
+/// Closes the gate of the thread that the calling signal handler has interrupted: the first thing
+/// that the handler does. `None` in the scheduler and on kernel threads: then there is nothing to
+/// preempt, and the handler returns as any handler.
 #[inline(always)]
 pub fn close() -> Option<Gate> {
     let thread = raw::current()?;
-    Some(Gate { thread, depth: handler::close_gate(thread) })
+    Some(Gate { thread, depth: judge::close_gate(thread) })
 }
 
-/// A handler in whose first instructions, before [`close`], a notification is put off: it may have interrupted anything.
-/// Called with a runtime running.
+/// A handler in whose first instructions, before [`close`], a notification is put off: it may have
+/// interrupted anything. Called with a runtime running.
 pub fn defer_in(addresses: core::ops::Range<usize>) {
     super::ranges::add(addresses);
 }
 
-/// Preempts the thread that the calling signal handler has interrupted. Returns what became of the request when the thread
-/// runs again, possibly on another worker.
+/// Preempts the thread that the calling signal handler has interrupted. Returns what became of the
+/// request when the thread runs again, possibly on another worker.
 ///
 /// # Safety
 ///
-/// Called by a signal handler that was installed without `SA_ONSTACK`, with `SA_NODEFER` and an empty mask; `uc` is
-/// the context that the kernel gave it, and `gate` is what it got from [`close`]. It calls [`leave`] as its last act.
+/// Called by a signal handler that was installed without `SA_ONSTACK`, with `SA_NODEFER` and an
+/// empty mask; `uc` is the context that the kernel gave it, and `gate` is what it got from
+/// [`close`]. It calls [`leave`] as its last act.
 pub unsafe fn preempt(gate: Gate, uc: *mut libc::ucontext_t) -> Verdict {
     // SAFETY: the caller's contract.
-    unsafe { handler::judge(Source::Forced, gate.thread, gate.depth, uc) }
+    unsafe { judge::judge(Source::Forced, gate.thread, gate.depth, uc) }
 }
 
-/// Opens the gate and leaves the handler as the notification's handler does. Where this returns, the handler must return at
-/// once.
+/// Opens the gate and leaves the handler as the notification's handler does. Where this returns,
+/// the handler must return at once.
 ///
 /// # Safety
 ///
 /// As for [`preempt`].
 pub unsafe fn leave(gate: Gate, uc: *mut libc::ucontext_t) {
     // SAFETY: the caller's contract.
-    unsafe { handler::leave_handler(gate.thread, gate.depth, uc) }
+    unsafe { ways_back::leave_handler(gate.thread, gate.depth, uc) }
 }
 
 /// [`leave`], by `rt_sigreturn` in any case.
@@ -75,7 +79,7 @@ pub unsafe fn leave(gate: Gate, uc: *mut libc::ucontext_t) {
 /// As for [`preempt`].
 pub unsafe fn leave_by_sigreturn(gate: Gate, uc: *mut libc::ucontext_t) {
     // SAFETY: the caller's contract.
-    unsafe { handler::leave_by_sigreturn(gate.thread, gate.depth, uc) }
+    unsafe { ways_back::leave_by_sigreturn(gate.thread, gate.depth, uc) }
 }
 
 /// The worker of the calling handler's thread.
@@ -86,17 +90,18 @@ pub fn worker_behind(_gate: Gate) -> Option<usize> {
 
 /// Does [`leave`] resume in user mode (and not return)?
 pub fn resumes_in_user_mode() -> bool {
-    handler::resumes_in_user_mode()
+    ways_back::resumes_in_user_mode()
 }
 
 /// A handler met a worker without a thread: what the notification's handler does then.
 pub fn in_scheduler() {
     if raw::attached() {
-        handler::in_scheduler();
+        judge::in_scheduler();
     }
 }
 
-/// Must a preemption at this address be put off, because its holder may hold a lock of the C library?
+/// Must a preemption at this address be put off, because its holder may hold a lock of the C
+/// library?
 pub fn is_unsafe(address: usize) -> bool {
     super::ranges::is_unsafe(address)
 }
@@ -106,8 +111,8 @@ pub fn is_resuming(address: usize) -> bool {
     crate::arch::resume::range().contains(&address)
 }
 
-/// The number of the user thread that `gs` names, for signal handlers: in the runtime's switch it is already the next one.
-/// `None` on kernel threads and in the scheduler.
+/// The number of the user thread that `gs` names, for signal handlers: in the runtime's switch it
+/// is already the next one. `None` on kernel threads and in the scheduler.
 pub fn current_id() -> Option<u64> {
     raw::current().map(|t| t.id.get())
 }
@@ -122,7 +127,8 @@ pub fn worker() -> Option<usize> {
     id
 }
 
-/// Is a request of [`preempt`] outstanding that was made during the calling thread's present dispatch?
+/// Is a request of [`preempt`] outstanding that was made during the calling thread's present
+/// dispatch?
 pub fn outstanding() -> bool {
     let Some(t) = raw::current() else { return false };
     t.preempt_disable();

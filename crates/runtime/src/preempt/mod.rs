@@ -1,17 +1,25 @@
 #![doc = include_str!("README.md")]
 
+mod blocked;
+mod defer;
 mod gate;
-mod handler;
 mod in_library;
 #[cfg(feature = "inspect")]
 pub mod inspect;
+mod install;
+mod judge;
+mod leave;
+mod place;
 pub(crate) mod ranges;
+mod send;
 mod sigsegv;
 
 pub(crate) use gate::{disable, enable, take_deferred};
-pub(crate) use handler::{install, on_signal, send, shadow_stack_active, signal_is_valid};
 pub(crate) use in_library::InLibrary;
+pub(crate) use install::{install, shadow_stack_active, signal_is_valid};
+pub(crate) use judge::on_signal;
 pub(crate) use ranges::refresh;
+pub(crate) use send::send;
 pub(crate) use sigsegv::{AltStack, install as install_overflow_report};
 
 pub use gate::{NoPreempt, is_preemptible, no_preempt};

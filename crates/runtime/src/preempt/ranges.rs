@@ -9,12 +9,13 @@
 //!   anywhere else (code made at run time)                                                     -> Free
 //! ```
 //!
-//! Modules that come and go with `dlopen` and `dlclose` are not listed. Not all of them come by a function of our own: libc loads
-//! modules without calling `dlopen` (name services, character sets, `libgcc_s`). And a list that is kept up to date would be
-//! late when it matters. Instead the handler asks glibc
-//! whose code the address is, with `_dl_find_object`: made for unwinders, documented as async-signal-safe, without locks and
-//! without TLS. So the answer is never out of date, and costs nothing where the main program or libc was interrupted. With glibc
-//! 2.34, which does not have the function, modules are those that were there when the runtime was built.
+//! Modules that come and go with `dlopen` and `dlclose` are not listed. Not all of them come by a
+//! function of our own: libc loads modules without calling `dlopen` (name services, character sets,
+//! `libgcc_s`). And a list that is kept up to date would be late when it matters. Instead the
+//! handler asks glibc whose code the address is, with `_dl_find_object`: made for unwinders,
+//! documented as async-signal-safe, without locks and without TLS. So the answer is never out of
+//! date, and costs nothing where the main program or libc was interrupted. With glibc 2.34, which
+//! does not have the function, modules are those that were there when the runtime was built.
 
 mod leaf;
 mod modules;
@@ -28,11 +29,13 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 pub(crate) enum Code {
     /// No lock of the C library is held by this code.
     Free,
-    /// It may hold a lock for which others would wait in the kernel. A preemption had better wait, but not for ever.
+    /// It may hold a lock for which others would wait in the kernel. A preemption had better wait,
+    /// but not for ever.
     Library,
     /// Something is half done that only the same kernel thread may finish.
     Unsafe,
-    /// A routine that holds nothing, has no frame and calls nobody: its caller decides, whose address is at the stack pointer.
+    /// A routine that holds nothing, has no frame and calls nobody: its caller decides, whose
+    /// address is at the stack pointer.
     Leaf,
 }
 
@@ -70,7 +73,8 @@ pub(crate) fn code_at(address: usize) -> Code {
     }
 }
 
-/// What a thread that was interrupted at `rip` is doing, as far as addresses tell; never [`Code::Leaf`]. Async-signal-safe.
+/// What a thread that was interrupted at `rip` is doing, as far as addresses tell; never
+/// [`Code::Leaf`]. Async-signal-safe.
 ///
 /// # Safety
 ///

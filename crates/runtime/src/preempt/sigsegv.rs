@@ -1,4 +1,5 @@
-//! Stack overflow is reported with the thread's name; any other fault goes to whoever handled it before.
+//! Stack overflow is reported with the thread's name; any other fault goes to whoever handled it
+//! before.
 
 use crate::sys;
 use crate::thread::table::Table;
@@ -62,7 +63,8 @@ unsafe extern "C" fn on_fault(sig: i32, info: *mut libc::siginfo_t, uc: *mut lib
     // By a process, with `kill` and its relatives: nothing has happened at any address.
     let sent = code <= 0;
     if !table.is_null() && !sent {
-        // SAFETY: a table is withdrawn from TABLE before it is freed; the kernel filled `info` and `uc`.
+        // SAFETY: a table is withdrawn from TABLE before it is freed; the kernel filled `info` and
+        // `uc`.
         let (table, address, rsp) = unsafe {
             let g = &(*uc.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
             let address = (code != SI_KERNEL).then(|| (*info).si_addr() as usize);
@@ -116,8 +118,8 @@ unsafe extern "C" fn on_fault(sig: i32, info: *mut libc::siginfo_t, uc: *mut lib
     }
 }
 
-/// Sends a signal to the calling kernel thread which comes when the handler has returned, so that a core dump shows what was
-/// interrupted and not the handler.
+/// Sends a signal to the calling kernel thread which comes when the handler has returned, so that a
+/// core dump shows what was interrupted and not the handler.
 fn send_after_return(sig: i32) {
     let set = 1u64 << (sig - 1);
     // SAFETY: a complete set for the calling kernel thread; the handler's return restores the mask.
@@ -130,7 +132,8 @@ fn send_after_return(sig: i32) {
     let _ = sys::tgkill(std::process::id() as i32, sys::gettid(), sig);
 }
 
-/// Lets the fault happen again with the default action, so that a core dump shows the faulting thread itself.
+/// Lets the fault happen again with the default action, so that a core dump shows the faulting
+/// thread itself.
 fn default_action(sig: i32) {
     // SAFETY: a complete sigaction.
     unsafe {

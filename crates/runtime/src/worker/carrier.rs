@@ -25,7 +25,8 @@ pub(crate) enum After {
     Exit(&'static Uthread),
 }
 
-/// State of a carrier; `gs` points to it. Used by its own kernel thread only, except for `given` and `wake`.
+/// State of a carrier; `gs` points to it. Used by its own kernel thread only, except for `given`
+/// and `wake`.
 #[repr(C)]
 pub(crate) struct Carrier {
     /// `gs:[0]`.
@@ -58,7 +59,8 @@ impl Carrier {
     ///
     /// # Safety
     ///
-    /// The caller runs on a carrier with preemption disabled, and drops the reference before it may be moved.
+    /// The caller runs on a carrier with preemption disabled, and drops the reference before it may
+    /// be moved.
     #[inline(always)]
     pub(crate) unsafe fn here() -> &'static Carrier {
         // SAFETY: `gs` points to a carrier for the life of its kernel thread.
@@ -96,7 +98,8 @@ impl Carrier {
         self.slot.set(slot);
         if slot.cpu.is_some() && slot.cpu != self.cpu.get() {
             if let Some(cpu) = slot.cpu {
-                // The CPU may have gone offline since the start: running elsewhere is the best that is left.
+                // The CPU may have gone offline since the start: running elsewhere is the best that
+                // is left.
                 let _ = sys::pin_to_cpus(&[cpu]);
             }
             self.cpu.set(slot.cpu);
@@ -122,8 +125,9 @@ impl Carrier {
         }
     }
 
-    /// Puts the alternate stack back, if the kernel has another one for this carrier: a handler of the program that was
-    /// preempted elsewhere and ended here has brought it along with its `rt_sigreturn`.
+    /// Puts the alternate stack back, if the kernel has another one for this carrier: a handler of
+    /// the program that was preempted elsewhere and ended here has brought it along with its
+    /// `rt_sigreturn`.
     #[inline]
     pub(crate) fn keep_alt_stack(&self, found: *mut libc::c_void) {
         if found != self.alt_stack.ss_sp {
@@ -140,7 +144,8 @@ impl Carrier {
         sys::futex_wake(&raw const self.wake, 1);
     }
 
-    /// Sleeps as a spare, in the list of spares, until a slot is given or the runtime stops. `None`: stop.
+    /// Sleeps as a spare, in the list of spares, until a slot is given or the runtime stops.
+    /// `None`: stop.
     pub(crate) fn wait_for_slot(&self) -> Option<&'static Slot> {
         loop {
             // SAFETY: null or a slot of this runtime.

@@ -85,8 +85,8 @@ unsafe fn enter(save: *mut usize, t: &Uthread) {
 #[inline(always)]
 unsafe fn switch_fs(save: *mut usize, to: usize, fs: usize) {
     if fs == 0 {
-        // SAFETY: handed on; where threads share TLS, the words were found when the runtime was built. They are read and
-        // written where the context runs at that moment.
+        // SAFETY: handed on; where threads share TLS, the words were found when the runtime was
+        // built. They are read and written where the context runs at that moment.
         unsafe {
             let (words, rights) = (shared::save(), pkru::get());
             switch(save, to, 0);
@@ -187,8 +187,8 @@ unsafe fn leave_to_native(c: &Carrier, t: &Uthread, after: After) {
     finish_switch();
 }
 
-/// Takes the calling thread off its carrier if there is something else to run, and queues it. `false`: nothing
-/// happened.
+/// Takes the calling thread off its carrier if there is something else to run, and queues it.
+/// `false`: nothing happened.
 ///
 /// # Safety
 ///
@@ -215,15 +215,16 @@ pub(crate) unsafe fn leave_if_work(t: &'static Uthread, why: Why) -> bool {
     true
 }
 
-/// The first thing after a switch, on the side that was switched to: carries out what the left thread asked for.
+/// The first thing after a switch, on the side that was switched to: carries out what the left
+/// thread asked for.
 pub(crate) fn finish_switch() {
     // SAFETY: preemption is disabled across a switch (or this is the native context).
     let c = unsafe { Carrier::here() };
     let (rt, slot) = (c.rt(), c.slot());
     match c.after.replace(After::None) {
-        // This worker comes from idling. Makers of work queue it, fence, and look at what runs here: the dispatch must
-        // be visible before this side looks at the queues. (On the other arms a locked instruction or the previous dispatch
-        // does the same.)
+        // This worker comes from idling. Makers of work queue it, fence, and look at what runs
+        // here: the dispatch must be visible before this side looks at the queues. (On the other
+        // arms a locked instruction or the previous dispatch does the same.)
         After::None => core::sync::atomic::fence(SeqCst),
         After::Requeue(t, why) => make_runnable(rt, slot, t, why, false),
         After::Park(t) => {
@@ -246,8 +247,8 @@ pub(crate) fn finish_switch() {
 
 /// Puts a thread in a queue and sees to it that somebody comes for it.
 ///
-/// `tell_clock`: a thread keeps running on this worker, so its clock must know that something waits (a caller that
-/// dispatches next will tell it anyway).
+/// `tell_clock`: a thread keeps running on this worker, so its clock must know that something waits
+/// (a caller that dispatches next will tell it anyway).
 #[inline]
 pub(crate) fn make_runnable(
     rt: &Inner,
@@ -258,7 +259,8 @@ pub(crate) fn make_runnable(
 ) {
     match slot {
         Some(slot) => {
-            // The time of the current dispatch is exact enough for queue ages and saves reading the clock.
+            // The time of the current dispatch is exact enough for queue ages and saves reading the
+            // clock.
             let now = slot.run_since();
             let now = if now == 0 { tsc::now() } else { now };
             rt.policy.task_enqueue(Place::Local(slot.id), t.task(), why, now);
@@ -288,14 +290,15 @@ fn ended(rt: &Inner, slot: Option<&Slot>, t: &Uthread) {
     }
 }
 
-/// A preemption was asked for inside a section or region that has just ended. It may be due no longer, or, where a
-/// timer asked that knows nothing of dispatches, not yet.
+/// A preemption was asked for inside a section or region that has just ended. It may be due no
+/// longer, or, where a timer asked that knows nothing of dispatches, not yet.
 ///
 /// # Safety
 ///
 /// As for [`leave`].
 pub(crate) unsafe fn preempted_at_region_end(t: &'static Uthread) {
-    // SAFETY: `t` is the calling thread, preemption is disabled, and the reference is dropped before the switch.
+    // SAFETY: `t` is the calling thread, preemption is disabled, and the reference is dropped
+    // before the switch.
     if let Some(slot) = unsafe { Carrier::here() }.slot() {
         let (rt, now) = (slot.rt(), tsc::now());
         slot.retry_at.store(0, Relaxed);
@@ -321,13 +324,13 @@ pub(crate) unsafe fn preempted_at_region_end(t: &'static Uthread) {
     }
 }
 
-/// Gives the slot of the calling carrier to a spare, because the calling thread is about to block. `false`: there is no
-/// spare (one has been asked for).
+/// Gives the slot of the calling carrier to a spare, because the calling thread is about to block.
+/// `false`: there is no spare (one has been asked for).
 ///
 /// # Safety
 ///
-/// Called on a user thread with preemption disabled. After `true` the thread runs without a slot until it
-/// leaves.
+/// Called on a user thread with preemption disabled. After `true` the thread runs without a slot
+/// until it leaves.
 pub(crate) unsafe fn hand_over(c: &Carrier) -> bool {
     let Some(slot) = c.slot() else { return true };
     let Some(spare) = c.rt().spares.take() else { return false };

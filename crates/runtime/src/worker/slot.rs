@@ -12,7 +12,8 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use quaver_sched::{Class, Pick, Policy, Running, Task, TimerHeap, TimerRoom};
 
-/// The lowest bit of a `run` word: the thread had been preempted before. The rest is the dispatch time.
+/// The lowest bit of a `run` word: the thread had been preempted before. The rest is the dispatch
+/// time.
 const RUN_PREEMPTED: u64 = 1;
 
 /// One worker.
@@ -27,22 +28,26 @@ pub(crate) struct Slot {
     /// POSIX timer clock: when the carrier's timer will fire, or NEVER when it is off.
     pub(crate) armed: AtomicU64,
 
-    /// The generation that a forced request was made in: until it is over, the running thread is due.
+    /// The generation that a forced request was made in: until it is over, the running thread is
+    /// due.
     #[cfg(feature = "inspect")]
     pub(crate) forced: AtomicU64,
     /// The generation that the request under way is meant for.
     pub(crate) request: AtomicU64,
     /// A signal has been sent and its handler has not yet begun.
     pub(crate) pending: AtomicBool,
-    /// When `pending` was set: a signal that hit a carrier without a slot is forgotten after a while.
+    /// When `pending` was set: a signal that hit a carrier without a slot is forgotten after a
+    /// while.
     pub(crate) pending_since: AtomicU64,
-    /// What preemptions have cost, as [`Tax`](quaver_sched::Tax) writes it down. Written by the slot's carrier only.
+    /// What preemptions have cost, as [`Tax`](quaver_sched::Tax) writes it down. Written by the
+    /// slot's carrier only.
     account: AtomicU64,
     /// No further request before this time.
     pub(crate) retry_at: AtomicU64,
     /// How long the next request of this dispatch is put off if it comes at a bad moment.
     pub(crate) retry_delay: AtomicU64,
-    /// The generation of the last dispatch in which a request was put off, and when that was for the first time.
+    /// The generation of the last dispatch in which a request was put off, and when that was for
+    /// the first time.
     put_off_run: AtomicU64,
     put_off_since: AtomicU64,
     /// How late preemptions came that were put off.
@@ -118,7 +123,8 @@ impl Slot {
     ///
     /// # Safety
     ///
-    /// The caller is the slot's carrier with preemption disabled, and keeps no other reference to the pool.
+    /// The caller is the slot's carrier with preemption disabled, and keeps no other reference to
+    /// the pool.
     #[inline(always)]
     #[allow(clippy::mut_from_ref, reason = "exclusive by the contract")]
     pub(crate) unsafe fn pool(&self) -> &mut LocalPool {
@@ -128,7 +134,8 @@ impl Slot {
 
     /// The pool's share of the number of threads in use: a racy look from anywhere.
     pub(crate) fn pool_balance(&self) -> isize {
-        // SAFETY: in bounds; a word that its owner may be writing, whose value is exact only at rest.
+        // SAFETY: in bounds; a word that its owner may be writing, whose value is exact only at
+        // rest.
         unsafe { core::ptr::read_volatile(LocalPool::balance_of(self.pool.get())) }
     }
 
@@ -201,8 +208,8 @@ impl Slot {
         }
     }
 
-    /// When the running thread must be preempted, as things are: its generation and the time, not before `retry_at`, nor before
-    /// it can be paid for.
+    /// When the running thread must be preempted, as things are: its generation and the time, not
+    /// before `retry_at`, nor before it can be paid for.
     pub(crate) fn preempt_due(&self) -> Option<(u64, Ticks)> {
         self.due_from(self.affordable_at())
     }
@@ -247,7 +254,8 @@ impl Slot {
         Some((run, due))
     }
 
-    /// What to run next, without looking at other workers. The caller is the slot's carrier, preemption disabled.
+    /// What to run next, without looking at other workers. The caller is the slot's carrier,
+    /// preemption disabled.
     #[inline(always)]
     pub(crate) fn pick(&self, now: Ticks) -> Option<Pick> {
         if now >= self.next_timer.load(Relaxed) {
@@ -268,8 +276,9 @@ impl Slot {
         self.next_timer.store(heap.peek().unwrap_or(NEVER), Relaxed);
     }
 
-    /// Sets a thread's timer. A thread has one at most, in one slot. The error is how many timers to make room for
-    /// first: nothing may be allocated here, because the allocator's lock may be held by a preempted thread.
+    /// Sets a thread's timer. A thread has one at most, in one slot. The error is how many timers
+    /// to make room for first: nothing may be allocated here, because the allocator's lock may be
+    /// held by a preempted thread.
     pub(crate) fn set_timer(&self, t: &Uthread, at: Ticks) -> Result<(), usize> {
         let mut heap = self.timers.lock();
         if let Some(room) = heap.room_wanted() {

@@ -9,8 +9,8 @@ use core::time::Duration;
 /// How long the keeper waits before it asks again for a kernel thread that it was refused.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// The list of spares. Taking and adding are lock-free in spirit: a spin lock whose holders are never preempted, so that
-/// the preemption handler may use it.
+/// The list of spares. Taking and adding are lock-free in spirit: a spin lock whose holders are
+/// never preempted, so that the preemption handler may use it.
 pub(crate) struct Spares {
     list: SpinLock<Vec<*const Carrier>>,
     waiting: AtomicUsize,
@@ -55,15 +55,16 @@ impl Spares {
         self.starting.store(false, Release);
     }
 
-    /// Whether there is a spare, or one is being made: worth waiting for. Otherwise all carriers that there may be have
-    /// something to do, or the system lends no more.
+    /// Whether there is a spare, or one is being made: worth waiting for. Otherwise all carriers
+    /// that there may be have something to do, or the system lends no more.
     pub(crate) fn expected(&self) -> bool {
         self.waiting.load(Acquire) > 0
             || self.starting.load(Acquire)
             || (self.extra.load(Acquire) < self.max && !self.refused.load(Acquire))
     }
 
-    /// Takes a spare, to give it a slot. Asks the keeper for a new one when the last is taken or there is none.
+    /// Takes a spare, to give it a slot. Asks the keeper for a new one when the last is taken or
+    /// there is none.
     pub(crate) fn take(&self) -> Option<&'static Carrier> {
         let (c, left) = {
             let mut list = self.list.lock();
@@ -75,11 +76,13 @@ impl Spares {
             self.keeper.fetch_add(1, Release);
             sys::futex_wake(&self.keeper, 1);
         }
-        // SAFETY: a carrier in the list is alive, and stays so until it is given a slot or told to stop.
+        // SAFETY: a carrier in the list is alive, and stays so until it is given a slot or told to
+        // stop.
         c.map(|c| unsafe { &*c })
     }
 
-    /// Takes one carrier out of the list. `false`: somebody else has taken it, and will give it a slot.
+    /// Takes one carrier out of the list. `false`: somebody else has taken it, and will give it a
+    /// slot.
     pub(crate) fn withdraw(&self, c: &Carrier) -> bool {
         let mut list = self.list.lock();
         let at = list.iter().position(|&x| core::ptr::eq(x, c));
@@ -104,8 +107,8 @@ impl Spares {
         sys::futex_wake(&self.keeper, u32::MAX);
     }
 
-    /// The keeper: makes a spare whenever there is none, up to the limit. Runs on a kernel thread of its own, because
-    /// creating threads is not possible in a signal handler.
+    /// The keeper: makes a spare whenever there is none, up to the limit. Runs on a kernel thread
+    /// of its own, because creating threads is not possible in a signal handler.
     pub(crate) fn keep(&self, stop: impl Fn() -> bool, make: impl Fn() -> std::io::Result<()>) {
         loop {
             let seen = self.keeper.load(Acquire);
@@ -125,7 +128,8 @@ impl Spares {
                             eprintln!("quaver: cannot start a spare kernel thread for now: {e}");
                         }
                         self.starting.store(false, Release);
-                        // What the system refuses now it may lend soon: limits count threads that are about to end.
+                        // What the system refuses now it may lend soon: limits count threads that
+                        // are about to end.
                         again = Some(RETRY);
                     }
                 }

@@ -116,7 +116,7 @@ fn registers(facts: &Facts) -> Finding {
 fn shadow_stack(facts: &Facts) -> Finding {
     if facts.runtime.shadow_stack {
         return Finding::new(GROUP, "shadow_stack", "active").warn(
-            "preempted threads resume by rt_sigreturn, about half a microsecond slower",
+            "no runtime can be built: a switch of threads does not switch shadow stacks",
             "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off for this program, if its policy allows",
         );
     }

@@ -1,0 +1,61 @@
+//! Installing the preemption signal's handler.
+
+use crate::arch::entry;
+use crate::sys;
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
+use std::io;
+
+pub(super) static SIGNAL: AtomicI32 = AtomicI32::new(0);
+/// Leave the handler by `rt_sigreturn` even where user-mode resume would work.
+pub(super) static USE_SIGRETURN: AtomicBool = AtomicBool::new(false);
+
+/// Does this process run with CET shadow stacks? A switch of threads would have to switch those,
+/// too, and does not.
+pub(crate) fn shadow_stack_active() -> bool {
+    const ARCH_SHSTK_STATUS: u64 = 0x5005;
+    let mut features = 0u64;
+    // SAFETY: the kernel writes one word, or fails.
+    let r = unsafe {
+        sys::syscall3(libc::SYS_arch_prctl, ARCH_SHSTK_STATUS, &mut features as *mut _ as u64, 0)
+    };
+    r == 0 && features & 1 != 0
+}
+
+/// Installs the handler for `signal`. `mark` is [`entry::handler`]'s.
+///
+/// # Errors
+///
+/// `AlreadyExists` when the program uses the signal itself; the kernel's error otherwise.
+pub(crate) fn install(signal: i32, use_sigreturn: bool, mark: Option<usize>) -> io::Result<()> {
+    USE_SIGRETURN.store(use_sigreturn, Relaxed);
+    // SAFETY: complete sigactions; the handler keeps the rules of this folder's README.
+    unsafe {
+        let mut old: libc::sigaction = core::mem::zeroed();
+        if libc::sigaction(signal, core::ptr::null(), &mut old) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let ours = entry::handler(mark);
+        if old.sa_sigaction != libc::SIG_DFL
+            && old.sa_sigaction != libc::SIG_IGN
+            && old.sa_sigaction != ours
+        {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let mut new: libc::sigaction = core::mem::zeroed();
+        new.sa_sigaction = ours;
+        // On the thread's own stack (no SA_ONSTACK), because the thread may be left in the middle
+        // of the handler.
+        new.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_RESTART;
+        if libc::sigaction(signal, &new, core::ptr::null_mut()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    SIGNAL.store(signal, Relaxed);
+    Ok(())
+}
+
+/// Is the preemption signal free for us?
+pub(crate) fn signal_is_valid(signal: i32) -> bool {
+    (1..=64).contains(&signal)
+        && ![libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, libc::SIGBUS, 32, 33].contains(&signal)
+}

@@ -1,0 +1,254 @@
+//! The receive path: what a notification does about the thread that it has interrupted. The
+//! protocol is in this folder's README.
+
+use super::blocked::{make_call_without_slot, wait_for_library};
+use super::defer::{defer_to_region, defer_to_section, put_off};
+use super::leave::leave_handler;
+use super::place::{Place, interrupted_at};
+use crate::arch::pkru;
+use crate::thread::control::Uthread;
+use crate::tsc;
+use crate::worker::carrier::Carrier;
+use crate::worker::scheduler;
+use crate::worker::slot::Slot;
+use core::sync::atomic::{Ordering::*, compiler_fence};
+use libc::ucontext_t;
+use quaver_sched::Why;
+
+/// The handler. `SA_NODEFER` and an empty mask: the kernel changes no mask on entry, so none has to
+/// be restored. `closed`: the interrupted thread, if [`entry`] has closed its gate already.
+pub(crate) unsafe extern "C" fn on_signal(
+    _sig: i32,
+    info: *mut libc::siginfo_t,
+    uc: *mut libc::c_void,
+    closed: Option<&'static Uthread>,
+) {
+    let uc = uc.cast::<ucontext_t>();
+    // A stray signal may reach a kernel thread that is no carrier (gs = 0): only the senders of
+    // this process's clocks are heeded, and they aim at carriers. A carrier that ends clears `gs`
+    // after its clock has stopped. SAFETY: the kernel filled `info`.
+    let code = unsafe { (*info).si_code };
+    let ours = code == libc::SI_TKILL || code == libc::SI_TIMER;
+    let source = if code == libc::SI_TIMER { Source::Timer } else { Source::Clock };
+    // SAFETY: attached where there is a thread; `uc` is the context of the frame that we are in.
+    unsafe {
+        let gate = match closed {
+            Some(t) => Some((t, t.no_preempt.get() - 1)),
+            None if !ours || !crate::thread::raw::attached() => return,
+            None => crate::thread::raw::current().map(|t| (t, close_gate(t))),
+        };
+        match gate {
+            Some((t, gate)) => {
+                if ours {
+                    judge(source, t, gate, uc);
+                }
+                leave_handler(t, gate, uc);
+            }
+            None => in_scheduler(),
+        }
+    }
+}
+
+/// Closes the gate, before anything else: from here on nothing moves the thread, and `pending`
+/// keeps the sender quiet. Returns what it was.
+#[inline(always)]
+pub(super) fn close_gate(t: &Uthread) -> u32 {
+    let gate = t.no_preempt.get();
+    t.no_preempt.set(gate + 1);
+    compiler_fence(SeqCst);
+    gate
+}
+
+/// Who asks for a preemption.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Source {
+    /// A clock's thread, which has written in the slot what dispatch it means.
+    Clock,
+    /// A POSIX timer, which knows nothing of dispatches.
+    Timer,
+    /// [`inspect`](super::inspect): whatever runs, whatever the policy says.
+    #[cfg(feature = "inspect")]
+    Forced,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Dropped: nothing was running that could be preempted, or not for long enough.
+    Stale,
+    /// Put off: it is taken at the end of a section or region, or asked again soon.
+    Deferred,
+    /// The thread made its blocking system call without a slot, and has queued for one since.
+    HandedOver,
+    /// The thread was switched out, and has been resumed since.
+    Preempted,
+    /// Nothing else was there to run; asked again soon.
+    Alone,
+}
+
+/// From the closed gate to the switch: what a notification does about the thread that it has
+/// interrupted. Returns when that thread runs again, possibly on another carrier, still behind its
+/// gate.
+///
+/// # Safety
+///
+/// Called in a signal handler on the user thread `t`, with [`close_gate`] called, which has
+/// returned `gate`; `uc` is the handler's frame.
+#[inline]
+pub(super) unsafe fn judge(
+    source: Source,
+    t: &'static Uthread,
+    gate: u32,
+    uc: *mut ucontext_t,
+) -> Verdict {
+    // SAFETY: attached, hence a carrier, and the gate is closed.
+    let c = unsafe { Carrier::here() };
+    // SAFETY: `uc` is this frame's context.
+    c.keep_alt_stack(unsafe { (*uc).uc_stack.ss_sp });
+    match c.slot() {
+        Some(slot) => {
+            slot.stats.preempt_received.add_shared(1, true);
+            // SAFETY: `uc` is this frame's context; the gate is closed.
+            let verdict = unsafe { receive(c, slot, t, gate, source, uc) };
+            if matches!(verdict, Verdict::Preempted | Verdict::HandedOver) {
+                count_migration(slot);
+            }
+            verdict
+        }
+        None => {
+            c.rt().stats.preempt_stale.add_shared(1, true);
+            Verdict::Stale
+        }
+    }
+}
+
+/// A thread that was preempted on `before` runs again, behind its gate.
+#[inline]
+fn count_migration(before: &Slot) {
+    // SAFETY: the gate is closed.
+    if let Some(now) = unsafe { Carrier::here() }.slot()
+        && now.id != before.id
+    {
+        now.stats.preempt_migrated.add_shared(1, true);
+    }
+}
+
+/// The signal found a carrier on its native stack: what it dispatches next starts with a clean
+/// slate.
+#[cold]
+pub(super) fn in_scheduler() {
+    // SAFETY: attached, hence a carrier; the native context never moves.
+    let c = unsafe { Carrier::here() };
+    c.rt().stats.preempt_stale.add_shared(1, true);
+    if let Some(slot) = c.slot() {
+        slot.pending.store(false, Release);
+        slot.armed.store(tsc::NEVER, Relaxed);
+    }
+}
+
+/// What to do about the interruption, and doing it. Opens the way for the next request (`pending`)
+/// only when it has been decided that none is due at once.
+///
+/// # Safety
+///
+/// Called by the handler with the gate closed; `gate` is what it was.
+unsafe fn receive(
+    c: &Carrier,
+    slot: &Slot,
+    t: &'static Uthread,
+    gate: u32,
+    source: Source,
+    uc: *mut ucontext_t,
+) -> Verdict {
+    let rt = c.rt();
+    let now = tsc::now();
+    // Before it is paid for, for it may be the one that can be.
+    let affordable = slot.affordable_at();
+    slot.charge(now);
+    match source {
+        Source::Timer => slot.armed.store(tsc::NEVER, Relaxed),
+        Source::Clock => {
+            // A timer that has expired, too, may have its frame beneath this one (the kernel
+            // delivers all that is pending at once): its handler runs when this thread does so
+            // again, so nobody must wait for it.
+            if slot.armed.load(Relaxed) <= now + rt.timer_slop {
+                slot.armed.store(tsc::NEVER, Relaxed);
+            }
+        }
+        #[cfg(feature = "inspect")]
+        Source::Forced => slot.forced.store(slot.run.load(Relaxed), Relaxed),
+    }
+    if gate > 0 {
+        // A section of the runtime, or an outer handler. The section may hold a lock of the policy,
+        // which therefore cannot be asked anything, not even whether a request that is stale has
+        // left the clock something to do.
+        defer_to_section(slot, t);
+        return Verdict::Deferred;
+    }
+    if source == Source::Clock && slot.request.load(Acquire) != slot.run.load(Relaxed) {
+        slot.stats.preempt_stale.add_shared(1, true);
+        slot.pending.store(false, Release);
+        // The sender relied on it, and the dispatch that made it stale may not have seen the
+        // sender's work.
+        rt.clock.dispatched(slot);
+        return Verdict::Stale;
+    }
+    let stopping = rt.stopping.load(Relaxed);
+    if source == Source::Timer && !stopping {
+        // A timer knows nothing of dispatches: ask again.
+        match slot.due_from(affordable) {
+            Some((_, due)) if due <= now + rt.timer_slop => {}
+            later => {
+                slot.stats.preempt_stale.add_shared(1, true);
+                if let Some((_, due)) = later {
+                    rt.clock.arm_for_run(slot, due.max(slot.affordable_at()), now);
+                }
+                return Verdict::Stale;
+            }
+        }
+    }
+    // SAFETY: `uc` is a signal frame's context.
+    let place = pkru::with_all_rights(|| unsafe { interrupted_at(rt, t, uc) });
+    let late = slot.late_by(now);
+    // Threads that share TLS are one thread to a library.
+    let in_library = place == Place::Library
+        && late.unwrap_or(0) >= rt.max_deferral
+        && t.fs.get() != 0
+        && rt.in_library.enter();
+    if place == Place::LockWait {
+        // SAFETY: as for this function; the thread is at that call.
+        return unsafe { wait_for_library(c, slot, t, now, uc) };
+    }
+    if place == Place::Unsafe || place == Place::Library && !in_library {
+        slot.stats.preempt_deferred.add_shared(1, true);
+        slot.count_put_off(now);
+        put_off(slot, now);
+        return Verdict::Deferred;
+    }
+    // SAFETY: the gate is closed, and the thread is at a system call that it wants to make.
+    if place == Place::Syscall && !stopping && unsafe { scheduler::hand_over(c) } {
+        slot.count_useful(late);
+        // SAFETY: as above; the registers are those of the call.
+        unsafe { make_call_without_slot(rt, t, uc) };
+        return Verdict::HandedOver;
+    }
+    if t.regions.get() > 0 && !stopping {
+        if in_library {
+            rt.in_library.leave();
+        }
+        defer_to_region(slot, t, now);
+        return Verdict::Deferred;
+    }
+    // SAFETY: the calling thread, gate closed.
+    let left = unsafe { scheduler::leave_if_work(t, Why::Preempted) };
+    if in_library {
+        rt.in_library.leave();
+    }
+    if left {
+        slot.count_useful(late);
+        Verdict::Preempted
+    } else {
+        put_off(slot, now);
+        Verdict::Alone
+    }
+}

@@ -1,0 +1,122 @@
+//! Where a thread was interrupted: may it be switched out there?
+
+use super::ranges::Code;
+use crate::arch::{entry, resume};
+use crate::runtime::Inner;
+use crate::thread::control::Uthread;
+use libc::ucontext_t;
+
+/// Where a thread was interrupted.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// It may be switched out.
+    Anywhere,
+    /// It may hold a lock of the C library.
+    Library,
+    /// It is being resumed, is not on its own stack, or must go on here for another reason.
+    Unsafe,
+    /// At (or back at) the `syscall` instruction of a call that may block.
+    Syscall,
+    /// At (or back at) that of the call with which the C library waits for a lock, while it may
+    /// hold others.
+    LockWait,
+}
+
+/// # Safety
+///
+/// `uc` is a signal frame's context.
+pub(super) unsafe fn interrupted_at(rt: &Inner, t: &Uthread, uc: *const ucontext_t) -> Place {
+    // SAFETY: as the caller says.
+    let (rip, rsp, rax, rsi, rdx) = unsafe {
+        let g = &(*uc).uc_mcontext.gregs;
+        let reg = |r: i32| g[r as usize];
+        (
+            reg(libc::REG_RIP) as usize,
+            reg(libc::REG_RSP) as usize,
+            reg(libc::REG_RAX),
+            reg(libc::REG_RSI),
+            reg(libc::REG_RDX),
+        )
+    };
+    // A handler of the program may run on an alternate stack, which belongs to the carrier: it must
+    // end there.
+    if resume::range().contains(&rip)
+        || entry::range().contains(&rip)
+        || !rt.table.stack(t).contains(&rsp)
+    {
+        return Place::Unsafe;
+    }
+    // SAFETY: two bytes at rip, unless the second lies on another page; two bytes before it after a
+    // call.
+    unsafe {
+        const SYSCALL: [u8; 2] = [0x0f, 0x05];
+        let insn = |at: usize| (at as *const [u8; 2]).read_volatile();
+        if rip & 0xfff != 0xfff && insn(rip) == SYSCALL && may_block(rax) {
+            let waits = rax == libc::SYS_futex && is_lock_wait(rsi as i32, rdx as i32);
+            let in_library = || super::ranges::code_of_thread(rip, rsp) == Code::Library;
+            return if waits && in_library() { Place::LockWait } else { Place::Syscall };
+        }
+        // A call that was interrupted and may not be restarted: the program is about to see EINTR.
+        if rax == -i64::from(libc::EINTR) && rip & 0xfff >= 2 && insn(rip - 2) == SYSCALL {
+            return Place::Anywhere;
+        }
+    }
+    // Where threads share TLS, an address of it is right on this carrier only.
+    // SAFETY: general registers, up to rsp.
+    let general = unsafe { &(&(*uc).uc_mcontext.gregs)[..=libc::REG_RCX as usize] };
+    if t.fs.get() == 0 && crate::tls::shared::holds_address(general) {
+        return Place::Unsafe;
+    }
+    // SAFETY: rsp is on the thread's own stack.
+    match unsafe { super::ranges::code_of_thread(rip, rsp) } {
+        Code::Free => Place::Anywhere,
+        Code::Library | Code::Leaf => Place::Library,
+        Code::Unsafe => Place::Unsafe,
+    }
+}
+
+/// Is a futex call with these arguments how glibc waits for one of its own locks or a simple
+/// `pthread_mutex_t`? Condition variables, semaphores and joins, which may take for ever, use
+/// another operation.
+fn is_lock_wait(operation: i32, value: i32) -> bool {
+    /// A lock's word where it is held and others wait (`lowlevellock.h`).
+    const CONTENDED: i32 = 2;
+    operation & libc::FUTEX_CMD_MASK == libc::FUTEX_WAIT && value == CONTENDED
+}
+
+/// Calls that wait for something, that restart, and that do the same on whatever stack they are
+/// made.
+fn may_block(nr: i64) -> bool {
+    matches!(
+        nr,
+        libc::SYS_read
+            | libc::SYS_write
+            | libc::SYS_pread64
+            | libc::SYS_pwrite64
+            | libc::SYS_readv
+            | libc::SYS_writev
+            | libc::SYS_preadv
+            | libc::SYS_pwritev
+            | libc::SYS_recvfrom
+            | libc::SYS_recvmsg
+            | libc::SYS_sendto
+            | libc::SYS_sendmsg
+            | libc::SYS_accept
+            | libc::SYS_accept4
+            | libc::SYS_connect
+            | libc::SYS_futex
+            | libc::SYS_flock
+            | libc::SYS_fcntl
+            | libc::SYS_wait4
+            | libc::SYS_waitid
+            | libc::SYS_open
+            | libc::SYS_openat
+            | libc::SYS_fsync
+            | libc::SYS_fdatasync
+            | libc::SYS_ioctl
+            | libc::SYS_getrandom
+            | libc::SYS_copy_file_range
+            | libc::SYS_splice
+            | libc::SYS_sendfile
+    )
+}
