@@ -42,6 +42,8 @@ pub(crate) use spin::set_parallel;
 pub(crate) use spin::{NoPreempt, Relax, SpinGuard, SpinLock, patience};
 
 use std::fmt;
+#[cfg(not(loom))]
+use std::ptr;
 use std::time::{Duration, Instant};
 
 /// Somebody who can be unparked. Copies may outlive the thread; see the module documentation.
@@ -51,6 +53,32 @@ pub(crate) enum Waiter {
     User(u32),
     /// A kernel thread, by the parker it holds.
     Kernel(&'static KernelParker),
+}
+
+#[cfg(not(loom))]
+impl Waiter {
+    /// As a word that is never null; [`from_raw`](Waiter::from_raw) reads it.
+    pub(crate) fn into_raw(self) -> *mut () {
+        match self {
+            // Odd, as no address of a parker is.
+            Waiter::User(handle) => ptr::without_provenance_mut((handle as usize) << 1 | 1),
+            Waiter::Kernel(parker) => ptr::from_ref(parker).cast_mut().cast(),
+        }
+    }
+
+    /// `None` for null.
+    ///
+    /// # Safety
+    ///
+    /// The word is null or comes from [`into_raw`](Waiter::into_raw).
+    pub(crate) unsafe fn from_raw(raw: *mut ()) -> Option<Waiter> {
+        match raw.addr() {
+            0 => None,
+            word if word & 1 == 1 => Some(Waiter::User((word >> 1) as u32)),
+            // SAFETY: the caller's contract; parkers are never freed.
+            _ => Some(Waiter::Kernel(unsafe { &*raw.cast_const().cast() })),
+        }
+    }
 }
 
 impl fmt::Debug for Waiter {
@@ -112,6 +140,18 @@ mod tests {
         assert!(size_of::<Waiter>() <= 16);
         assert_eq!(format!("{:?}", Waiter::User(7)), "User(7)");
         assert!(format!("{:?}", current()).contains('('));
+    }
+
+    #[test]
+    fn a_waiter_is_a_word() {
+        // SAFETY: null, or made from a waiter just now.
+        let through = |w: Waiter| unsafe { Waiter::from_raw(w.into_raw()) };
+        for handle in [0, 7, (1 << 24) - 1] {
+            assert!(matches!(through(Waiter::User(handle)), Some(Waiter::User(h)) if h == handle));
+        }
+        assert_eq!(format!("{:?}", through(current())), format!("{:?}", Some(current())));
+        // SAFETY: null.
+        assert!(unsafe { Waiter::from_raw(ptr::null_mut()) }.is_none());
     }
 
     #[test]

@@ -317,6 +317,7 @@ impl Runtime {
     /// # Panics
     ///
     /// Carries a panic of `f` on.
+    #[track_caller]
     pub fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
         // SAFETY: joined before this function returns, so borrows in `f` and `T` outlive the
         // thread.
@@ -333,6 +334,7 @@ impl Runtime {
     /// # Panics
     ///
     /// If no thread can be made.
+    #[track_caller]
     pub fn spawn<T: Send + 'static>(
         &self,
         f: impl FnOnce() -> T + Send + 'static,
@@ -437,11 +439,10 @@ impl Runtime {
         // Kernel threads that wait for a user thread's end must learn that it will not come.
         for h in 0..rt.table.high() {
             let t = rt.table.get(h);
-            if t.life.load(Acquire) & (life::JOINING | life::DONE) == life::JOINING {
-                // SAFETY: written before JOINING was set; changed only by a joiner that saw DONE.
-                if let Some(w @ park::Waiter::Kernel(_)) = unsafe { *t.joiner.get() } {
-                    park::unpark(w);
-                }
+            if t.life.load(Acquire) & (life::JOINING | life::DONE) == life::JOINING
+                && let Some(w @ park::Waiter::Kernel(_)) = t.joiner()
+            {
+                park::unpark(w);
             }
         }
         let leftover = Leftover { threads: rt.in_use(), kernel_threads: rt.alive.load(Acquire) };
@@ -481,13 +482,16 @@ impl Handle {
     /// # Panics
     ///
     /// If no thread can be made, or the runtime has been shut down.
+    #[track_caller]
     pub fn spawn<T: Send + 'static>(
         &self,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
         // SAFETY: everything is 'static.
-        unsafe { thread::spawn_unchecked(self.inner, f, None) }
-            .unwrap_or_else(|e| panic!("cannot spawn a user thread: {e}"))
+        match unsafe { thread::spawn_unchecked(self.inner, f, None) } {
+            Ok(handle) => handle,
+            Err(e) => panic!("cannot spawn a user thread: {e}"),
+        }
     }
 
     /// Starts a user thread that nobody will join: some nanoseconds cheaper than dropping a

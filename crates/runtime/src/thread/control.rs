@@ -3,7 +3,7 @@
 use super::label::Label;
 use crate::park::Waiter;
 use core::cell::{Cell, UnsafeCell};
-use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering::*};
 use quaver_sched::Task;
 
 /// States of the park token, as in `std::thread::park`.
@@ -28,7 +28,8 @@ pub(crate) mod park_state {
 /// * READY (the result exists) and DETACHED (nobody will take it): drop the result, which is code of the user.
 /// * DONE (the thread has left its stack for good) and RELEASED (the handle needs nothing more): recycle the thread.
 ///
-/// Each bit is set once in a life, by addition: unlike an `or` whose old value is wanted, that is one instruction.
+/// Each bit is set once in a life, by addition: unlike an `or` whose old value is wanted, that is one instruction. Only JOINING
+/// comes and goes with every timed join.
 pub(crate) mod life {
     /// The result is in the packet.
     pub(crate) const READY: u32 = 1;
@@ -99,8 +100,11 @@ pub(crate) struct Uthread {
     pub(crate) stack_top: Cell<usize>,
     /// Unique in the process, never reused.
     pub(crate) id: Cell<u64>,
-    /// Valid while `JOINING` is set.
-    pub(crate) joiner: UnsafeCell<Option<Waiter>>,
+    /// A [`Waiter`] as a word. Written by the owner of the `JoinHandle` only, while `JOINING` is not set.
+    pub(crate) joiner: AtomicPtr<()>,
+    /// What [`thread::park`](super::park) waits for: twice `id`, plus one if it is there. So an `unpark` for an earlier thread
+    /// in this place finds another number.
+    pub(crate) permit: AtomicU64,
     /// Given by the user.
     pub(crate) name: UnsafeCell<Option<Box<str>>>,
     /// Stands for `name` if it is not empty.
@@ -134,7 +138,8 @@ impl Uthread {
             region: Cell::new(0),
             stack_top: Cell::new(0),
             id: Cell::new(0),
-            joiner: UnsafeCell::new(None),
+            joiner: AtomicPtr::new(core::ptr::null_mut()),
+            permit: AtomicU64::new(0),
             name: UnsafeCell::new(None),
             label: Label::new(),
         }
@@ -189,6 +194,12 @@ impl Uthread {
         if n == 1 && self.deferred.get() && self.no_preempt.get() == 0 {
             crate::preempt::take_deferred(self);
         }
+    }
+
+    /// Who waits for the thread's end, or did last.
+    pub(crate) fn joiner(&self) -> Option<Waiter> {
+        // SAFETY: `JoinHandle` stores what `into_raw` returns.
+        unsafe { Waiter::from_raw(self.joiner.load(Acquire)) }
     }
 
     /// Has the thread ended?

@@ -1,10 +1,13 @@
-//! The calling thread.
+//! The calling thread, and handles to others.
 
 use super::control::Uthread;
 use super::raw;
-use crate::worker::scheduler;
+use crate::runtime::Inner;
+use crate::worker::{carrier::Carrier, scheduler};
 use core::fmt;
+use core::sync::atomic::Ordering::*;
 use quaver_sched::Why;
+use std::time::{Duration, Instant};
 
 /// A user thread's number: unique in the process, never used again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,11 +26,19 @@ impl fmt::Debug for ThreadId {
     }
 }
 
-/// A description of a user thread.
-#[derive(Clone, Debug)]
+/// A handle to a user thread, which may outlive it.
+#[derive(Clone)]
 pub struct Thread {
-    id: ThreadId,
-    name: Option<Box<str>>,
+    pub(super) rt: &'static Inner,
+    pub(super) handle: u32,
+    pub(super) id: ThreadId,
+    pub(super) name: Option<Box<str>>,
+}
+
+impl fmt::Debug for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Thread").field("id", &self.id).field("name", &self.name).finish()
+    }
 }
 
 impl Thread {
@@ -40,15 +51,76 @@ impl Thread {
     pub fn name(&self) -> Option<String> {
         self.name.as_deref().map(String::from)
     }
+
+    /// Ends the thread's [`park`], or its next one. Does nothing when the thread has ended. Never blocks.
+    pub fn unpark(&self) {
+        let Some(t) = self.rt.table.get_checked(self.handle) else { return };
+        let mut seen = self.id.0 << 1;
+        let there = seen | 1;
+        // The write is made even if the permit is there: who takes it sees what came before this call.
+        while let Err(now) = t.permit.compare_exchange(seen, there, AcqRel, Relaxed) {
+            if now >> 1 != self.id.0 {
+                return;
+            }
+            seen = now;
+        }
+        raw::unpark(self.handle);
+    }
 }
 
 /// The calling user thread; `None` on an ordinary kernel thread.
 pub fn current() -> Option<Thread> {
-    raw::current().map(|t| Thread {
+    let t = raw::current()?;
+    t.preempt_disable();
+    // SAFETY: preemption is disabled.
+    let rt = unsafe { Carrier::here() }.rt();
+    t.preempt_enable();
+    Some(Thread {
+        rt,
+        handle: t.handle,
         id: ThreadId(t.id.get()),
         // SAFETY: a thread's name does not change while it runs.
         name: unsafe { (*t.name.get()).clone() },
     })
+}
+
+/// Waits until another thread calls [`Thread::unpark`] for this one, as [`std::thread::park`]: an `unpark` that came before is
+/// enough, and several count as one. Other threads of the worker run meanwhile.
+///
+/// Locks and channels do not use up an `unpark`. On an ordinary kernel thread this is `std::thread::park`.
+///
+/// ```
+/// # quaver::Builder::new().workers(1).build().unwrap().run(|| {
+/// let parked = quaver::spawn(quaver::thread::park);
+/// parked.thread().unpark();
+/// parked.join().unwrap();
+/// # });
+/// ```
+pub fn park() {
+    match raw::current() {
+        Some(t) => take_permit(t, None),
+        None => std::thread::park(),
+    }
+}
+
+/// As [`park`], for at most `timeout`.
+pub fn park_timeout(timeout: Duration) {
+    match raw::current() {
+        Some(t) => take_permit(t, crate::park::deadline_after(timeout)),
+        None => std::thread::park_timeout(timeout),
+    }
+}
+
+/// Waits for the permit of the calling thread and takes it, or until `deadline`.
+fn take_permit(t: &Uthread, deadline: Option<Instant>) {
+    let none = t.id.get() << 1;
+    let take = || t.permit.compare_exchange(none | 1, none, Acquire, Relaxed).is_ok();
+    while !take() {
+        if !raw::park_current(deadline) {
+            take();
+            return;
+        }
+    }
 }
 
 /// Lets other threads of this worker run. Returns at once if there are none. On an ordinary kernel thread this is

@@ -1,6 +1,7 @@
 //! User threads: starting, joining, names, scopes. The API follows `std::thread`.
 
 pub(crate) mod control;
+mod join;
 pub(crate) mod label;
 mod local;
 mod packet;
@@ -9,8 +10,9 @@ mod scope;
 pub(crate) mod stack;
 pub(crate) mod table;
 
+pub use join::JoinHandle;
 pub(crate) use local::try_yield;
-pub use local::{Thread, ThreadId, current, yield_now};
+pub use local::{Thread, ThreadId, current, park, park_timeout, yield_now};
 pub use quaver_sched::Service;
 pub use scope::{Scope, ScopedJoinHandle, scope};
 
@@ -22,7 +24,6 @@ use crate::worker::carrier::{After, Carrier};
 use crate::worker::scheduler;
 use crate::worker::slot::Slot;
 use control::{Uthread, life, park_state, phase};
-use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use quaver_sched::{Attributes, Why};
 use std::io;
@@ -45,8 +46,12 @@ use std::sync::Arc;
 /// assert_eq!(answer.join().unwrap(), 42);
 /// # });
 /// ```
+#[track_caller]
 pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    Builder::new().spawn(f).unwrap_or_else(|e| panic!("cannot spawn a user thread: {e}"))
+    match Builder::new().spawn(f) {
+        Ok(handle) => handle,
+        Err(e) => panic!("cannot spawn a user thread: {e}"),
+    }
 }
 
 /// Starts a user thread that nobody will join. A panic in it is reported on standard error and ends only it.
@@ -54,11 +59,12 @@ pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinH
 /// # Panics
 ///
 /// As [`spawn`].
+#[track_caller]
 pub fn spawn_detached(f: impl FnOnce() + Send + 'static) {
-    Inner::running()
-        .ok_or_else(|| io::Error::other(NoRuntime))
-        .and_then(|rt| spawn_detached_on(rt, f))
-        .unwrap_or_else(|e| panic!("cannot spawn a user thread: {e}"));
+    let rt = Inner::running().ok_or_else(|| io::Error::other(NoRuntime));
+    if let Err(e) = rt.and_then(|rt| spawn_detached_on(rt, f)) {
+        panic!("cannot spawn a user thread: {e}");
+    }
 }
 
 /// Properties of a thread to be started.
@@ -125,10 +131,50 @@ impl Builder {
         f: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<JoinHandle<T>> {
         let rt = Inner::running().ok_or_else(|| io::Error::other(NoRuntime))?;
-        let name = self.name.map(String::into_boxed_str);
         // SAFETY: everything is 'static.
-        let handle = unsafe { start(rt, f, name, &self.attributes, 0, None)? };
-        Ok(JoinHandle::new(rt, handle))
+        unsafe { self.spawn_unchecked(rt, f, None) }
+    }
+
+    /// Starts a thread that may borrow what lives as long as the scope; see [`scope`].
+    ///
+    /// # Errors
+    ///
+    /// As [`spawn`](Builder::spawn).
+    ///
+    /// ```
+    /// # quaver::Builder::new().workers(1).build().unwrap().run(|| {
+    /// let word = String::from("borrowed");
+    /// quaver::scope(|s| {
+    ///     let builder = quaver::thread::Builder::new().name("reader".into());
+    ///     let reader = builder.spawn_scoped(s, || word.len())?;
+    ///     assert_eq!(reader.join().unwrap(), 8);
+    ///     Ok::<(), std::io::Error>(())
+    /// })
+    /// # }).unwrap();
+    /// ```
+    pub fn spawn_scoped<'scope, T: Send + 'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        f: impl FnOnce() -> T + Send + 'scope,
+    ) -> io::Result<ScopedJoinHandle<'scope, T>> {
+        scope.start(self, f)
+    }
+
+    /// Starts a thread; if it is one of a scope, it tells the scope when nothing of it borrows any more.
+    ///
+    /// # Safety
+    ///
+    /// The thread ends, or calls `Data::leave` of the scope, before anything ends that `f` or `T` borrows.
+    unsafe fn spawn_unchecked<T: Send>(
+        self,
+        rt: &'static Inner,
+        f: impl FnOnce() -> T + Send,
+        scope: Option<Arc<scope::Data>>,
+    ) -> io::Result<JoinHandle<T>> {
+        let name = self.name.map(String::into_boxed_str);
+        // SAFETY: handed on.
+        let handle = unsafe { start(rt, f, name.clone(), &self.attributes, 0, scope)? };
+        Ok(JoinHandle::new(rt, handle, name))
     }
 }
 
@@ -144,22 +190,7 @@ pub(crate) unsafe fn spawn_unchecked<T: Send>(
 ) -> io::Result<JoinHandle<T>> {
     // SAFETY: handed on.
     let handle = unsafe { start(rt, f, name, &Attributes::default(), 0, None)? };
-    Ok(JoinHandle::new(rt, handle))
-}
-
-/// [`spawn_unchecked`] for a thread of a scope, which it tells when nothing of it borrows any more.
-///
-/// # Safety
-///
-/// The scope outlives what `f` and `T` borrow.
-unsafe fn spawn_scoped<T: Send>(
-    rt: &'static Inner,
-    f: impl FnOnce() -> T + Send,
-    scope: Arc<scope::Data>,
-) -> io::Result<JoinHandle<T>> {
-    // SAFETY: handed on.
-    let handle = unsafe { start(rt, f, None, &Attributes::default(), 0, Some(scope))? };
-    Ok(JoinHandle::new(rt, handle))
+    Ok(JoinHandle::new(rt, handle, None))
 }
 
 pub(crate) fn spawn_detached_on(
@@ -195,7 +226,6 @@ unsafe fn start<T: Send, F: FnOnce() -> T + Send>(
         let packet = packet::place::<F, T>(t, f, room);
         t.rsp.set(switch::init_stack(packet & !15, thread_main));
         *t.name.get() = name;
-        *t.joiner.get() = None;
     }
     t.label.set([0; 16]);
     t.scope.set(scope.map_or(core::ptr::null(), Arc::into_raw));
@@ -204,7 +234,9 @@ unsafe fn start<T: Send, F: FnOnce() -> T + Send>(
     t.pkru.set(pkru::get());
     t.park.store(park_state::EMPTY, Relaxed);
     t.life.store(initial_life, Relaxed);
-    t.id.set(NEXT_ID.fetch_add(1, Relaxed));
+    let id = NEXT_ID.fetch_add(1, Relaxed);
+    t.id.set(id);
+    t.permit.store(id << 1, Relaxed);
     t.phase.store(phase::ALIVE, Relaxed);
     let stats = slot.map_or(&rt.stats, |s| &s.stats);
     stats.spawned.add_shared(1, slot.is_none());
@@ -320,11 +352,9 @@ extern "C" fn thread_main() -> ! {
     t.preempt_disable();
     if t.life.load(Relaxed) & life::RELEASED == 0
         && t.life.fetch_add(life::EXITING, AcqRel) & life::JOINING != 0
+        && let Some(w) = t.joiner()
     {
-        // SAFETY: written before JOINING was set; not changed before DONE.
-        if let Some(w) = unsafe { *t.joiner.get() } {
-            park::unpark(w);
-        }
+        park::unpark(w);
     }
     // SAFETY: the calling thread, preemption disabled. Nobody resumes an ended thread.
     unsafe { scheduler::leave(t, After::Exit(t)) };
@@ -349,103 +379,5 @@ fn recycle_here(rt: &'static Inner, t: &Uthread) {
     recycle(rt, slot, t);
     if let Some(me) = me {
         me.preempt_enable();
-    }
-}
-
-/// The right to wait for a thread's end and to take its result. Dropping it detaches the thread.
-#[derive(Debug)]
-pub struct JoinHandle<T> {
-    rt: &'static Inner,
-    handle: u32,
-    id: u64,
-    result: PhantomData<T>,
-}
-
-// SAFETY: the handle gives access to the result, a `T`, from whatever thread has it.
-unsafe impl<T: Send> Send for JoinHandle<T> {}
-// SAFETY: a shared handle gives no access to the result.
-unsafe impl<T> Sync for JoinHandle<T> {}
-
-impl<T> JoinHandle<T> {
-    fn new(rt: &'static Inner, handle: u32) -> JoinHandle<T> {
-        JoinHandle { rt, handle, id: rt.table.get(handle).id.get(), result: PhantomData }
-    }
-
-    /// Waits for the thread's end and returns its result, or the payload of its panic. Its thread-locals have been
-    /// destroyed by then.
-    ///
-    /// A user thread gives its worker to others meanwhile; a kernel thread sleeps.
-    ///
-    /// # Errors
-    ///
-    /// The panic's payload. If the runtime is shut down before the thread has ended, the payload is a [`ShutDown`] (only a
-    /// kernel thread can see that).
-    pub fn join(self) -> std::thread::Result<T> {
-        self.join_or_error().unwrap_or_else(|e| Err(Box::new(e)))
-    }
-
-    pub(crate) fn join_or_error(self) -> Result<std::thread::Result<T>, ShutDown> {
-        let t = self.thread();
-        if !t.is_done() && !self.wait(t) {
-            return Err(ShutDown);
-        }
-        // SAFETY: DONE: the result is there and the thread is off its stack. Forgetting `self` makes this the one taking.
-        let result = unsafe { packet::take_result::<T>(t) };
-        let rt = self.rt;
-        core::mem::forget(self);
-        recycle_here(rt, t);
-        Ok(result)
-    }
-
-    /// Waits for DONE. `false`: the runtime ended first.
-    #[cold]
-    fn wait(&self, t: &Uthread) -> bool {
-        let me = park::current();
-        // SAFETY: only the handle's owner writes it, before JOINING is set.
-        unsafe { *t.joiner.get() = Some(me) };
-        let mut seen = t.life.fetch_add(life::JOINING, AcqRel);
-        while seen & life::EXITING == 0 {
-            if self.rt.has_stopped() {
-                return false;
-            }
-            park::park(me);
-            seen = t.life.load(Acquire);
-        }
-        let mut relax = park::Relax::new();
-        while !t.is_done() {
-            relax.relax();
-        }
-        true
-    }
-
-    /// Has the thread ended? Joining it then does not wait.
-    pub fn is_finished(&self) -> bool {
-        self.thread().is_done()
-    }
-
-    /// The thread's number.
-    pub fn id(&self) -> ThreadId {
-        ThreadId(self.id)
-    }
-
-    /// Its place in the table.
-    pub(crate) fn raw(&self) -> u32 {
-        self.handle
-    }
-
-    fn thread(&self) -> &'static Uthread {
-        self.rt.table.get(self.handle)
-    }
-}
-
-impl<T> Drop for JoinHandle<T> {
-    fn drop(&mut self) {
-        let t = self.thread();
-        if t.life.fetch_add(life::DETACHED, AcqRel) & life::READY != 0 {
-            packet::drop_result(t);
-        }
-        if t.life.fetch_add(life::RELEASED, AcqRel) & life::DONE != 0 {
-            recycle_here(self.rt, t);
-        }
     }
 }

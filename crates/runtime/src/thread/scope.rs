@@ -1,12 +1,14 @@
 //! Threads that may borrow from their caller, as `std::thread::scope`.
 
-use super::{JoinHandle, spawn_scoped};
+use super::{Builder, JoinHandle, Thread};
 use crate::park;
 use crate::runtime::{Inner, NoRuntime};
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicUsize, Ordering::*};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where scoped threads are started; see [`scope`].
 #[derive(Debug)]
@@ -62,6 +64,7 @@ pub struct ScopedJoinHandle<'scope, T> {
 /// numbers.push(4);
 /// # });
 /// ```
+#[track_caller]
 pub fn scope<'env, T>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
     let scope = Scope {
         data: Arc::new(Data {
@@ -89,11 +92,23 @@ impl<'scope> Scope<'scope, '_> {
     /// # Panics
     ///
     /// As [`spawn`](super::spawn).
+    #[track_caller]
     pub fn spawn<T: Send + 'scope>(
         &'scope self,
         f: impl FnOnce() -> T + Send + 'scope,
     ) -> ScopedJoinHandle<'scope, T> {
-        let Some(rt) = Inner::running() else { panic!("cannot spawn a user thread: {NoRuntime}") };
+        match self.start(Builder::new(), f) {
+            Ok(handle) => handle,
+            Err(e) => panic!("cannot spawn a user thread: {e}"),
+        }
+    }
+
+    pub(super) fn start<T: Send + 'scope>(
+        &'scope self,
+        builder: Builder,
+        f: impl FnOnce() -> T + Send + 'scope,
+    ) -> io::Result<ScopedJoinHandle<'scope, T>> {
+        let rt = Inner::running().ok_or_else(|| io::Error::other(NoRuntime))?;
         self.data.running.fetch_add(1, Relaxed);
         let data = self.data.clone();
         let body = move || {
@@ -104,33 +119,55 @@ impl<'scope> Scope<'scope, '_> {
         };
         // SAFETY: `scope` returns only after the thread has called `Data::leave`, which it does when its closure is gone
         // and its result, if the handle was dropped, too. A handle that still exists cannot leave the scope.
-        let handle = match unsafe { spawn_scoped(rt, body, self.data.clone()) } {
-            Ok(handle) => handle,
-            Err(e) => {
-                self.data.running.fetch_sub(1, Relaxed);
-                panic!("cannot spawn a user thread: {e}")
-            }
-        };
-        ScopedJoinHandle { handle, data: self.data.clone(), scope: PhantomData }
+        let handle = unsafe { builder.spawn_unchecked(rt, body, Some(self.data.clone())) };
+        let handle = handle.inspect_err(|_| {
+            self.data.running.fetch_sub(1, Relaxed);
+        })?;
+        Ok(ScopedJoinHandle { handle, data: self.data.clone(), scope: PhantomData })
     }
 }
 
-impl<T> ScopedJoinHandle<'_, T> {
+impl<'scope, T> ScopedJoinHandle<'scope, T> {
     /// Waits for the thread's end; see [`JoinHandle::join`].
     ///
     /// # Errors
     ///
     /// The payload of the thread's panic. The scope does not panic for it then.
     pub fn join(self) -> std::thread::Result<T> {
-        let result = self.handle.join();
-        if result.is_err() {
-            self.data.panics.fetch_sub(1, Relaxed);
+        seen(&self.data, self.handle.join())
+    }
+
+    /// As [`join`](Self::join), for at most `timeout`; see [`JoinHandle::join_timeout`].
+    ///
+    /// # Errors
+    ///
+    /// The handle, if the thread has not ended by then.
+    pub fn join_timeout(
+        self,
+        timeout: Duration,
+    ) -> Result<std::thread::Result<T>, ScopedJoinHandle<'scope, T>> {
+        let ScopedJoinHandle { handle, data, scope } = self;
+        match handle.join_timeout(timeout) {
+            Ok(result) => Ok(seen(&data, result)),
+            Err(handle) => Err(ScopedJoinHandle { handle, data, scope }),
         }
-        result
     }
 
     /// Has the thread ended?
     pub fn is_finished(&self) -> bool {
         self.handle.is_finished()
     }
+
+    /// The thread, to be [unparked](Thread::unpark).
+    pub fn thread(&self) -> &Thread {
+        self.handle.thread()
+    }
+}
+
+/// A panic that a join has returned is not the scope's any more.
+fn seen<T>(data: &Data, result: std::thread::Result<T>) -> std::thread::Result<T> {
+    if result.is_err() {
+        data.panics.fetch_sub(1, Relaxed);
+    }
+    result
 }

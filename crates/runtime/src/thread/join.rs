@@ -1,0 +1,169 @@
+//! Waiting for a thread's end.
+
+use super::control::{Uthread, life};
+use super::local::{Thread, ThreadId};
+use super::{packet, recycle_here};
+use crate::park;
+use crate::runtime::{Inner, ShutDown};
+use core::fmt;
+use core::marker::PhantomData;
+use core::sync::atomic::Ordering::*;
+use std::time::{Duration, Instant};
+
+/// The right to wait for a thread's end and to take its result. Dropping it detaches the thread.
+pub struct JoinHandle<T> {
+    thread: Thread,
+    result: PhantomData<T>,
+}
+
+// SAFETY: the handle gives access to the result, a `T`, from whatever thread has it.
+unsafe impl<T: Send> Send for JoinHandle<T> {}
+// SAFETY: a shared handle gives no access to the result.
+unsafe impl<T> Sync for JoinHandle<T> {}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("thread", &self.thread).finish_non_exhaustive()
+    }
+}
+
+/// How a wait for a thread's end has ended.
+#[derive(PartialEq, Eq)]
+enum Wait {
+    Done,
+    TimedOut,
+    ShutDown,
+}
+
+impl<T> JoinHandle<T> {
+    /// Of a thread that has just been started.
+    pub(super) fn new(rt: &'static Inner, handle: u32, name: Option<Box<str>>) -> JoinHandle<T> {
+        let id = ThreadId(rt.table.get(handle).id.get());
+        JoinHandle { thread: Thread { rt, handle, id, name }, result: PhantomData }
+    }
+
+    /// Waits for the thread's end and returns its result, or the payload of its panic. Its thread-locals have been
+    /// destroyed by then.
+    ///
+    /// A user thread gives its worker to others meanwhile; a kernel thread sleeps.
+    ///
+    /// # Errors
+    ///
+    /// The panic's payload. If the runtime is shut down before the thread has ended, the payload is a [`ShutDown`] (only a
+    /// kernel thread can see that).
+    pub fn join(self) -> std::thread::Result<T> {
+        self.join_or_error().unwrap_or_else(|e| Err(Box::new(e)))
+    }
+
+    /// As [`join`](Self::join), for at most `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// The handle, if the thread has not ended by then.
+    ///
+    /// ```
+    /// # quaver::Builder::new().workers(1).build().unwrap().run(|| {
+    /// use std::time::Duration;
+    ///
+    /// let sleeper = quaver::spawn(|| quaver::sleep(Duration::from_millis(20)));
+    /// let sleeper = sleeper.join_timeout(Duration::from_micros(1)).unwrap_err();
+    /// sleeper.join().unwrap();
+    /// # });
+    /// ```
+    pub fn join_timeout(self, timeout: Duration) -> Result<std::thread::Result<T>, JoinHandle<T>> {
+        match self.wait(park::deadline_after(timeout)) {
+            Wait::Done => Ok(self.take()),
+            Wait::TimedOut => Err(self),
+            Wait::ShutDown => Ok(Err(Box::new(ShutDown))),
+        }
+    }
+
+    pub(crate) fn join_or_error(self) -> Result<std::thread::Result<T>, ShutDown> {
+        match self.wait(None) {
+            Wait::Done => Ok(self.take()),
+            _ => Err(ShutDown),
+        }
+    }
+
+    /// The result of a thread that is DONE.
+    fn take(self) -> std::thread::Result<T> {
+        let t = self.block();
+        // SAFETY: DONE: the result is there and the thread is off its stack. The handle ends here without its destructor, so
+        // this is the one taking.
+        let result = unsafe { packet::take_result::<T>(t) };
+        let rt = self.thread.rt;
+        let mut this = core::mem::ManuallyDrop::new(self);
+        this.thread.name = None;
+        recycle_here(rt, t);
+        result
+    }
+
+    /// Waits for DONE.
+    #[inline]
+    fn wait(&self, deadline: Option<Instant>) -> Wait {
+        let t = self.block();
+        if t.is_done() { Wait::Done } else { self.wait_long(t, deadline) }
+    }
+
+    #[cold]
+    fn wait_long(&self, t: &Uthread, deadline: Option<Instant>) -> Wait {
+        let me = park::current();
+        t.joiner.store(me.into_raw(), Relaxed);
+        let mut seen = t.life.fetch_add(life::JOINING, AcqRel);
+        while seen & life::EXITING == 0 {
+            if self.thread.rt.has_stopped() {
+                return Wait::ShutDown;
+            }
+            if park::park_deadline(me, deadline) {
+                seen = t.life.load(Acquire);
+                continue;
+            }
+            // Either the thread has not looked for a joiner and will find none, or it is about to be DONE.
+            seen = t.life.fetch_sub(life::JOINING, AcqRel);
+            if seen & life::EXITING == 0 {
+                return Wait::TimedOut;
+            }
+        }
+        let mut relax = park::Relax::new();
+        while !t.is_done() {
+            relax.relax();
+        }
+        Wait::Done
+    }
+
+    /// Has the thread ended? Joining it then does not wait.
+    pub fn is_finished(&self) -> bool {
+        self.block().is_done()
+    }
+
+    /// The thread's number.
+    pub fn id(&self) -> ThreadId {
+        self.thread.id
+    }
+
+    /// The thread, to be [unparked](Thread::unpark).
+    pub fn thread(&self) -> &Thread {
+        &self.thread
+    }
+
+    /// Its place in the table.
+    pub(crate) fn raw(&self) -> u32 {
+        self.thread.handle
+    }
+
+    fn block(&self) -> &'static Uthread {
+        self.thread.rt.table.get(self.thread.handle)
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        let t = self.block();
+        if t.life.fetch_add(life::DETACHED, AcqRel) & life::READY != 0 {
+            packet::drop_result(t);
+        }
+        if t.life.fetch_add(life::RELEASED, AcqRel) & life::DONE != 0 {
+            recycle_here(self.thread.rt, t);
+        }
+    }
+}
