@@ -2,6 +2,7 @@ package test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -84,6 +85,60 @@ func TestCgo(t *testing.T) {
 	for _, setting := range []string{"", "quantum=50us", "quantum=10us"} {
 		if out := must(t, "", []string{"QUAVER_GO=" + setting}, path); out != "ok\n" {
 			t.Errorf("%s: %s", setting, out)
+		}
+	}
+}
+
+// A library for C programs, loaded or linked: it preempts, and what it does not understand is no reason to end its host.
+func TestLibrariesForC(t *testing.T) {
+	if _, err := exec.LookPath("cc"); err != nil {
+		t.Skip("there is no C compiler")
+	}
+	const host = `#include <stdio.h>
+#include "shared.h"
+int main(void) { printf(Preempts() > 0 ? "preempted\n" : "not preempted\n"); return 0; }
+`
+	for _, kind := range []struct{ mode, file string }{{"c-shared", "libshared.so"}, {"c-archive", "libshared.a"}} {
+		dir := t.TempDir()
+		library := filepath.Join(dir, kind.file)
+		must(t, "", []string{"CGO_ENABLED=1"}, tool, "build", "-buildmode="+kind.mode, "-o", library, "./testdata/shared")
+		for name, text := range map[string]string{"host.c": host} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Rename(filepath.Join(dir, "libshared.h"), filepath.Join(dir, "shared.h")); err != nil {
+			t.Fatal(err)
+		}
+		program := filepath.Join(dir, "host")
+		must(t, dir, nil, "cc", "-o", program, "host.c", library, "-Wl,-rpath,"+dir, "-lpthread")
+		if got := must(t, "", []string{"QUAVER_GO=quantum=50us"}, program); got != "preempted\n" {
+			t.Errorf("%s: %s", kind.mode, got)
+		}
+		r := run(t, "", []string{"QUAVER_GO=quantum=50us,share=many"}, program)
+		if r.status != 0 || r.stdout != "not preempted\n" || !strings.Contains(r.stderr, "share=many") ||
+			!strings.Contains(r.stderr, "runs without preemption") {
+			t.Errorf("%s with a bad setting: %+v", kind.mode, r)
+		}
+	}
+}
+
+// The runtime differs with the experiments that a toolchain is built with.
+func TestExperiments(t *testing.T) {
+	experiments := []string{"nogreenteagc", "noswissmap,nospinbitmutex"}
+	if full {
+		experiments = append(experiments, "heapminimum512kib", "randomizedheapbase64", "goroutineleakprofile", "synctest", "jsonv2")
+	}
+	for _, experiment := range experiments {
+		env := []string{"GOEXPERIMENT=" + experiment}
+		if r := run(t, "", env, "go", "version"); r.status != 0 {
+			t.Logf("%s: not known to this Go", experiment)
+			continue
+		}
+		corpus := build(t, env, "corpus")
+		want := must(t, "", nil, corpus)
+		if got := must(t, "", []string{"QUAVER_GO=quantum=20us"}, corpus); got != want {
+			t.Errorf("%s: a quantum changes the output", experiment)
 		}
 	}
 }

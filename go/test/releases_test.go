@@ -65,9 +65,8 @@ func scenes(t *testing.T, hog string) {
 		"leak":    "quantum=50us,hold=100us",
 		"collect": "quantum=50us,hold=inf",
 		"effort":  "quantum=50us",
-		"meek":    "quantum=10ms",
-		"tax":     "quantum=10us,tax=1",
-		"thrift":  "quantum=20us,tax=5,clock=spin",
+		"readers": "quantum=50us,hold=1000s",
+		"slack":   "quantum=50us",
 		"crowd":   "quantum=50us",
 		"brief":   "quantum=2ms,long=0",
 	} {

@@ -11,8 +11,12 @@ const (
 // VetMinor is the first release whose vet regards overlays when it looks at what a package imports.
 const VetMinor = 24
 
-// mutexFile is the one file of ours that belongs to mutexPackage instead of runtime.
-const mutexFile = "zquaver_mutex.go"
+// Our files that belong to another package than runtime.
+const (
+	mutexFile   = "zquaver_mutex.go"   // to mutexPackage
+	rwmutexFile = "zquaver_rwmutex.go" // to sync
+	lockedFile  = "zquaver_locked.go"  // to sync, where that is not mutexPackage
+)
 
 // mutexPackage is where Mutex is implemented.
 func mutexPackage(minor int) string {
@@ -22,11 +26,23 @@ func mutexPackage(minor int) string {
 	return "sync"
 }
 
+// target is the package of one of our files.
+func target(name string, minor int) string {
+	switch name {
+	case mutexFile:
+		return mutexPackage(minor)
+	case rwmutexFile, lockedFile:
+		return "sync"
+	}
+	return "runtime"
+}
+
 // edits returns what is changed in the files of Go 1.minor.
 func edits(minor int) []patch.Edit {
 	const (
 		proc     = "runtime/proc.go"
 		runtime2 = "runtime/runtime2.go"
+		rwmutex  = "sync/rwmutex.go"
 	)
 	mutex := mutexPackage(minor) + "/mutex.go"
 	exit, acquire := "func gdestroy", "func acquirep"
@@ -40,11 +56,13 @@ func edits(minor int) []patch.Edit {
 		patch.Replace(proc, "func schedinit", "\tgoenvs()\n", "\tgoenvs()\n\tquaverInit()\n"),
 		patch.Replace(proc, "func sysmon", "\t\tusleep(delay)\n", "\t\tquaverNap(delay)\n"),
 		patch.Replace(proc, "func execute", "\tif !inheritTime {\n",
-			"\tquaverDispatched(mp.p.ptr(), inheritTime)\n\tif !inheritTime {\n"),
-		patch.Begin(proc, acquire, "quaverAcquired(pp)"),
-		patch.Replace(proc, "func goschedImpl", "globrunqput(gp)\n", "quaverPutYielded(gp)\n"),
+			"\tif quaverOn() {\n\t\tquaverDispatched(mp.p.ptr(), inheritTime)\n\t}\n\tif !inheritTime {\n"),
+		patch.Begin(proc, acquire, "if quaverOn() {\n\t\tquaverAcquired(pp)\n\t}"),
+		patch.Replace(proc, "func goschedImpl", "globrunqput(gp)\n",
+			"if quaverOn() {\n\t\tquaverPutYielded(gp)\n\t} else {\n\t\tglobrunqput(gp)\n\t}\n"),
 		patch.Replace(proc, "func findRunnable", "if pp.schedtick%61 == 0 && ",
-			"if (pp.schedtick%61 == 0 || quaverGlobalFirst(pp)) && "),
+			"if (pp.schedtick%61 == 0 || quaverOn() && quaverGlobalFirst(pp)) && "),
+		patch.Replace(proc, "func newm", "\tnewm1(mp)\n", "\tquaverNewThread(mp)\n"),
 		patch.Replace(proc, exit, "\tgp.preemptStop = false\n", "\tgp.preemptStop = false\n\tgp.quaver = quaverG{}\n"),
 		patch.Rename(proc, "func globrunqget", "quaverStockGlobrunqget"),
 		patch.Rename(proc, "func globrunqputbatch", "quaverStockGlobrunqputbatch"),
@@ -54,9 +72,22 @@ func edits(minor int) []patch.Edit {
 		patch.End(runtime2, "type g", "quaver quaverG"),
 		patch.End(runtime2, "type p", "quaver quaverP"),
 
-		patch.Begin(mutex, "func (*Mutex) Lock", "runtime_quaverLocking()"),
-		patch.Replace(mutex, "func (*Mutex) TryLock", "\treturn true\n", "\truntime_quaverLocking()\n\treturn true\n"),
-		patch.End(mutex, "func (*Mutex) Unlock", "runtime_quaverUnlocked()"),
+		// The fast paths compare with a variable in place of 0, which is 0 while nothing is counted: they stay inlined and cost
+		// nothing. See zquaver_locks.go.
+		patch.Replace(mutex, "func (*Mutex) Lock", "(&m.state, 0, mutexLocked)", "(&m.state, quaverCounts, mutexLocked)"),
+		patch.Begin(mutex, "func (*Mutex) lockSlow", "if quaverCounts != 0 {\n\t\truntime_quaverLocking()\n\t}"),
+		patch.Replace(mutex, "func (*Mutex) TryLock", "\treturn true\n",
+			"\tif quaverCounts != 0 {\n\t\truntime_quaverLocking()\n\t}\n\treturn true\n"),
+		patch.Replace(mutex, "func (*Mutex) Unlock", "if new != 0 {", "if new != quaverCounts {"),
+		patch.Rename(mutex, "func (*Mutex) unlockSlow", "quaverStockUnlockSlow"),
+
+		patch.Replace(rwmutex, "func (*RWMutex) RLock", "if rw.readerCount.Add(1) < 0 {",
+			"if c := rw.readerCount.Add(1); c < quaverCounts {"),
+		patch.Replace(rwmutex, "func (*RWMutex) RLock", "runtime_SemacquireRWMutexR(&rw.readerSem, false, 0)", "rw.quaverRLockSlow(c)"),
+		patch.Replace(rwmutex, "func (*RWMutex) TryRLock", "\t\t\treturn true\n",
+			"\t\t\tif quaverCounts != 0 {\n\t\t\t\truntime_quaverLocking()\n\t\t\t}\n\t\t\treturn true\n"),
+		patch.Replace(rwmutex, "func (*RWMutex) RUnlock", "; r < 0 {", "; r < quaverCounts {"),
+		patch.Rename(rwmutex, "func (*RWMutex) rUnlockSlow", "quaverStockRUnlockSlow"),
 	}
 	if minor >= 25 {
 		list = append(list, patch.Rename(proc, "func globrunqgetbatch", "quaverStockGlobrunqgetbatch"))
@@ -71,7 +102,10 @@ func edits(minor int) []patch.Edit {
 // additions returns the files of ours that Go 1.minor gets, as names in _runtime.
 func additions(minor int) []string {
 	list := []string{"zquaver.go", "zquaver_config.go", "zquaver_clock.go", "zquaver_tax.go", "zquaver_price.go", "zquaver_thread.go",
-		"zquaver_queues.go", "zquaver_preempted.go", "zquaver_locks.go", mutexFile}
+		"zquaver_queues.go", "zquaver_preempted.go", "zquaver_locks.go", mutexFile, rwmutexFile}
+	if minor >= 24 {
+		list = append(list, lockedFile)
+	}
 	pick := func(since int, newer, older string) {
 		if minor >= since {
 			older = newer

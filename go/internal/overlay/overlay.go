@@ -89,7 +89,7 @@ func contents(src Source) (map[string][]byte, error) {
 		}
 	}
 	mutex := mutexPackage(src.Minor)
-	words := []string{"QUAVERMUTEX", mutex}
+	words := []string{"QUAVERMUTEX", mutex, "QUAVERPACKAGE", path.Base(mutex)}
 	for from, to := range imports(src.Minor) {
 		words = append(words, `"`+from+`"`, `"`+to+`"`)
 	}
@@ -99,11 +99,7 @@ func contents(src Source) (map[string][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		target := "runtime"
-		if name == mutexFile {
-			target = mutex
-		}
-		files[path.Join(target, name)] = []byte(adapt.Replace(string(text)))
+		files[path.Join(target(name, src.Minor), name)] = []byte(adapt.Replace(string(text)))
 	}
 	return files, nil
 }

@@ -87,10 +87,11 @@ func TestAdditions(t *testing.T) {
 			}
 			for _, line := range strings.Split(string(text), "\n") {
 				if strings.HasPrefix(line, "func ") {
-					if other := defined[line]; other != "" {
-						t.Errorf("1.%d: %s is in %s and %s", minor, line, other, name)
+					function := target(name, minor) + ": " + line
+					if other := defined[function]; other != "" {
+						t.Errorf("1.%d: %s is in %s and %s", minor, function, other, name)
 					}
-					defined[line] = name
+					defined[function] = name
 				}
 			}
 		}

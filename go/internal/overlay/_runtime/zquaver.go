@@ -65,7 +65,7 @@ var quaver struct {
 	hold    int64        // ns for which locks may delay preemption
 	idle    int64        // ns without work after which sysmon may sleep deeply
 	tax     int64        // percent of the CPU time that the clock and preemptions may take; 100: no bound
-	share   int64        // percent of the time that preempted goroutines get at least; 0: what Go's own fairness gives
+	share   int64        // percent of the time that preempted goroutines get at least; 0: they wait among the ready ones, as in Go
 
 	skip      bool // only preempt for something that waits
 	twoQueues bool // preempted goroutines have a queue of their own
@@ -113,7 +113,8 @@ func quaverPaper() {
 	quaver.netFirst = false
 }
 
-// quaverOn reports whether preemption after a quantum is on.
+// quaverOn reports whether preemption after a quantum is on. The edits ask it where they are, so that a program without a quantum pays
+// for a load.
 //
 //go:nosplit
 func quaverOn() bool { return quaver.quantum.Load() != 0 }
@@ -143,7 +144,9 @@ func quaverClamp(ns int64) int64 {
 //
 //go:linkname quaverSetQuantum
 func quaverSetQuantum(ns int64) int64 {
-	return quaver.quantum.Swap(quaverClamp(ns))
+	old := quaver.quantum.Swap(quaverClamp(ns))
+	quaverCountLocks()
+	return old
 }
 
 //go:linkname quaverQuantum

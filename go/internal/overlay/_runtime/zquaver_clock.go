@@ -16,6 +16,8 @@ const (
 // quaverClock is sysmon's own state.
 var quaverClock struct {
 	ready    bool        // the thread has been prepared
+	thread   muintptr    // sysmon's
+	slack    uintptr     // its timer slack in ns before that
 	stuck    bool        // a P has been in one system call for two scans while its goroutines wait
 	price    quaverPrice // of a wake-up
 	askPrice quaverPrice // of a preemption

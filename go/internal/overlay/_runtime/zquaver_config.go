@@ -1,7 +1,8 @@
 package runtime
 
 // QUAVER_GO, read once when the program starts. Anything that is not understood ends the program: one that runs with
-// half of its settings is worse than one that does not start.
+// half of its settings is worse than one that does not start. A library must not end the program that has loaded it, so there the
+// runtime goes on as Go's own, and says so.
 
 const quaverKnown = "policy, quantum, long, poll, hold, idle, share, tax, skip, queues, netfirst, locks, clock"
 
@@ -12,6 +13,21 @@ func quaverInit() {
 	if text == "" || text == "off" || isSecureMode() {
 		return
 	}
+	quaverRead(text)
+	if quaverRefused {
+		quaverDefaults()
+	}
+	if quaver.share == 0 {
+		quaver.twoQueues = false
+	}
+	quaverCountLocks()
+}
+
+// quaverRefused says that a library has found a setting that is not understood.
+var quaverRefused bool
+
+// quaverRead reads the settings.
+func quaverRead(text string) {
 	// The policy sets everything else, wherever it stands.
 	quaverEach(text, func(key, value string) {
 		times := 0
@@ -77,7 +93,9 @@ func quaverInit() {
 	if clamped != quantum {
 		print("quaver-go: QUAVER_GO: a quantum of ", quantum, " ns is out of range; using ", clamped/1000, "us\n")
 	}
-	quaver.quantum.Store(clamped)
+	if !quaverRefused {
+		quaver.quantum.Store(clamped)
+	}
 }
 
 // quaverEach calls f for each "key=value" of a list separated by commas.
@@ -164,10 +182,21 @@ func quaverChoice(key, value, no, yes string) bool {
 
 func quaverBad(key, value, want string) {
 	print("quaver-go: QUAVER_GO: ", key, "=", value, " is not understood; ", key, " is ", want, "\n")
-	exit(2)
+	quaverRefuse()
 }
 
 func quaverDie(before, what, after string) {
 	print("quaver-go: QUAVER_GO: ", before, what, after, "\n")
-	exit(2)
+	quaverRefuse()
+}
+
+// quaverRefuse ends the program, but for one that belongs to others.
+func quaverRefuse() {
+	if !islibrary && !isarchive {
+		exit(2)
+	}
+	if !quaverRefused {
+		print("quaver-go: QUAVER_GO: this library runs without preemption\n")
+	}
+	quaverRefused = true
 }

@@ -1,16 +1,36 @@
 package runtime
 
-import _ "unsafe"
+import (
+	"internal/runtime/atomic"
+	_ "unsafe"
+)
 
-// Locks held by goroutines. quaver-go replaces the name of the package below by the one that has Mutex.
+// Locks held by goroutines: a Mutex, or an RWMutex by a writer or a reader. quaver-go replaces the name of the package below by
+// the one that has Mutex.
 
-// quaverLocking is called by Lock before it tries, and by TryLock when it has the lock.
+// quaverCounts is 0 while locks are not counted, else the largest number there is. The inlined fast paths of sync compare with it
+// where they would compare with 0: then they always leave for the slow paths, which count. It may change at any time: what was locked
+// before is not counted, and what is not counted any more is forgotten when hold is over.
+//
+//go:linkname quaverCounts
+var quaverCounts int32
+
+// quaverCountLocks is called when the quantum has changed.
+func quaverCountLocks() {
+	counts := int32(0)
+	if quaverOn() && quaver.hold != 0 {
+		counts = 1<<31 - 1
+	}
+	atomic.Storeint32(&quaverCounts, counts)
+}
+
+// quaverLocking is called before a lock is waited for, or after TryLock has taken it.
 //
 //go:linkname quaverLocking QUAVERMUTEX.runtime_quaverLocking
 //go:nosplit
 func quaverLocking() { getg().quaver.locks++ }
 
-// quaverUnlocked is called by Unlock when the lock is free. A goroutine that unlocks what another has locked has nothing
+// quaverUnlocked is called when a lock is free. A goroutine that unlocks what another has locked has nothing
 // to count.
 //
 //go:linkname quaverUnlocked QUAVERMUTEX.runtime_quaverUnlocked

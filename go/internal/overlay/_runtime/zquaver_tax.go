@@ -12,14 +12,14 @@ const (
 // quaverTaxed reports whether there is a bound.
 func quaverTaxed() bool { return quaver.tax < 100 }
 
-// quaverFloor sets the time between two wake-ups that keeps those alone within the tax of one core. Where a core is left for the clock, they cost
-// nobody anything.
+// quaverFloor sets the time between two wake-ups that keeps those alone within the tax of one core. A core that seems to be left for the
+// clock does not make them free: the CPU time may have a quota.
 //
 //go:nowritebarrierrec
 func quaverFloor() {
 	c := &quaverClock
 	c.floor = 0
-	if quaverTaxed() && !quaver.spin && int32(NumCPU()) <= gomaxprocs {
+	if quaverTaxed() && !quaver.spin {
 		c.floor = c.price.ns.Load() * 100 / quaver.tax
 	}
 }

@@ -5,18 +5,44 @@ import (
 	"unsafe"
 )
 
+const quaverPrctl, quaverGetSlack = 157, 30
+
+//go:nowritebarrierrec
+func quaverSetSlack(ns uintptr) {
+	const setTimerSlack = 29
+	syscall.Syscall6(quaverPrctl, setTimerSlack, ns, 0, 0, 0, 0)
+}
+
+// quaverNewThread starts mp. A new thread, and every program that it starts, inherits the slack of the thread that makes it: sysmon has
+// its former one meanwhile.
+//
+//go:nowritebarrierrec
+func quaverNewThread(mp *m) {
+	slack := quaverClock.slack
+	if slack == 0 || getg().m != quaverClock.thread.ptr() {
+		newm1(mp)
+		return
+	}
+	quaverSetSlack(slack)
+	newm1(mp)
+	quaverSetSlack(1)
+}
+
 // quaverPrepareThread makes sysmon's sleeps exact: no timer slack, and short turns, so that it need not wait until the thread that runs on its
 // core has had its slice of some ms. The kernel knows the latter since 6.12; threads that sysmon starts do not inherit it.
 //
 //go:nowritebarrierrec
 func quaverPrepareThread() {
 	const (
-		prctl, setTimerSlack       = 157, 29
 		schedSetattr, schedGetattr = 314, 315
 		schedOther, resetOnFork    = 0, 1
 		shortest                   = 100 * 1000 // ns; the kernel takes no less
 	)
-	syscall.Syscall6(prctl, setTimerSlack, 1, 0, 0, 0, 0)
+	quaverClock.thread.set(getg().m)
+	if slack, _, errno := syscall.Syscall6(quaverPrctl, quaverGetSlack, 0, 0, 0, 0, 0); errno == 0 {
+		quaverClock.slack = slack
+		quaverSetSlack(1)
+	}
 	var attr struct { // struct sched_attr
 		size, policy              uint32
 		flags                     uint64

@@ -4,9 +4,11 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	quaver "quaver.dev/go"
@@ -36,7 +38,7 @@ func main() {
 	runtime.GOMAXPROCS(1)
 	scenes := map[string]func(){
 		"alone": alone, "share": share, "starve": starve, "locks": locks, "forced": forced, "collect": collect, "effort": effort,
-		"leak": leak, "meek": meek, "tax": tax, "thrift": thrift, "crowd": crowd, "brief": brief,
+		"leak": leak, "readers": readers, "crowd": crowd, "brief": brief, "slack": slack,
 	}
 	scenes[os.Args[1]]()
 	fmt.Println("ok")
@@ -84,6 +86,26 @@ func locks() {
 	spin(func() bool { return quaver.ReadStats().Deferred > 3 })
 	require(!other.Load(), "preempted while a lock was held")
 	m.Unlock()
+	spin(other.Load)
+}
+
+// readers: a reader's lock is as good as a writer's.
+func readers() {
+	var m sync.RWMutex
+	var other atomic.Bool
+	m.RLock()
+	go other.Store(true)
+	spin(func() bool { return quaver.ReadStats().Deferred > 3 })
+	require(!other.Load(), "preempted while a reader's lock was held")
+	m.RUnlock()
+	spin(other.Load)
+	other.Store(false)
+	require(m.TryRLock(), "the lock is not free")
+	go other.Store(true)
+	before := quaver.ReadStats().Deferred
+	spin(func() bool { return quaver.ReadStats().Deferred > before+3 })
+	require(!other.Load(), "preempted while a reader's lock was held, taken by TryRLock")
+	m.RUnlock()
 	spin(other.Load)
 }
 
@@ -145,69 +167,6 @@ func effort() {
 		}
 	}()
 	spin(func() bool { return time.Now().After(end) && ready.Load() == 20 })
-}
-
-// meek: a best-effort goroutine gives way long before the quantum is over.
-func meek() {
-	const wakes = 20
-	var rounds, wakeups atomic.Int64
-	during := func(mark bool) int64 {
-		quaver.SetBestEffort(mark)
-		rounds.Store(0)
-		wakeups.Store(0)
-		go func() {
-			for i := 0; i < wakes; i++ {
-				time.Sleep(50 * time.Microsecond)
-				wakeups.Add(1)
-			}
-		}()
-		for x := uint64(1); wakeups.Load() < wakes; rounds.Add(1) {
-			for k := 0; k < 1000; k++ {
-				x = x*6364136223846793005 + 1442695040888963407
-			}
-			atomic.StoreUint64(&sink, x)
-		}
-		return rounds.Load()
-	}
-	proud := during(false)
-	humble := during(true)
-	require(humble < proud/2, fmt.Sprintf("%d rounds with the mark, %d without", humble, proud))
-}
-
-// tax: the clock does not wake up more often than its price allows, in this case for 1 % of a core.
-func tax() {
-	runtime.GOMAXPROCS(runtime.NumCPU()) // no core is left for the clock
-	spin(func() bool { return quaver.ReadStats().Scans > 20 })
-	begin, before := time.Now(), quaver.ReadStats()
-	least, scans := before.Price, uint64(0)
-	spin(func() bool {
-		s := quaver.ReadStats()
-		least, scans = min(least, s.Price), s.Scans-before.Scans
-		return scans >= 50
-	})
-	most := uint64(time.Since(begin)) / (100 * max(least, 1))
-	require(least > 0 && scans <= 2*most+2, fmt.Sprintf("%d wake-ups instead of %d", scans, most))
-}
-
-// thrift: neither do preemptions take more than the tax, even if the clock costs nothing.
-func thrift() {
-	const percent = 5 // as in QUAVER_GO
-	go func() {
-		for {
-			runtime.Gosched() // always ready, so that every slice has to end
-		}
-	}()
-	spin(func() bool { return quaver.ReadStats().Preempted > 20 })
-	begin, before := time.Now(), quaver.ReadStats()
-	least, asked := before.AskPrice, uint64(0)
-	spin(func() bool {
-		s := quaver.ReadStats()
-		least, asked = min(least, s.AskPrice), s.Asked-before.Asked
-		return asked >= 200
-	})
-	const savings = 2 * time.Millisecond
-	most := uint64(time.Since(begin)*percent/100+savings) / max(least, 1)
-	require(least > 0 && asked <= 2*most, fmt.Sprintf("%d requests instead of %d at %d ns", asked, most, least))
 }
 
 // crowd: goroutines of which the network always keeps so many ready that there is never time for all leave something to one in the ordinary
@@ -279,4 +238,42 @@ func brief() {
 		preempted += quaver.ReadStats().Preempted - before
 	}
 	require(preempted < times*hogs*3/4, fmt.Sprintf("%d preemptions of all while %d of the brief one", preempted, times))
+}
+
+// slack: sysmon's exact sleeps are its own affair, not that of the threads that it starts, nor of the programs that those start.
+func slack() {
+	of := func(id string) string {
+		text, err := os.ReadFile("/proc/" + id + "/timerslack_ns")
+		require(err == nil, fmt.Sprint("no slack of ", id, ": ", err))
+		return string(text)
+	}
+	usual := of("self") // the first thread's
+	spin(func() bool { return quaver.ReadStats().Scans > 20 })
+	// Threads that block in the kernel make sysmon start others for the goroutines that compute.
+	var done atomic.Bool
+	for i := 0; i < 8; i++ {
+		from, _, err := os.Pipe()
+		require(err == nil, "no pipe")
+		go syscall.Read(int(from.Fd()), make([]byte, 1)) // Fd makes it block
+		go spin(done.Load)
+	}
+	threads := func() []os.DirEntry {
+		all, err := os.ReadDir("/proc/self/task")
+		require(err == nil, "no list of threads")
+		return all
+	}
+	spin(func() bool { return len(threads()) >= 10 })
+	exact := 0
+	for _, thread := range threads() {
+		if of(thread.Name()) != usual {
+			exact++
+		}
+	}
+	require(exact <= 1, fmt.Sprint(exact, " threads have another slack than the first"))
+	for i := 0; i < 8; i++ {
+		child, err := exec.Command("cat", "/proc/self/timerslack_ns").Output()
+		require(err == nil, "no child")
+		require(string(child) == usual, "a child has a slack of "+string(child))
+	}
+	done.Store(true)
 }
