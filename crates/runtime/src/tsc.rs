@@ -100,7 +100,9 @@ pub(crate) fn to_duration(t: Ticks) -> Duration {
 
 /// The tick at which `deadline` is reached; a past deadline gives now.
 pub(crate) fn at(deadline: Instant) -> Ticks {
-    now().saturating_add(from_duration(deadline.saturating_duration_since(Instant::now())))
+    // In this order: a preemption between the two clocks makes the answer late, never early.
+    let left = deadline.saturating_duration_since(Instant::now());
+    now().saturating_add(from_duration(left)).saturating_add(1)
 }
 
 #[cfg(test)]
