@@ -21,6 +21,7 @@ pub mod run;
 pub mod selftest;
 pub mod sim;
 pub mod slice;
+pub mod validate;
 
 /// Preemptive user-level threads for Linux.
 #[derive(Parser, Debug)]

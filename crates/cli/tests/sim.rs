@@ -94,20 +94,32 @@ fn errors_name_what_is_wrong() {
     assert!(error.contains("/no/such.toml"), "{error}");
 }
 
-/// Whatever the machine does meanwhile: only the form is checked.
+/// Whatever the machine does meanwhile, and whatever comes of it: the verdict follows from the rows.
 #[test]
-fn a_validation_compares_and_says_what_disturbed() {
+fn a_validation_passes_only_where_every_row_does() {
     let output = quaver(&["sim", "--validate", "--quick", "--json", "-"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    for row in json["rows"].as_array().unwrap() {
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    let list = |key: &str| json[key].as_array().unwrap().clone();
+    let (rows, missing, warnings) = (list("rows"), list("missing"), list("warnings"));
+    assert!(!rows.is_empty(), "nothing was served: {missing:?}");
+    // Two cases, four loads, two classes, two percentiles.
+    assert_eq!(rows.len() + missing.len(), 32, "{missing:?}");
+    let mut all_pass = missing.is_empty() && warnings.is_empty();
+    for row in &rows {
+        assert!(["in proportion", "default"].contains(&row["case"].as_str().unwrap()), "{row}");
         assert!(["short", "long"].contains(&row["class"].as_str().unwrap()), "{row}");
         assert!(["p50", "p99"].contains(&row["percentile"].as_str().unwrap()), "{row}");
         let number = |key: &str| row[key].as_f64().unwrap();
         let ratio = number("simulated_us") / number("measured_us");
+        assert!(number("measured_us") >= 1.0 && number("simulated_us") >= 1.0, "{row}");
         assert!((number("ratio") - ratio).abs() < 1e-9 && number("load_percent") >= 30.0, "{row}");
+        let passes = (0.85..=1.15).contains(&ratio) && row["disturbed"] == false;
+        assert_eq!(row["passed"], passes, "{row}");
+        all_pass &= passes;
     }
-    let warnings = json["warnings"].as_array().unwrap();
+    assert_eq!(json["passed"], all_pass);
+    assert_eq!(output.status.code(), Some(if all_pass { 0 } else { 2 }));
     assert_eq!(json["noisy"].as_bool().unwrap(), !warnings.is_empty());
     for warning in warnings {
         let warning = warning.as_str().unwrap();

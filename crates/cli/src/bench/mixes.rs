@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::child::Work;
 use super::context::{Context, Task};
 use super::plan::{Group, Plan, Reading};
-use crate::sim::validate::real::{Speed, serve};
+use crate::validate::real::{Speed, serve};
 
 /// The name of a metric: percentile of latency, or of slowdown.
 const METRICS: [&str; 3] = ["p50", "p99", "p99_9"];

@@ -54,7 +54,7 @@ pub struct Args {
     /// The part of the run that --perfetto shows
     #[arg(long, value_name = "FROM..TO", default_value = "0ms..2ms")]
     pub window: Span,
-    /// Run the same load in simulation and on the real runtime with one worker, and compare
+    /// Predict the real runtime with one worker, and fail where the prediction is more than 15 % off
     #[arg(long)]
     pub validate: bool,
     /// With --validate: seconds instead of minutes

@@ -1,12 +1,11 @@
 //! `quaver sim`: a server in simulation, under the policies of the runtime and the costs of any mechanism.
 //!
-//! A scenario is a TOML file, or given by options. [`args`] reads either; [`table`] and [`page`] show what came out;
+//! A scenario is a TOML file, or given by options. [`args`] reads either; [`table`] and [`page`] show what came out.
 //! [`validate`] runs the same load on the real runtime.
 
 pub mod args;
 pub mod page;
 pub mod table;
-pub mod validate;
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +19,7 @@ use serde::Serialize;
 pub use args::Args;
 
 use crate::output::{self, Target};
+use crate::validate;
 
 /// What `--json` writes.
 #[derive(Serialize)]
@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         target.check()?;
     }
     if args.validate {
-        return validate::run(args);
+        return validate::run(args.quick, args.json.as_ref());
     }
     let scenario = args.scenario()?;
     let rates = scenario.rates()?;

@@ -85,8 +85,8 @@ fn scenario(trace: &str, requests: usize, facts: &Facts) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::stops::Stop;
     use super::*;
-    use crate::sim::validate::stops::Stop;
     use quaver_load::{ArrivalProcess, Limit, Mix, Schedule};
     use std::time::Duration;
 
