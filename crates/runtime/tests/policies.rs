@@ -134,6 +134,45 @@ fn priorities_decide_in_the_runtime() {
     assert_eq!(order, [7, 4, 1]);
 }
 
+/// A thread's priority changes while it waits and while it runs; other policies say that they heed
+/// none.
+#[test]
+fn priorities_change_in_the_runtime() {
+    let builder = Builder::new().workers(1).policy_str("priority:quantum=1ms,max-age=none");
+    let builder = builder.clock(Clock::PosixTimer);
+    let order = on_runtime(builder, || {
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let (urgent, done) = (Arc::clone(&order), Arc::clone(&order));
+        let spawn = |priority, work: Box<dyn FnOnce() + Send>| {
+            thread::Builder::new().priority(priority).spawn(work).unwrap()
+        };
+        // It would keep the worker for ever if its priority did not fall below that of this thread.
+        let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let (seen, relaxed) = (Arc::clone(&stop), std::sync::atomic::Ordering::Relaxed);
+        let hog = spawn(
+            2,
+            Box::new(move || {
+                while !seen.load(relaxed) {
+                    spin(100);
+                }
+            }),
+        );
+        let first = spawn(1, Box::new(move || urgent.lock().unwrap().push("raised")));
+        let second = spawn(1, Box::new(move || done.lock().unwrap().push("as it was")));
+        assert!(first.set_priority(6));
+        quaver::sleep(Duration::from_millis(2));
+        assert!(hog.set_priority(0));
+        second.join().unwrap();
+        stop.store(true, relaxed);
+        [first, hog].into_iter().for_each(|thread| thread.join().unwrap());
+        order.lock().unwrap().clone()
+    });
+    assert_eq!(order, ["raised", "as it was"]);
+    on_runtime(Builder::new().workers(1), || {
+        assert!(!quaver::spawn(|| ()).set_priority(7));
+    });
+}
+
 /// Endless best-effort work does not keep requests from ending.
 #[test]
 fn best_effort_work_gives_way() {

@@ -8,7 +8,8 @@ use crate::{
     table,
 };
 
-/// The weight of a task that was given none. A task with twice the weight gets twice the processor time.
+/// The weight of a task that was given none. A task with twice the weight gets twice the processor
+/// time.
 pub const DEFAULT_WEIGHT: u32 = 100;
 /// The largest weight; the smallest is 1.
 pub const MAX_WEIGHT: u32 = 10_000;
@@ -17,7 +18,8 @@ pub const PRIORITIES: u8 = 8;
 /// The priority of a task that was given none.
 pub const DEFAULT_PRIORITY: u8 = 3;
 
-/// What kind of application a task belongs to (Shenango's and Skyloft's LC and BE, SOSP '24 section 5.2).
+/// What kind of application a task belongs to (Shenango's and Skyloft's LC and BE, SOSP '24 section
+/// 5.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Service {
     /// Latency-critical: somebody waits for the answer.
@@ -27,11 +29,13 @@ pub enum Service {
     BestEffort,
 }
 
-/// What a policy may take into account beside the order of arrival. Which policy heeds what: `cfs` and `eevdf` the
-/// weight, `priority` the priority, `shinjuku-shenango` the service; the others none of it.
+/// What a policy may take into account beside the order of arrival. Which policy heeds what: `cfs`
+/// and `eevdf` the weight, `priority` the priority, `shinjuku-shenango` the service; the others
+/// none of it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Attributes {
-    /// The share of processor time, relative to others: 1 to [`MAX_WEIGHT`]; values outside are taken for the nearest.
+    /// The share of processor time, relative to others: 1 to [`MAX_WEIGHT`]; values outside are
+    /// taken for the nearest.
     pub weight: u32,
     /// 0 to 7, the most urgent; larger values are taken for 7.
     pub priority: u8,
@@ -52,8 +56,8 @@ impl Default for Attributes {
 const PRIORITY_AT: u32 = 16;
 const SERVICE_AT: u32 = 24;
 
-/// The attributes of all tasks, a word each, for policies that need them. A task of which nobody has said anything has
-/// the defaults.
+/// The attributes of all tasks, a word each, for policies that need them. A task of which nobody
+/// has said anything has the defaults.
 #[derive(Debug)]
 pub struct AttributeTable(Box<[AtomicU32]>);
 
@@ -70,6 +74,13 @@ impl AttributeTable {
         let service = u32::from(attributes.service == Service::BestEffort);
         let word = weight | priority << PRIORITY_AT | service << SERVICE_AT;
         self.0[task.0 as usize].store(word, Relaxed);
+    }
+
+    /// Change the priority alone. Of two changes of one task at the same time one may be lost.
+    pub fn set_priority(&self, task: Task, priority: u8) {
+        let weight = self.weight(task);
+        let service = self.service(task);
+        self.set(task, &Attributes { weight, priority, service });
     }
 
     /// The weight, 1 to [`MAX_WEIGHT`].
@@ -118,6 +129,9 @@ mod tests {
                 }
             }
         }
+        let (weight, service) = (MAX_WEIGHT, Service::BestEffort);
+        table.set_priority(Task(0), 6);
+        assert_eq!(of(Task(0)), Attributes { weight, priority: 6, service });
         table.set(Task(0), &Attributes { weight: 0, priority: 200, ..Attributes::default() });
         assert_eq!((table.weight(Task(0)), table.priority(Task(0))), (1, 7));
         assert_eq!(of(Task(1)), Attributes::default());

@@ -112,6 +112,18 @@ pub trait Policy: Send + Sync {
         false
     }
 
+    /// Does the policy heed [`Attributes::priority`]?
+    fn heeds_priority(&self) -> bool {
+        false
+    }
+
+    /// A task has another priority from now on; larger ones than there are count as the highest.
+    /// From anywhere, at any time between the task's `task_init` and `task_terminate`, whether it
+    /// waits, runs or sleeps. What `preempt_at` says may change for every worker, and a task that
+    /// waits may be in no queue for an instant: the host then looks for sleeping workers and tells
+    /// its clock, as after an enqueue.
+    fn set_priority(&self, _task: Task, _priority: u8) {}
+
     /// Is every runnable task in queues that all workers share? Then a host may let a dispatcher on
     /// a core of its own take tasks for the workers (`sched_poll`, Skyloft section 5.2), and it
     /// does not matter who makes a task runnable.

@@ -5,6 +5,7 @@ use crate::runtime::{Inner, NoRuntime};
 use crate::thread::{self, raw};
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
+use quaver_sched::Attributes;
 use std::io;
 
 /// A user thread. Only what is alive may be asked; nothing here keeps it so.
@@ -26,11 +27,29 @@ pub fn spawn(
     name: Option<Box<str>>,
     f: impl FnOnce() + Send + 'static,
 ) -> io::Result<(JoinHandle<()>, Thread)> {
+    spawn_with(name, &Attributes::default(), f)
+}
+
+/// [`spawn`] with a weight, a priority and a kind of service, for policies that heed them.
+///
+/// # Errors
+///
+/// As [`spawn`].
+pub fn spawn_with(
+    name: Option<Box<str>>,
+    attributes: &Attributes,
+    f: impl FnOnce() + Send + 'static,
+) -> io::Result<(JoinHandle<()>, Thread)> {
     let rt = Inner::running().ok_or_else(|| io::Error::other(NoRuntime))?;
     // SAFETY: everything is 'static.
-    let handle = unsafe { thread::spawn_unchecked(rt, f, name) }?;
+    let handle = unsafe { thread::spawn_with(rt, f, name, attributes) }?;
     let thread = Thread(handle.raw());
     Ok((handle, thread))
+}
+
+/// Does the policy heed [`Attributes::priority`]? False also where no runtime runs.
+pub fn heeds_priority() -> bool {
+    Inner::latest().is_some_and(|rt| rt.policy.heeds_priority())
 }
 
 /// Lets another thread run if there is one.
@@ -50,21 +69,29 @@ impl Thread {
         rt.zip(self.block()).map_or(0..0, |(rt, t)| rt.table.stack(t))
     }
 
-    /// Gives it a name for debuggers, which stands for the one that it was started with, if that had any: up to the first zero,
-    /// UTF-8. Nothing but zeros: it goes by its first name again. Never blocks, allocates nothing.
+    /// Gives it a name for debuggers, which stands for the one that it was started with, if that
+    /// had any: up to the first zero, UTF-8. Nothing but zeros: it goes by its first name again.
+    /// Never blocks, allocates nothing.
     pub fn set_label(self, label: [u8; 16]) {
         if let Some(t) = self.block() {
             t.label.set(label);
         }
     }
 
-    /// Makes it look at [`Limits::interrupted`](super::futex::Limits::interrupted) if it waits, or at its next wait. May come
-    /// too late; costs the thread a spurious wake-up at worst.
+    /// As [`JoinHandle::set_priority`](crate::JoinHandle::set_priority).
+    pub fn set_priority(self, priority: u8) -> bool {
+        let rt = Inner::latest();
+        rt.zip(self.block()).is_some_and(|(rt, t)| thread::set_priority(rt, t, priority))
+    }
+
+    /// Makes it look at [`Limits::interrupted`](super::futex::Limits::interrupted) if it waits, or
+    /// at its next wait. May come too late; costs the thread a spurious wake-up at worst.
     pub fn interrupt(self) {
         raw::unpark(self.0);
     }
 
-    /// The kernel thread that runs it at this moment on a worker, for signals; `None` where none does. Out of date at once.
+    /// The kernel thread that runs it at this moment on a worker, for signals; `None` where none
+    /// does. Out of date at once.
     pub fn runs_on(self) -> Option<i32> {
         let slots = Inner::latest()?.slots();
         let slot = slots.iter().find(|s| s.running().is_some_and(|(_, r)| r.task.0 == self.0))?;
@@ -76,7 +103,8 @@ impl Thread {
     }
 }
 
-/// Runs the destructors of the calling thread's thread-local variables and `pthread_setspecific` values, as at its end.
+/// Runs the destructors of the calling thread's thread-local variables and `pthread_setspecific`
+/// values, as at its end.
 pub fn run_tls_destructors() {
     if let (Some(rt), Some(_)) = (Inner::latest(), raw::current())
         && let Some(tls) = rt.table.tls()

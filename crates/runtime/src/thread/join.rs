@@ -141,6 +141,15 @@ impl<T> JoinHandle<T> {
         self.thread.id
     }
 
+    /// Makes the thread more or less urgent: 0 to 7, the most urgent; larger values are taken for 7.
+    /// A waiting thread goes to the tail of its new level, and a running one may be preempted at
+    /// once for what is more urgent now. Never blocks. `false`: the policy heeds no priorities
+    /// (only `priority` does), and nothing was changed.
+    pub fn set_priority(&self, priority: u8) -> bool {
+        let Thread { rt, handle, .. } = self.thread;
+        super::set_priority(rt, rt.table.get(handle), priority)
+    }
+
     /// The thread, to be [unparked](Thread::unpark).
     pub fn thread(&self) -> &Thread {
         &self.thread

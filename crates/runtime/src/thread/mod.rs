@@ -105,8 +105,8 @@ impl Builder {
         self
     }
 
-    /// How urgent the thread is: 0 to 7, the most urgent, default 3; larger values are taken for 7. Heeded by the policy
-    /// `priority`.
+    /// How urgent the thread is: 0 to 7, the most urgent, default 3; larger values are taken for 7.
+    /// Heeded by the policy `priority`. [`JoinHandle::set_priority`] changes it later.
     #[must_use]
     pub fn priority(mut self, priority: u8) -> Builder {
         self.attributes.priority = priority;
@@ -189,7 +189,22 @@ pub(crate) unsafe fn spawn_unchecked<T: Send>(
     name: Option<Box<str>>,
 ) -> io::Result<JoinHandle<T>> {
     // SAFETY: handed on.
-    let handle = unsafe { start(rt, f, name, &Attributes::default(), 0, None)? };
+    unsafe { spawn_with(rt, f, name, &Attributes::default()) }
+}
+
+/// [`spawn_unchecked`] with what the policy is to know of the thread.
+///
+/// # Safety
+///
+/// As [`spawn_unchecked`].
+pub(crate) unsafe fn spawn_with<T: Send>(
+    rt: &'static Inner,
+    f: impl FnOnce() -> T + Send,
+    name: Option<Box<str>>,
+    attributes: &Attributes,
+) -> io::Result<JoinHandle<T>> {
+    // SAFETY: handed on.
+    let handle = unsafe { start(rt, f, name, attributes, 0, None)? };
     Ok(JoinHandle::new(rt, handle, None))
 }
 
@@ -380,4 +395,25 @@ fn recycle_here(rt: &'static Inner, t: &Uthread) {
     if let Some(me) = me {
         me.preempt_enable();
     }
+}
+
+/// Gives a thread another priority and lets those know whom it concerns. `false`: the policy heeds
+/// none. The caller sees to it that `t` is not recycled meanwhile.
+pub(crate) fn set_priority(rt: &'static Inner, t: &Uthread, priority: u8) -> bool {
+    if !rt.policy.heeds_priority() {
+        return false;
+    }
+    let me = raw::current();
+    if let Some(me) = me {
+        me.preempt_disable();
+    }
+    rt.policy.set_priority(t.task(), priority);
+    // It may have to run before something that runs now, or to give way.
+    if !rt.idle.wake_one(rt) {
+        rt.clock.work_somewhere(rt);
+    }
+    if let Some(me) = me {
+        me.preempt_enable();
+    }
+    true
 }

@@ -89,6 +89,13 @@ impl List {
         self.lock().pop(links)
     }
 
+    /// Take a task out, wherever it is in the list: a walk from the head, under the lock. False: it
+    /// is not in this list. Always takes the lock: what the caller did before is seen by whoever
+    /// adds the task later.
+    pub fn remove(&self, links: &Links, task: Task) -> bool {
+        self.lock().remove(links, task)
+    }
+
     /// Take up to `most` of the oldest tasks and give each to `keep`, which puts it where it
     /// belongs. All happens under the lock, and the new length is visible at its end: an observer
     /// who looks at this list first and then where `keep` puts them misses none. `keep` must not
@@ -157,6 +164,28 @@ impl Locked<'_> {
         }
         self.len -= 1;
         Some(task)
+    }
+
+    fn remove(&mut self, links: &Links, task: Task) -> bool {
+        let (wanted, mut before) = (task.0 + 1, NIL);
+        let mut here = self.list.head.load(Relaxed);
+        while here != wanted {
+            if here == NIL {
+                return false;
+            }
+            before = here;
+            here = links.of(Task(here - 1)).load(Relaxed);
+        }
+        let next = links.of(task).load(Relaxed);
+        match before {
+            NIL => self.list.head.store(next, Relaxed),
+            before => links.of(Task(before - 1)).store(next, Relaxed),
+        }
+        if next == NIL {
+            self.list.tail.store(before, Relaxed);
+        }
+        self.len -= 1;
+        true
     }
 }
 

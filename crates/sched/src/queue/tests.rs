@@ -53,6 +53,22 @@ fn stealing_takes_no_more_than_the_thief_has_room_for() {
 }
 
 #[test]
+fn a_task_is_taken_out_of_a_list_wherever_it_is() {
+    let (links, list) = (Links::new(6), List::new());
+    assert!(!list.remove(&links, Task(0)));
+    for out in 0..5 {
+        (0..5).for_each(|i| list.push(&links, Task(i)));
+        assert!(!list.remove(&links, Task(5)));
+        assert!(list.remove(&links, Task(out)));
+        assert!(!list.remove(&links, Task(out)));
+        list.push(&links, Task(5));
+        assert_eq!(list.len(), 5);
+        let expected: Vec<_> = (0..6).filter(|&i| i != out).collect();
+        assert_eq!(numbers(|| list.pop(&links)), expected);
+    }
+}
+
+#[test]
 fn list_is_fifo_and_can_be_used_again_after_running_empty() {
     let (links, list) = (Links::new(5), List::new());
     for _ in 0..3 {
@@ -153,7 +169,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// A local queue is a FIFO queue, whatever is in ring and list, while thieves take from its head.
+    /// A local queue is a FIFO queue, whatever is in ring and list, while thieves take from its
+    /// head.
     #[test]
     fn local_queue_is_a_fifo(steps in prop::collection::vec(0..10u8, 1..400)) {
         let links = Links::new(400);

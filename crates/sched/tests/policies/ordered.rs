@@ -1,4 +1,5 @@
-//! The policies that order by weight, priority, service or what a task has had: what their rules come to.
+//! The policies that order by weight, priority, service or what a task has had: what their rules
+//! come to.
 
 use super::{
     host::{Host, Job},
@@ -17,8 +18,8 @@ struct Shares {
     slices: Vec<Time>,
 }
 
-/// One worker that always has all of `tasks` to run, for `span`. It stops them when the policy says so, or up to `late`
-/// later, and never earlier than nine tenths of that.
+/// One worker that always has all of `tasks` to run, for `span`. It stops them when the policy says
+/// so, or up to `late` later, and never earlier than nine tenths of that.
 fn share(policy: &dyn Policy, tasks: &[Attributes], span: Time, late: Time) -> Shares {
     let mut ran = vec![0; tasks.len()];
     let mut waits_since = vec![0; tasks.len()];
@@ -37,7 +38,8 @@ fn share(policy: &dyn Policy, tasks: &[Attributes], span: Time, late: Time) -> S
         slices.push(at - now);
         let earlier = slices.len() as Time * 7_919 % (late / 10 + 1);
         let at = at.max(now + 1) + late - earlier;
-        // In the order of the runtime: the next is chosen before the account of the last is settled.
+        // In the order of the runtime: the next is chosen before the account of the last is
+        // settled.
         pick = policy.task_dequeue(0, at).unwrap();
         policy.task_stopped(0, task, at - now);
         ran[task.0 as usize] += at - now;
@@ -63,7 +65,8 @@ fn time_is_shared_by_weight() {
             for (&weight, &ran) in given.iter().zip(&ran) {
                 let fair = span as f64 * f64::from(weight) / f64::from(all);
                 let error = (ran as f64 - fair).abs();
-                // Not more than what the others get while the lightest has two slices, however long the run.
+                // Not more than what the others get while the lightest has two slices, however long
+                // the run.
                 let lightest = f64::from(*given.iter().min().unwrap());
                 let most = 20.0 * US as f64 * f64::from(all) / lightest;
                 assert!(error <= most, "{spec} {given:?}: {ran} of {fair}");
@@ -72,7 +75,8 @@ fn time_is_shared_by_weight() {
     }
 }
 
-/// Equal weights: each waits for one slice of every other; under EEVDF, which bounds the lag by a slice, for two.
+/// Equal weights: each waits for one slice of every other; under EEVDF, which bounds the lag by a
+/// slice, for two.
 #[test]
 fn equal_tasks_wait_for_one_round() {
     for (spec, slice) in [("cfs:quantum=10us,latency=10us", 10), ("eevdf:quantum=10us", 20)] {
@@ -82,8 +86,9 @@ fn equal_tasks_wait_for_one_round() {
     }
 }
 
-/// Where a preemption takes as long as a slice, tasks are charged for twice what they were given. Those that run next have
-/// whole slices all the same: no storm of preemptions comes of it, and what they have more makes up for the lateness.
+/// Where a preemption takes as long as a slice, tasks are charged for twice what they were given.
+/// Those that run next have whole slices all the same: no storm of preemptions comes of it, and
+/// what they have more makes up for the lateness.
 #[test]
 fn late_stops_shorten_nobodys_slice() {
     let quantum = 12_500;
@@ -113,7 +118,8 @@ fn late_stops_shorten_nobodys_slice() {
     }
 }
 
-/// A task that sleeps most of the time gets the processor soon after it wakes, though others never sleep.
+/// A task that sleeps most of the time gets the processor soon after it wakes, though others never
+/// sleep.
 #[test]
 fn who_sleeps_runs_soon_after_waking() {
     // EEVDF promises the end of its slice among nine.
@@ -157,8 +163,8 @@ fn who_sleeps_runs_soon_after_waking() {
     }
 }
 
-/// What comes while a task runs begins where that has got to, not where it began: the task does not pay for the time before
-/// when it is woken again.
+/// What comes while a task runs begins where that has got to, not where it began: the task does not
+/// pay for the time before when it is woken again.
 #[test]
 fn what_has_run_alone_is_not_held_against_a_task() {
     for spec in ["cfs:quantum=10us,latency=40us", "eevdf:quantum=10us"] {
@@ -283,9 +289,102 @@ fn aging_lets_every_level_run() {
     let running = Running { task: Task(2), since: 600 * US, class: Class::Fresh };
     assert_eq!(policy.preempt_at(0, &running, None), Some(610 * US), "for its equal");
     assert_eq!(policy.task_dequeue(0, 700 * US).unwrap().task, Task(0));
-    policy.task_enqueue(Place::Local(0), Task(0), Why::Preempted, 701 * US);
-    assert_eq!(policy.task_dequeue(0, 702 * US).unwrap().task, Task(1), "back on its level");
-    assert_eq!(policy.preempt_at(0, &running, None), Some(1_401 * US), "when it is old enough");
+    policy.task_enqueue(Place::Local(0), Task(0), Why::Preempted, 710 * US);
+    assert_eq!(policy.task_dequeue(0, 711 * US).unwrap().task, Task(1), "back on its level");
+    assert_eq!(policy.preempt_at(0, &running, None), Some(1_410 * US), "when it is old enough");
+}
+
+/// One worker with all of `tasks` to run for ever, for `span`; it stops them when the policy says
+/// so, in the runtime's order of calls. How long each has run.
+fn contend(policy: &dyn Policy, tasks: u32, span: Time) -> Vec<Time> {
+    let mut ran = vec![0; tasks as usize];
+    enqueue(policy, Place::Local(0), Why::New, 0..tasks);
+    let mut now = 0;
+    let mut pick = policy.task_dequeue(0, now).unwrap();
+    while now < span {
+        let Pick { task, class } = pick;
+        let at = policy.preempt_at(0, &Running { task, since: now, class }, None);
+        let at = at.expect("others wait").max(now + 1);
+        pick = policy.task_dequeue(0, at).unwrap();
+        ran[task.0 as usize] += at - now;
+        now = at;
+        policy.task_enqueue(Place::Local(0), task, Why::Preempted, now);
+    }
+    ran
+}
+
+/// A task that was dispatched for its age has its quantum, also where the clock asks `preempt_at`
+/// all the time.
+#[test]
+fn aging_prevents_starvation() {
+    for priorities in [&[1, 3][..], &[0, 7], &[0, 3, 3, 7, 7]] {
+        let policy = with_priorities("priority:quantum=50us,max-age=1ms", 1, priorities);
+        let span = 1_000_000 * US;
+        let ran = contend(&*policy, priorities.len() as u32, span);
+        let highest = *priorities.iter().max().unwrap();
+        for (&priority, &ran) in priorities.iter().zip(&ran) {
+            // A quantum in so many climbs, and somewhat later where others are there before it.
+            let wait = Time::from(highest - priority) * 1_000 * US + 50 * US;
+            let least = span / (wait + 10 * 50 * US) * 50 * US;
+            assert!(ran >= least * 9 / 10, "{priorities:?}, {priority}: {ran} of {least}");
+        }
+    }
+}
+
+/// What an urgent task stops before the end of its quantum keeps its age, so that it is soon
+/// stopped no more.
+#[test]
+fn who_is_stopped_before_its_quantum_keeps_its_age() {
+    let policy = with_priorities("priority:quantum=50us,max-age=100us", 1, &[1, 4, 7]);
+    let at = |since| {
+        let running = Running { task: Task(0), since, class: Class::Fresh };
+        policy.preempt_at(0, &running, None)
+    };
+    // After 300 us it has climbed to 4, and is the oldest there.
+    policy.task_enqueue(Place::Local(0), Task(0), Why::New, 0);
+    policy.task_enqueue(Place::Local(0), Task(1), Why::New, 250 * US);
+    assert_eq!(policy.task_dequeue(0, 300 * US).unwrap().task, Task(0));
+    assert_eq!(at(300 * US), Some(350 * US), "it has its quantum");
+    // A more urgent one comes, runs, and comes again later.
+    policy.task_enqueue(Place::Shared, Task(2), Why::New, 310 * US);
+    assert_eq!(at(300 * US), Some(300 * US));
+    assert_eq!(policy.task_dequeue(0, 310 * US).unwrap().task, Task(2));
+    policy.task_enqueue(Place::Local(0), Task(0), Why::Preempted, 310 * US);
+    assert_eq!(policy.task_dequeue(0, 610 * US).unwrap().task, Task(0));
+    policy.task_enqueue(Place::Shared, Task(2), Why::New, 620 * US);
+    assert_eq!(at(610 * US), Some(660 * US), "nothing is above it now");
+    // It has had its quantum, and begins anew.
+    assert_eq!(policy.task_dequeue(0, 660 * US).unwrap().task, Task(1), "the oldest at the top");
+    policy.task_enqueue(Place::Local(0), Task(0), Why::Preempted, 660 * US);
+    assert_eq!(drain(&*policy, 0, 670 * US), [2, 0]);
+}
+
+#[test]
+fn priorities_change_while_tasks_wait_and_run() {
+    let policy = with_priorities("priority:quantum=10us,max-age=none", 1, &[3, 3, 3, 5]);
+    let at = |task| {
+        let running = Running { task: Task(task), since: 0, class: Class::Fresh };
+        policy.preempt_at(0, &running, None)
+    };
+    enqueue(&*policy, Place::Local(0), Why::New, 0..3);
+    assert_eq!(policy.task_dequeue(0, 0).unwrap().task, Task(0));
+    assert_eq!(at(0), Some(10 * US));
+    // One that waits becomes more urgent than what runs, then the other way about.
+    policy.set_priority(Task(2), 6);
+    assert_eq!((at(0), policy.waiting()), (Some(0), 2));
+    policy.set_priority(Task(0), 7);
+    assert_eq!(at(0), None, "nothing of its level waits");
+    policy.set_priority(Task(0), 0);
+    assert_eq!(at(0), Some(0), "it gives way at once");
+    policy.set_priority(Task(1), 99);
+    assert_eq!(drain(&*policy, 0, 0), [1, 2]);
+    // One that sleeps comes back on its new level.
+    policy.set_priority(Task(3), 1);
+    enqueue(&*policy, Place::Shared, Why::Woken, [3]);
+    enqueue(&*policy, Place::Local(0), Why::Preempted, [0]);
+    enqueue(&*policy, Place::Local(0), Why::Woken, [2]);
+    assert_eq!(drain(&*policy, 0, 0), [2, 3, 0]);
+    assert!(policy.heeds_priority() && !build("rr", 1, 1).heeds_priority());
 }
 
 fn critical_and_best_effort(workers: usize, critical: u32, best_effort: u32) -> Box<dyn Policy> {
@@ -321,7 +420,8 @@ fn cores_are_lent_and_as_many_taken_back_as_wanted() {
     assert_eq!(at(2, 11), Some(100 * US), "best-effort work takes turns");
 }
 
-/// The times at which a critical task ends do not depend on whether best-effort work fills the gaps, but for the delay.
+/// The times at which a critical task ends do not depend on whether best-effort work fills the
+/// gaps, but for the delay.
 #[test]
 fn best_effort_work_costs_critical_tasks_the_delay_only() {
     let policy = critical_and_best_effort(1, 100, 1);
@@ -361,7 +461,8 @@ fn best_effort_work_costs_critical_tasks_the_delay_only() {
     assert!(outcomes[100].ended <= 3_900 * US, "{:?}", outcomes[100]);
 }
 
-/// The quantum follows the service times within a few windows: short beside few long tasks, long when all are alike.
+/// The quantum follows the service times within a few windows: short beside few long tasks, long
+/// when all are alike.
 #[test]
 fn the_adaptive_quantum_follows_within_milliseconds() {
     let policy = build("adaptive:quantum=2us,max=200us,window=1ms,cost=500ns", 1, 4);

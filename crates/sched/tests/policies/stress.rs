@@ -1,4 +1,5 @@
-//! Real threads as workers: every task runs the right number of times, never on two workers at once.
+//! Real threads as workers: every task runs the right number of times, never on two workers at
+//! once.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*},
@@ -20,7 +21,8 @@ struct Shared {
 }
 
 impl Shared {
-    /// Run a task once: it is stopped by one of the four causes, chosen by its number and count, or ends.
+    /// Run a task once: it is stopped by one of the four causes, chosen by its number and count, or
+    /// ends.
     fn run(&self, worker: usize, task: Task, now: Time) {
         let index = task.0 as usize;
         assert!(!self.running[index].swap(true, Relaxed), "{task:?} runs twice at once");
@@ -51,6 +53,10 @@ impl Shared {
             let other = now as usize / 1_000 % WORKERS;
             self.policy.preempt_at(other, &running(Class::Fresh, now), None);
             self.policy.has_work(other);
+            // And what users do.
+            if (now / 1_000).is_multiple_of(97) {
+                self.policy.set_priority(Task(now as u32 / 97_000 % TASKS), other as u8);
+            }
         }
     }
 }
