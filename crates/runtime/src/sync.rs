@@ -11,6 +11,8 @@
 //! | counting | [`Semaphore`] |
 //! | once | [`Once`], [`OnceLock`], [`LazyLock`] |
 //! | passing values | [`mpsc`], [`oneshot`] |
+//! | one of several | [`select`] |
+//! | stopping | [`CancelToken`] |
 //!
 //! **Preemption.** A thread may be preempted while it holds any of these locks. Nobody spins for it: those who want the
 //! lock wait in a FIFO queue.
@@ -27,6 +29,8 @@
 // primitives differ only in what they keep in that word. Each module states its invariants.
 
 mod barrier;
+#[cfg(not(loom))]
+mod cancel;
 mod condvar;
 mod lazy_lock;
 mod list;
@@ -37,20 +41,27 @@ mod once_lock;
 pub mod oneshot;
 mod poison;
 mod rwlock;
+#[cfg(not(loom))]
+mod select;
 mod semaphore;
 mod wait_group;
+mod watch;
 mod word;
 
 #[cfg(all(test, loom))]
 pub(crate) mod models;
 
 pub use barrier::{Barrier, BarrierWaitResult};
+#[cfg(not(loom))]
+pub use cancel::{CancelToken, Cancelled};
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use lazy_lock::LazyLock;
 pub use mutex::{Mutex, MutexGuard};
 pub use once::{Once, OnceState};
 pub use once_lock::OnceLock;
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+#[cfg(not(loom))]
+pub use select::{Source, select, select_timeout};
 pub use semaphore::{
     AcquireTimeoutError, Closed, OwnedSemaphorePermit, Semaphore, SemaphorePermit, TryAcquireError,
 };

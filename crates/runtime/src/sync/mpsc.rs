@@ -211,6 +211,24 @@ impl<T> Receiver<T> {
     }
 }
 
+#[cfg(not(loom))]
+impl<T> super::select::sealed::Sealed for Receiver<T> {
+    fn is_ready(&self) -> bool {
+        match &self.side {
+            Side::Unbounded(chan) => chan.is_ready(),
+            Side::Bounded(chan) => chan.is_ready(),
+        }
+    }
+
+    #[expect(private_interfaces, reason = "nobody outside the crate can call it")]
+    fn watched(&self) -> &super::watch::Watched {
+        match &self.side {
+            Side::Unbounded(chan) => &chan.watched,
+            Side::Bounded(chan) => &chan.watched,
+        }
+    }
+}
+
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
         self.chan.add_sender();

@@ -56,7 +56,7 @@ impl<T> Blocks<T> {
         }
     }
 
-    #[cfg(all(test, not(loom)))]
+    #[cfg(not(loom))]
     pub(super) fn len(&self) -> usize {
         self.len
     }

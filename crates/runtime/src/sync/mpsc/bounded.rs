@@ -5,6 +5,7 @@ use super::ring::Ring;
 use super::slot::Slot;
 use crate::park::{self, SpinGuard, SpinLock};
 use crate::sync::list::{Batch, Node, Signal, WaitList};
+use crate::sync::watch::Watched;
 use std::ptr::NonNull;
 use std::sync::mpsc::{SendError, TryRecvError, TrySendError};
 
@@ -15,6 +16,7 @@ use std::sync::mpsc::{SendError, TryRecvError, TrySendError};
 /// woken only when their value is on its way.
 pub(super) struct Chan<T> {
     state: SpinLock<State<T>>,
+    pub(super) watched: Watched,
 }
 
 struct State<T> {
@@ -37,6 +39,7 @@ impl<T> Chan<T> {
                 senders: 1,
                 receiver_lives: true,
             }),
+            watched: Watched::new(),
         }
     }
 
@@ -51,6 +54,7 @@ impl<T> Chan<T> {
         // SAFETY: the node is new, and we leave when it has been signalled.
         unsafe { state.blocked.push_back(NonNull::from(&node)) };
         drop(state);
+        self.watched.wake();
         match node.wait() {
             Signal::Granted => Ok(()),
             // SAFETY: the wait is over, so the slot is ours, and nobody took the value.
@@ -88,6 +92,8 @@ impl<T> Chan<T> {
             return Err((value, Some(state)));
         } else {
             state.ring.push(value);
+            drop(state);
+            self.watched.wake();
         }
         Ok(())
     }
@@ -99,13 +105,24 @@ impl<T> Chan<T> {
     pub(super) fn remove_sender(&self) {
         let mut state = self.state.lock();
         state.senders -= 1;
-        if state.senders == 0
-            && let Some(first) = state.receiver.pop_front()
-        {
+        if state.senders != 0 {
+            return;
+        }
+        if let Some(first) = state.receiver.pop_front() {
             let waiter = first.signal(Signal::Closed);
             let _quiet = state.unlock();
             park::unpark(waiter);
+        } else {
+            drop(state);
+            self.watched.wake();
         }
+    }
+
+    /// Is there a value, or will there never be one?
+    #[cfg(not(loom))]
+    pub(super) fn is_ready(&self) -> bool {
+        let state = self.state.lock();
+        !state.ring.is_empty() || !state.blocked.is_empty() || state.senders == 0
     }
 
     /// How many senders wait.

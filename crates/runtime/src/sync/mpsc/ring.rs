@@ -19,7 +19,7 @@ impl<T> Ring<T> {
         self.len == self.values.len()
     }
 
-    #[cfg(all(test, not(loom)))]
+    #[cfg(not(loom))]
     pub(super) fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -5,12 +5,14 @@ use super::flavor::Flavor;
 use super::slot::Slot;
 use crate::park::{self, SpinLock};
 use crate::sync::list::{Node, Signal, WaitList};
+use crate::sync::watch::Watched;
 use std::ptr::NonNull;
 use std::sync::mpsc::{SendError, TryRecvError};
 
 /// Invariant: when the receiver waits, the queue is empty and there are senders.
 pub(super) struct Chan<T> {
     state: SpinLock<State<T>>,
+    pub(super) watched: Watched,
 }
 
 struct State<T> {
@@ -31,6 +33,7 @@ impl<T> Chan<T> {
                 senders: 1,
                 receiver_lives: true,
             }),
+            watched: Watched::new(),
         }
     }
 
@@ -54,6 +57,7 @@ impl<T> Chan<T> {
                 // SAFETY: room was made just now.
                 unsafe { state.queue.push(value) };
                 drop(state);
+                self.watched.wake();
                 return Ok(());
             }
             drop(state);
@@ -68,13 +72,24 @@ impl<T> Chan<T> {
     pub(super) fn remove_sender(&self) {
         let mut state = self.state.lock();
         state.senders -= 1;
-        if state.senders == 0
-            && let Some(first) = state.receiver.pop_front()
-        {
+        if state.senders != 0 {
+            return;
+        }
+        if let Some(first) = state.receiver.pop_front() {
             let waiter = first.signal(Signal::Closed);
             let _quiet = state.unlock();
             park::unpark(waiter);
+        } else {
+            drop(state);
+            self.watched.wake();
         }
+    }
+
+    /// Is there a value, or will there never be one?
+    #[cfg(not(loom))]
+    pub(super) fn is_ready(&self) -> bool {
+        let state = self.state.lock();
+        state.queue.len() != 0 || state.senders == 0
     }
 }
 
