@@ -1,7 +1,10 @@
 """Checks the shape of the JSON that `quaver doctor`, `demo` and `bench` promise to scripts; its numbers decide nothing, but for
 those of `figures` (bench/figures/draw.py), which are simulated and therefore the same everywhere.
 
-    python3 check_json.py doctor|demo|figures|bench|selftest FILE
+    python3 check_json.py doctor|demo|figures|bench FILE
+    python3 check_json.py selftest FILE PREEMPTIONS
+
+PREEMPTIONS is how many must have been survived.
 """
 
 import json
@@ -69,7 +72,7 @@ def demo(document):
     return f"{len(rows)} rows"
 
 
-def selftest(document):
+def selftest(document, least):
     paths = ["boundaries_tried", "preemptions", "migrations", "deferred", "differences"]
     for path in paths:
         need_number(document, path)
@@ -83,6 +86,10 @@ def selftest(document):
     for path in ("torture.preemptions", "torture.migrations", "torture.differences"):
         need_number(document, path)
     sums = document["torture"]
+    need(sums["preemptions"] >= least, f"{sums['preemptions']} preemptions, fewer than {least}")
+    programs = [row for row in rows if row["kind"] == "torture"]
+    skipped = [f"{row['name']}: {row['skipped']}" for row in programs if at(row, "skipped") is not None]
+    need(2 * len(skipped) < len(programs), f"most programs were skipped: {'; '.join(skipped)}")
     return (
         f"{len(rows)} rows; torture: {sums['preemptions']} preemptions, {sums['migrations']} migrations, "
         f"{sums['differences']} differences"
@@ -123,13 +130,13 @@ CHECKS = {"doctor": doctor, "demo": demo, "figures": figures, "bench": bench, "s
 
 
 def main(arguments):
-    if len(arguments) != 2 or arguments[0] not in CHECKS:
+    kind, path, *numbers_given = arguments if len(arguments) > 1 else ("", "")
+    if kind not in CHECKS or len(numbers_given) != (kind == "selftest"):
         print(__doc__, file=sys.stderr)
         return 2
-    kind, path = arguments
     try:
         with open(path, encoding="utf-8") as file:
-            found = CHECKS[kind](json.load(file))
+            found = CHECKS[kind](json.load(file), *map(int, numbers_given))
     except (Wrong, ValueError, OSError) as error:
         print(f"{path}: {error}", file=sys.stderr)
         return 1

@@ -143,6 +143,26 @@ class Shape(unittest.TestCase):
         self.wrong(check_json.bench, {**BENCH, "rows": [row("a", "quaver", 1.0, max=0.9)]}, "out of order")
         self.wrong(check_json.bench, {**BENCH, "rows": [row("a", "quaver", 1.0, runs=True)]}, "runs is no number")
 
+    def test_a_selftest_that_did_little_is_refused(self):
+        def document(counts, skipped=None):
+            zero = {"boundaries_tried": 0, "migrations": 0, "deferred": 0, "differences": 0}
+            kinds = ["boundaries", "torture", "torture"]
+            rows = [
+                {**zero, "kind": k, "name": f"{k}{i}", "workers": 1, "preemptions": n, "skipped": None}
+                for i, (k, n) in enumerate(zip(kinds, counts))
+            ]
+            for row in rows[1:] if skipped else []:
+                row["skipped"] = skipped
+            sums = {"preemptions": sum(counts[1:]), "migrations": 0, "differences": 0}
+            return {**zero, "preemptions": sum(counts), "rows": rows, "torture": sums}
+
+        check_json.selftest(document([1, 600, 400]), 1000)
+        for counts, skipped, part in [
+            ([1, 600, 399], None, "999 preemptions, fewer than 1000"),
+            ([1, 600, 400], "no shim", "skipped: torture1: no shim; torture2: no shim"),
+        ]:
+            self.wrong(lambda d: check_json.selftest(d, 1000), document(counts, skipped), part)
+
 
 class Docs(unittest.TestCase):
     def test_a_message_is_known_by_its_longest_fixed_part(self):

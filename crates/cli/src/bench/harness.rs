@@ -3,7 +3,8 @@
 //! Machines drift: other tenants come, clocks change. So the jobs of a group run in turn, round after round, every
 //! second round backwards so that nobody always comes first, and a ratio is taken inside one round.
 //!
-//! An implementation that is not there or fails costs its rows and leaves a note; it never stops the benchmark.
+//! An implementation that is not there or fails costs its rows and leaves a note; it never stops the benchmark. A crash of
+//! one of ours is remembered, so that the command fails in the end.
 
 use std::process::Command;
 
@@ -12,7 +13,7 @@ use quaver_bench_common::{Outcome, Sample};
 use serde::Serialize;
 
 use super::plan::{Group, Job, Plan};
-use super::process;
+use super::process::{self, Crash};
 use super::stats::{Summary, paired_ratio};
 
 /// After so many failures a job is not tried again: a livelock costs its whole time limit every time.
@@ -52,6 +53,8 @@ pub struct Results {
     pub rows: Vec<Row>,
     /// What is missing, and why.
     pub notes: Vec<String>,
+    /// How processes of Quaver crashed or computed wrongly.
+    pub crashes: Vec<String>,
 }
 
 /// Runs `plan`; the progress bar advances by one for each child.
@@ -73,6 +76,7 @@ pub fn run(benchmark: &'static str, plan: &Plan, rounds: usize, bar: &ProgressBa
         }
         results.rows.extend(rows(benchmark, group, &logs));
         results.notes.extend(notes(group, &logs));
+        results.crashes.extend(crashes(group, &logs));
     }
     results
 }
@@ -82,12 +86,11 @@ pub fn children(plan: &Plan, rounds: usize) -> u64 {
     (plan.groups.iter().map(|group| group.jobs.len()).sum::<usize>() * rounds) as u64
 }
 
-fn start(job: &Job) -> Outcome {
+fn start(job: &Job) -> anyhow::Result<Outcome> {
     let mut words = job.command.iter();
     let mut command = Command::new(words.next().expect("a job names its program"));
     command.args(words);
     process::run(command, &job.cpus, job.limit)
-        .unwrap_or_else(|error| Outcome::failed(format!("{error:#}")))
 }
 
 /// What a job answered, round by round.
@@ -98,14 +101,23 @@ struct Log {
     unsupported: Option<String>,
     /// Why there are fewer numbers than rounds.
     failures: Vec<String>,
+    /// Those of them that were crashes.
+    crashes: Vec<String>,
 }
 
 impl Log {
     /// Adds a round; `run` is not called when it would be in vain.
-    fn add(&mut self, run: impl FnOnce() -> Outcome) {
+    fn add(&mut self, run: impl FnOnce() -> anyhow::Result<Outcome>) {
         let in_vain = self.unsupported.is_some() || self.failures.len() >= FAILURES;
         let outcome = if in_vain { None } else { Some(run()) };
-        self.samples.push(match outcome {
+        let failed = |error: anyhow::Error| {
+            let text = format!("{error:#}");
+            if error.is::<Crash>() {
+                self.crashes.push(text.clone());
+            }
+            Outcome::failed(text)
+        };
+        self.samples.push(match outcome.map(|outcome| outcome.unwrap_or_else(failed)) {
             Some(Outcome::Sample(sample)) => Some(sample),
             Some(Outcome::Unsupported { unsupported }) => {
                 self.unsupported = Some(unsupported);
@@ -188,6 +200,16 @@ fn notes(group: &Group, logs: &[Log]) -> Vec<String> {
     notes
 }
 
+/// Crashes of ours: what happens to peers is theirs.
+fn crashes(group: &Group, logs: &[Log]) -> Vec<String> {
+    let ours = group.jobs.iter().zip(logs).filter(|(job, _)| job.is_ours());
+    let told = |(job, log): (&Job, &Log)| {
+        let who = format!("{}: {}", group.title, job.implementation);
+        log.crashes.iter().map(|why| format!("{who}: {why}")).collect::<Vec<_>>()
+    };
+    ours.flat_map(told).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
@@ -267,6 +289,19 @@ mod tests {
         let tries =
             |name| std::fs::read_to_string(state.path().join(name)).unwrap().lines().count();
         assert_eq!((tries("unsupported"), tries("broken")), (1, FAILURES));
+    }
+
+    #[test]
+    fn only_crashes_of_ours_are_ours() {
+        let state = tempfile::tempdir().unwrap();
+        let crash = "kill -SEGV $$";
+        let refuse = r#"echo '{"error":"nothing was preempted"}'"#;
+        let jobs = [("quaver x", crash), ("go", crash), ("quaver y", refuse)];
+        let jobs = jobs.map(|(name, script)| job(name, script, state.path()));
+        let results = run_jobs(jobs.into(), 1);
+        assert_eq!(results.notes.len(), 4, "{results:?}");
+        let [one] = &results.crashes[..] else { panic!("{results:?}") };
+        assert!(one.contains("race: quaver x: signal: 11"), "{one}");
     }
 
     #[test]

@@ -41,7 +41,7 @@ mod wake;
 use std::fs;
 use std::num::NonZeroUsize;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -206,7 +206,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     if args.json != Some(Target::Stdout) {
         output::print(&report.to_text())?;
     }
-    args.json.as_ref().map_or(Ok(()), |target| target.write_json(&report))
+    args.json.as_ref().map_or(Ok(()), |target| target.write_json(&report))?;
+    ensure!(report.crashes.is_empty(), "Quaver has crashed:\n{}", report.crashes.join("\n"));
+    Ok(())
 }
 
 fn measure(args: &Args, peers: Peers, bar: &ProgressBar) -> anyhow::Result<Report> {
@@ -237,11 +239,13 @@ fn measure(args: &Args, peers: Peers, bar: &ProgressBar) -> anyhow::Result<Repor
         machine,
         rows: Vec::new(),
         notes,
+        crashes: Vec::new(),
     };
     for (name, plan, rounds) in &plans {
-        let Results { rows, notes } = harness::run(name.text(), plan, *rounds, bar);
+        let Results { rows, notes, crashes } = harness::run(name.text(), plan, *rounds, bar);
         report.rows.extend(rows);
         report.notes.extend(notes);
+        report.crashes.extend(crashes);
     }
     Ok(report)
 }

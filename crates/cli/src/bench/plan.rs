@@ -36,6 +36,13 @@ pub struct Job {
     pub readings: Vec<Reading>,
 }
 
+impl Job {
+    /// Is it Quaver that is measured, not a peer?
+    pub fn is_ours(&self) -> bool {
+        self.implementation.starts_with("quaver")
+    }
+}
+
 /// A metric of a child's answer that becomes a row.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reading {

@@ -18,6 +18,11 @@ const HARMLESS: &str = "QUAVER_SHIM";
 const UNWANTED: [&str; 6] =
     ["GOMAXPROCS", "GODEBUG", "GOGC", "GOMEMLIMIT", "TOKIO_WORKER_THREADS", "RUST_BACKTRACE"];
 
+/// A child has ended without an answer: by a signal, or with another exit code than 0.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Crash(String);
+
 /// Runs `command` on `cpus` only and returns its answer.
 ///
 /// The child is killed after `limit`, and by the kernel when this process ends for whatever reason, so that nothing goes
@@ -25,8 +30,8 @@ const UNWANTED: [&str; 6] =
 ///
 /// # Errors
 ///
-/// When the child cannot be started, takes too long, dies or answers something that is no outcome. The message ends
-/// with the last line of the child's standard error.
+/// When the child cannot be started, takes too long, dies (a [`Crash`]) or answers something that is no outcome. The
+/// message ends with the last line of the child's standard error.
 pub fn run(mut command: Command, cpus: &[usize], limit: Duration) -> anyhow::Result<Outcome> {
     let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
     command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(err.try_clone()?);
@@ -41,7 +46,7 @@ pub fn run(mut command: Command, cpus: &[usize], limit: Duration) -> anyhow::Res
     let last_words = complaint.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
     match status {
         None => bail!("no answer within {limit:?}, killed; {last_words}"),
-        Some(status) if !status.success() => bail!("{status}; {last_words}"),
+        Some(status) if !status.success() => bail!(Crash(format!("{status}; {last_words}"))),
         Some(_) => Outcome::parse(&answer).map_err(anyhow::Error::msg),
     }
 }

@@ -23,6 +23,8 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// What is missing, and why.
     pub notes: Vec<String>,
+    /// How processes of Quaver crashed or computed wrongly: then the command fails.
+    pub crashes: Vec<String>,
 }
 
 impl Report {
@@ -125,6 +127,7 @@ mod tests {
             machine: detect::detect(),
             rows: vec![row("yield", "a", 34.56), row("yield", "b", 1.234), row("mutex", "a", 9.0)],
             notes: vec!["no Go".into()],
+            crashes: Vec::new(),
         }
     }
 
