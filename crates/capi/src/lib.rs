@@ -12,6 +12,7 @@
 //! * Null pointers where an object is required are a [`Status::Invalid`], not a crash.
 
 mod channel;
+mod pthread;
 mod region;
 mod runtime;
 mod status;

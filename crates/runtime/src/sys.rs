@@ -93,6 +93,14 @@ pub(crate) fn futex_wake(word: *const AtomicU32, n: u32) -> usize {
     r.max(0) as usize
 }
 
+/// As [`futex_wake`], for sleepers of any process.
+pub(crate) fn futex_wake_shared(word: *const AtomicU32, n: u32) {
+    // SAFETY: as there.
+    unsafe {
+        syscall3(libc::SYS_futex, word as u64, libc::FUTEX_WAKE as u64, u64::from(n));
+    }
+}
+
 /// Sends `signal` to one kernel thread of this process. `ESRCH` if it has ended.
 pub(crate) fn tgkill(pid: i32, tid: i32, signal: i32) -> Result<(), i32> {
     // SAFETY: no memory is involved.

@@ -34,6 +34,7 @@ const RECURSIVE: i32 = 1;
 const ERRORCHECK: i32 = 2;
 const TYPE: i32 = 3;
 const ROBUST: i32 = 16;
+const INHERITS: i32 = 32;
 const SHARED: i32 = 128;
 
 /// Owners that are nobody: the owner has died; and nobody has said that the state is consistent.
@@ -213,6 +214,10 @@ pub unsafe extern "C" fn pthread_mutex_init(
     unsafe {
         let r = real!(pthread_mutex_init(mutex => *mut pthread_mutex_t, attr => *const pthread_mutexattr_t) -> c_int);
         let m = of(mutex);
+        if r == 0 {
+            // The kernel cannot lend priority to an owner that it does not know.
+            m.kind.fetch_and(!INHERITS, Relaxed);
+        }
         if r == 0 && m.kind() & ROBUST != 0 {
             let mut shared = libc::PTHREAD_PROCESS_PRIVATE;
             libc::pthread_mutexattr_getpshared(attr, &mut shared);

@@ -36,3 +36,6 @@ pub mod semaphore;
 pub mod sleep;
 #[cfg(not(loom))]
 pub mod thread;
+
+#[cfg(not(loom))]
+pub use crate::interpose::pthread;

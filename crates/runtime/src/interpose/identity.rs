@@ -110,7 +110,7 @@ fn wait(pid: i32, asked: &Asked) {
 
 /// The numbers of all kernel threads that are there at some moment during the call.
 fn kernel_threads() -> Vec<i32> {
-    if let Some(tids) = tls::layout().ok().and_then(tls::Layout::kernel_threads) {
+    if let Some(tids) = tls::kernel_threads() {
         return tids;
     }
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else {

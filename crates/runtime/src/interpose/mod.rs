@@ -3,11 +3,13 @@
 //! A program's own definition of a function takes precedence over that of a shared library. So a Rust program that uses
 //! this crate calls the ones below when `std` (or C code in it, or a library that was linked with it) calls `syscall`,
 //! `nanosleep`, `clock_nanosleep` or `sched_yield`. On kernel threads they do what libc's do. `setuid` and its relatives are
-//! for another reason among them: libc's do not work where user threads run ([`identity`]). `dlopen` only comes by here ([`load`]).
+//! for another reason among them: libc's do not work where user threads run ([`identity`]), nor do some functions of pthreads
+//! ([`pthread`]). `dlopen` only comes by here ([`load`]).
 
 mod futex;
 mod identity;
 mod load;
+pub mod pthread;
 mod sleep;
 
 pub(crate) use futex::{forget_waiters, wait as futex_wait, wake as futex_wake};
@@ -16,6 +18,7 @@ use core::ffi::{c_char, c_long, c_void};
 
 /// Makes the linker take these definitions from the library: it takes an object only if something refers to it.
 pub(crate) fn link() {
+    pthread::link();
     type Syscall =
         unsafe extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long;
     core::hint::black_box((

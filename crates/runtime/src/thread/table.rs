@@ -262,7 +262,9 @@ impl Table {
         let top = region + self.shape.size;
         let (tp, base) = self.tls.map_or((0, top - 64), |tls| tls.place(top));
         // SAFETY: the top of a fresh, zeroed region.
-        if !self.tls.is_none_or(|tls| unsafe { tls.init(tp, handle, growth.listed) }) {
+        let built =
+            self.tls.is_none_or(|tls| unsafe { tls.init(tp, handle, region..top, growth.listed) });
+        if !built {
             return Err(Exhausted::Memory(io::Error::from_raw_os_error(libc::ENOMEM)));
         }
         let block = Uthread::new(handle);

@@ -57,6 +57,16 @@ impl Keys {
         keys.try_out().then_some(keys)
     }
 
+    /// As in every thread: the first pointer is that of the block before it.
+    ///
+    /// # Safety
+    ///
+    /// A descriptor that nobody uses yet.
+    pub(super) unsafe fn init(&self, tp: usize) {
+        // SAFETY: the first of the block pointers.
+        unsafe { ((tp + self.blocks) as *mut usize).write(tp + self.first_block) };
+    }
+
     /// Sets a value of a fresh key and looks whether it is where it should be.
     fn try_out(&self) -> bool {
         let mut key = 0;

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! glibc builds the block itself: `_dl_allocate_tls` is what `pthread_create` calls, reachable through `dlsym`, as are
-//! the size of `struct pthread` and the offset of its `tid` (symbols kept for libthread_db). What `pthread_create`
-//! does besides is done in [`Layout::init`].
+//! the size of `struct pthread` and the offset of its `tid` (symbols kept for libthread_db). What `pthread_create` and
+//! `start_thread` do besides is done in [`Layout::init`]; [`fields`] says field by field what that is.
 //!
 //! # Recycling
 //!
@@ -27,6 +27,7 @@
 
 mod descriptors;
 mod dynamic;
+mod fields;
 mod keys;
 mod late;
 mod list;
@@ -34,7 +35,7 @@ mod modules;
 pub(crate) mod shared;
 
 use crate::arch::segment;
-use crate::thread::raw;
+use crate::thread::{raw, stack};
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::OnceLock;
@@ -46,9 +47,6 @@ type Plain = unsafe extern "C" fn();
 
 /// The locale that `setlocale` sets (`LC_GLOBAL_LOCALE` of `locale.h`).
 const LC_GLOBAL_LOCALE: libc::locale_t = core::ptr::without_provenance_mut(usize::MAX);
-
-/// In the number of every user thread that libc sees, and of no kernel thread.
-const USER_THREAD: i32 = 1 << 29;
 
 /// The program loads libraries itself.
 static LIST: AtomicBool = AtomicBool::new(false);
@@ -114,6 +112,7 @@ pub(crate) struct Layout {
     above: usize,
     align: usize,
     tid_offset: usize,
+    fields: fields::Fields,
     list: Option<list::List>,
     /// Offset of the links of that list in a block.
     links_offset: Option<usize>,
@@ -132,31 +131,87 @@ pub(crate) struct Layout {
 
 /// Why user threads cannot have private TLS here.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error(
-    "this C library has no `{symbol}`: private thread-local storage needs glibc 2.34 or newer, dynamically linked"
-)]
-pub struct Unsupported {
-    symbol: String,
+pub enum Unsupported {
+    /// An entry point is missing.
+    #[error(
+        "this C library has no `{0}`: private thread-local storage needs glibc 2.34 or newer, dynamically linked"
+    )]
+    Symbol(String),
+    /// A thread's descriptor is not what this version of Quaver knows.
+    #[error(
+        "glibc {version} keeps the {field} where this version of Quaver does not know it: private thread-local storage is \
+         impossible; use another version of either, or Tls::Shared"
+    )]
+    Field {
+        /// Of the C library.
+        version: String,
+        /// What was not found.
+        field: &'static str,
+    },
+}
+
+impl Unsupported {
+    fn no_field(field: &'static str) -> Unsupported {
+        // SAFETY: a constant string of libc's.
+        let version = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
+        Unsupported::Field { version: version.to_string_lossy().into_owned(), field }
+    }
 }
 
 fn symbol(name: &CStr) -> Result<*mut c_void, Unsupported> {
     // SAFETY: plain symbol look-up with a NUL-terminated name.
     let p = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    if p.is_null() {
-        Err(Unsupported { symbol: name.to_string_lossy().into_owned() })
-    } else {
-        Ok(p)
-    }
+    if p.is_null() { Err(Unsupported::Symbol(name.to_string_lossy().into_owned())) } else { Ok(p) }
 }
 
 /// The process's layout, found at the first call.
 ///
 /// # Errors
 ///
-/// [`Unsupported`] names the missing entry point of the C library.
+/// [`Unsupported`] names what is missing or different in the C library.
 pub(crate) fn layout() -> Result<&'static Layout, Unsupported> {
-    static LAYOUT: OnceLock<Result<Layout, Unsupported>> = OnceLock::new();
     LAYOUT.get_or_init(Layout::find).as_ref().map_err(Clone::clone)
+}
+
+static LAYOUT: OnceLock<Result<Layout, Unsupported>> = OnceLock::new();
+
+/// The layout, if it has been found: without it there are no user threads with descriptors of their own.
+pub(crate) fn known_layout() -> Option<&'static Layout> {
+    LAYOUT.get()?.as_ref().ok()
+}
+
+/// Where a thread's descriptor has its number.
+fn tid_offset() -> Result<usize, Unsupported> {
+    descriptors::offset(c"_thread_db_pthread_tid")
+        .ok_or_else(|| Unsupported::Symbol("_thread_db_pthread_tid".into()))
+}
+
+/// The numbers of the kernel threads that libc knows; `None` if its list was not found.
+pub(crate) fn kernel_threads() -> Option<Vec<i32>> {
+    static FOUND: OnceLock<Option<(list::List, usize)>> = OnceLock::new();
+    let find = || list::List::find().zip(tid_offset().ok());
+    let (list, tid_offset) = FOUND.get_or_init(find).as_ref()?;
+    let mut tids = Vec::new();
+    loop {
+        let mut missing = 0;
+        list.each(|tp| {
+            // SAFETY: a thread's block, which stays while it is listed.
+            let tid = unsafe { ((tp + tid_offset) as *const i32).read_volatile() };
+            // Zero: it is about to start, or has ended.
+            if tid <= 0 || fields::is_user(tid) {
+            } else if tids.len() < tids.capacity() {
+                tids.push(tid);
+            } else {
+                missing += 1;
+            }
+        });
+        if missing == 0 {
+            return Some(tids);
+        }
+        let room = tids.len() + missing + 8;
+        tids.clear();
+        tids.reserve(room);
+    }
 }
 
 impl Layout {
@@ -174,16 +229,16 @@ impl Layout {
             )
         };
         let pthread_size = symbol(c"_thread_db_sizeof_pthread")?.cast::<u32>();
-        // A libthread_db descriptor: size in bits, number of elements, offset in bytes.
-        let tid = symbol(c"_thread_db_pthread_tid")?.cast::<[u32; 3]>();
-        // SAFETY: constants in libc's read-only data.
-        let (pthread_size, tid) = unsafe { (*pthread_size as usize, *tid) };
+        // SAFETY: a constant in libc's read-only data.
+        let pthread_size = unsafe { *pthread_size as usize };
+        let tid_offset = tid_offset()?;
+        // SAFETY: `__rseq_offset` is a public constant of glibc 2.35 and newer.
+        let rseq = symbol(c"__rseq_offset").ok().map(|p| unsafe { *p.cast::<isize>() });
+        let fields = fields::Fields::find(pthread_size, tid_offset, rseq)?;
         let (mut size, mut align) = (0usize, 0usize);
         // SAFETY: writes both words.
         unsafe { static_info(&mut size, &mut align) };
         let align = align.max(64);
-        // SAFETY: `__rseq_offset` is a public constant of glibc 2.35 and newer.
-        let rseq = symbol(c"__rseq_offset").ok().map(|p| unsafe { *p.cast::<isize>() } + 4);
         let table = modules::Table::find();
         let mut modules = Modules::default();
         modules::each(table.as_ref(), |m| modules.add(m));
@@ -195,10 +250,11 @@ impl Layout {
             below: size.next_multiple_of(align),
             above: pthread_size.next_multiple_of(align),
             align,
-            tid_offset: tid[2] as usize,
+            tid_offset,
+            fields,
             list: list::List::find(),
             links_offset: descriptors::offset(c"_thread_db_pthread_list"),
-            rseq_cpu_id_offset: rseq,
+            rseq_cpu_id_offset: rseq.map(|at| at + 4),
             late: late::Late::find(table, modules.static_now, modules.static_at_start),
             images: modules.images,
             has_dynamic: modules.has_dynamic,
@@ -226,14 +282,20 @@ impl Layout {
         (tp, tp - self.below)
     }
 
-    /// Builds the block of a new user thread in zeroed memory around `tp`. `number` is unique among user threads.
-    /// `false`: out of memory.
+    /// Builds the block of the new user thread `handle` in zeroed memory around `tp`. `region` has its stack and the block, and
+    /// begins with the guard. `false`: out of memory.
     ///
     /// # Safety
     ///
     /// `tp` comes from [`place`](Layout::place), and the whole block is zeroed, writable and unused. If it is to be `listed`, it
     /// stays until it is taken [out](Layout::unlist).
-    pub(crate) unsafe fn init(&self, tp: usize, number: u32, listed: bool) -> bool {
+    pub(crate) unsafe fn init(
+        &self,
+        tp: usize,
+        handle: u32,
+        region: core::ops::Range<usize>,
+        listed: bool,
+    ) -> bool {
         if let Some(o) = self.links_offset {
             let links = (tp + o) as *mut usize;
             // Linked to itself: in the child of a fork, libc takes the calling thread out of its list.
@@ -264,8 +326,12 @@ impl Layout {
             for guard in [tcb::STACK_GUARD, tcb::POINTER_GUARD] {
                 word(guard).write(((own + guard) as *const usize).read());
             }
-            // Mutexes record their owner by this number; real ones are below 2^22 (PID_MAX_LIMIT).
-            word(self.tid_offset).cast::<i32>().write(USER_THREAD | number as i32);
+            let number = fields::number(std::process::id(), handle);
+            word(self.tid_offset).cast::<u32>().write(number);
+            self.fields.init(tp, region, stack::GUARD);
+            if let Some(keys) = &self.keys {
+                keys.init(tp);
+            }
             if let Some(o) = self.rseq_cpu_id_offset {
                 // Not registered: sched_getcpu must ask the kernel.
                 ((tp as isize + o) as *mut i32).write(-1);
@@ -326,29 +392,21 @@ impl Layout {
         }
     }
 
-    /// The numbers of the kernel threads that libc knows; `None` if its list was not found.
-    pub(crate) fn kernel_threads(&self) -> Option<Vec<i32>> {
-        let list = self.list.as_ref()?;
-        let mut tids = Vec::new();
-        loop {
-            let mut missing = 0;
-            list.each(|tp| {
-                // SAFETY: a thread's block, which stays while it is listed.
-                let tid = unsafe { ((tp + self.tid_offset) as *const i32).read_volatile() };
-                // Zero: it is about to start, or has ended.
-                if tid <= 0 || tid & USER_THREAD != 0 {
-                } else if tids.len() < tids.capacity() {
-                    tids.push(tid);
-                } else {
-                    missing += 1;
-                }
-            });
-            if missing == 0 {
-                return Some(tids);
-            }
-            let room = tids.len() + missing + 8;
-            tids.clear();
-            tids.reserve(room);
+    /// The stack that the user thread behind a `pthread_t` says it has, with its TLS block, and the size of the guard below; `None`
+    /// for a kernel thread.
+    ///
+    /// # Safety
+    ///
+    /// A thread that has not ended.
+    pub(crate) unsafe fn stack_of(
+        &self,
+        thread: libc::pthread_t,
+    ) -> Option<(core::ops::Range<usize>, usize)> {
+        let tp = thread as usize;
+        // SAFETY: the caller's contract: `pthread_t` is the address of the descriptor.
+        unsafe {
+            let tid = ((tp + self.tid_offset) as *const i32).read_volatile();
+            fields::is_user(tid).then(|| self.fields.stack(tp))
         }
     }
 
@@ -381,6 +439,9 @@ impl Layout {
             if self.late.any() {
                 self.late.reset(tp);
             }
+            let tid = ((tp + self.tid_offset) as *const u32).read();
+            self.fields.end_resolver(tp);
+            self.fields.abandon(tp, tid);
         }
         // What the next thread on this block must not inherit of libc's own variables.
         // SAFETY: the calling thread's errno and locale.
