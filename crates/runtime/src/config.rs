@@ -255,6 +255,7 @@ impl Builder {
     }
 
     /// The signal that preempts. Default: `SIGURG`, which programs rarely use and which is ignored by default.
+    /// (One whose default is to end the process may do that to a program that takes this one's place by `exec`.)
     pub fn signal(mut self, signal: i32) -> Builder {
         self.signal = signal;
         self

@@ -39,13 +39,18 @@
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
 compile_error!("quaver needs Linux on x86-64 with glibc");
 
-// With `--cfg loom` only what the models need is compiled: `idle`, `park`, `sync` and a part of `foreign`.
+// With `--cfg loom` only what the models need is compiled: the clock's sleep, `idle`, `park`, `sync` and
+// a part of `foreign`.
 #[cfg(not(loom))]
 mod arch;
 #[cfg(not(loom))]
 mod block;
 #[cfg(not(loom))]
 mod clock;
+#[cfg(loom)]
+mod clock {
+    mod sleep;
+}
 #[cfg(not(loom))]
 mod config;
 #[cfg(not(loom))]

@@ -15,7 +15,7 @@ use crate::tsc::{self, Ticks};
 use crate::worker::carrier;
 use crate::worker::slot::Slot;
 use crate::worker::spare::Spares;
-use crate::{debugger, interpose, kernel_thread, park, preempt, tls};
+use crate::{debugger, interpose, kernel_thread, park, preempt, sys, tls};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 use quaver_sched::{Policy, Tax, TimerHeap, TimerTable};
@@ -31,6 +31,8 @@ pub(crate) struct Inner {
     pub(crate) policy: &'static dyn Policy,
     /// `policy.accounts()`.
     pub(crate) accounts: bool,
+    /// `policy.central()`: what a worker makes runnable may be for another one.
+    pub(crate) central: bool,
     slots: OnceLock<Box<[Slot]>>,
     pub(crate) timer_table: Arc<TimerTable>,
     pub(crate) clock: clock::Running,
@@ -145,6 +147,16 @@ impl Inner {
     }
 }
 
+/// Somebody holds a lock of the scheduler for too long: the system has taken its CPU.
+fn let_holder_run(tries: u32) {
+    if tries < 64 {
+        sys::sched_yield();
+    } else {
+        // It may have a lower real-time priority than this thread.
+        park::shim::os_nap();
+    }
+}
+
 extern "C" fn first_carrier(slot: &'static Slot) {
     let mut name = *b"quaver-\0\0\0\0\0";
     let _ = write!(&mut name[7..11], "{}", slot.id);
@@ -234,6 +246,7 @@ impl Runtime {
         tls: Option<&'static tls::Layout>,
     ) -> Result<Runtime, BuildError> {
         tsc::init();
+        quaver_sched::set_relax(let_holder_run);
         segment::init();
         interpose::link();
         debugger::link();
@@ -270,6 +283,7 @@ impl Runtime {
             table,
             policy,
             accounts: policy.accounts(),
+            central: policy.central(),
             slots: OnceLock::new(),
             timer_table: Arc::new(TimerTable::new(config.max_threads)),
             clock: clock::Running::new(config.clock, quantum),

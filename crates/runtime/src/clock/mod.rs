@@ -3,6 +3,7 @@
 mod duty;
 mod posix;
 mod price;
+mod sleep;
 mod timer_core;
 mod timer_thread;
 
@@ -14,6 +15,7 @@ use crate::sys;
 use crate::tsc::{self, Ticks};
 use crate::worker::slot::Slot;
 use posix::PosixTimer;
+use sleep::Sleep;
 use timer_core::TimerCore;
 use timer_thread::TimerThread;
 
@@ -78,28 +80,63 @@ impl Running {
         match self {
             Running::Off | Running::Core(_) => {}
             Running::Posix(c) => c.dispatched(slot),
-            Running::Thread(c) => c.dispatched(slot),
+            Running::Thread(c) => c.look_at(slot),
         }
     }
 
-    /// The slot's running thread has made something runnable and keeps running.
+    /// A thread was queued behind the one that the slot's carrier has begun to run, and nobody was
+    /// told: [`dispatched`](Running::dispatched) comes next.
     #[inline(always)]
-    pub(crate) fn work_here(&self, slot: &Slot) {
+    pub(crate) fn queued_behind(&self) {
+        if let Running::Thread(_) = self {
+            Sleep::publish();
+        }
+    }
+
+    /// The slot's running thread, on whose carrier this is called with the gate closed, has made
+    /// something runnable and keeps running: until the gate opens, if it must give way at once
+    /// (`true`).
+    #[inline]
+    pub(crate) fn work_here(&self, slot: &Slot) -> bool {
+        if let Running::Off = self {
+            return false;
+        }
+        let Some((_, due)) = slot.policy_due() else { return false };
+        if due <= slot.run_since() {
+            // No signal is needed, so nothing has to be paid for, nor put off.
+            slot.flag_running();
+            return true;
+        }
         match self {
             Running::Off | Running::Core(_) => {}
-            Running::Posix(c) => c.dispatched(slot),
-            Running::Thread(c) => c.work_here(slot),
+            Running::Posix(c) => c.due_here(slot, slot.not_before().max(due)),
+            Running::Thread(c) => {
+                Sleep::publish();
+                c.sleep.wants(|| Some(slot.not_before().max(due)));
+            }
+        }
+        false
+    }
+
+    /// Something is there for the worker of `slot`, or will be when a timer expires; the caller has
+    /// fenced since.
+    #[inline]
+    pub(crate) fn work_on(&self, slot: &Slot) {
+        match self {
+            Running::Off | Running::Core(_) => {}
+            Running::Posix(c) => c.look_at(slot),
+            Running::Thread(c) => c.look_at(slot),
         }
     }
 
-    /// Something became runnable that no idle worker will take.
+    /// Something became runnable that no idle worker will take; the caller has fenced since.
     #[inline]
     pub(crate) fn work_somewhere(&self, rt: &Inner) {
         match self {
             Running::Off | Running::Core(_) => {}
-            _ if interrupt_overdue(rt) => {}
+            _ if self.interrupt_overdue(rt) => {}
             Running::Posix(c) => c.work_somewhere(rt),
-            Running::Thread(c) => c.work_somewhere(rt),
+            Running::Thread(c) => c.look_at_all(rt),
         }
     }
 
@@ -108,7 +145,7 @@ impl Running {
         match self {
             Running::Off | Running::Core(_) => {}
             Running::Posix(c) => c.arm(slot, at, now),
-            Running::Thread(c) => c.nudge(),
+            Running::Thread(c) => c.sleep.nudge(),
         }
     }
 
@@ -124,19 +161,20 @@ impl Running {
     /// Wakes the clock's thread, to stop.
     pub(crate) fn wake(&self) {
         if let Running::Thread(c) = self {
-            c.wake();
+            c.sleep.nudge();
         }
     }
-}
 
-/// Work has arrived. If some worker's thread has had its quantum already, whoever brought the work
-/// interrupts it at once: waking a timer thread that sends the same signal, or setting a timer that
-/// has expired already, would cost both time and another interruption. `true` if a request was
-/// sent.
-fn interrupt_overdue(rt: &Inner) -> bool {
-    rt.slots().iter().any(|slot| {
-        let Some((run, due)) = slot.preempt_due() else { return false };
-        let now = tsc::now();
-        due <= now && preempt::send(rt, slot, run, now)
-    })
+    /// Work has arrived. If some worker's thread has had its quantum already, or must give way to
+    /// it, whoever brought the work interrupts it at once: waking a timer thread that sends the
+    /// same signal, or setting a timer that has expired already, would cost both time and another
+    /// interruption. `true` if a request was sent.
+    pub(crate) fn interrupt_overdue(&self, rt: &Inner) -> bool {
+        let overdue = |slot: &Slot| {
+            let Some((run, due)) = slot.preempt_due() else { return false };
+            let now = tsc::now();
+            due <= now && preempt::send(rt, slot, run, now)
+        };
+        !matches!(self, Running::Off) && rt.slots().iter().any(overdue)
+    }
 }

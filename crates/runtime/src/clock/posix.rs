@@ -57,6 +57,21 @@ impl PosixTimer {
         self.arm_if_waiting(slot, self.lost_after);
     }
 
+    /// Sees to it that the timer fires in time for what has just been made, by the slot's own
+    /// carrier, and is `due` then.
+    #[inline]
+    pub(crate) fn due_here(&self, slot: &Slot, due: Ticks) {
+        let armed = slot.armed.load(Relaxed);
+        if armed > due || armed.saturating_add(self.lost_after) <= slot.run_since() {
+            self.arm_for_run(slot, due, tsc::now());
+        }
+    }
+
+    /// The same, from anywhere.
+    pub(crate) fn look_at(&self, slot: &Slot) {
+        self.arm_if_waiting(slot, slot.rt().lost_after);
+    }
+
     /// `true` if the slot's timer has been set.
     fn arm_if_waiting(&self, slot: &Slot, lost_after: Ticks) -> bool {
         let Some((_, due)) = slot.preempt_due() else { return false };
@@ -92,16 +107,11 @@ impl PosixTimer {
         }
     }
 
-    /// Arms one worker whose timer is off and for which something waits. One for each call: a burst
-    /// of work arms as many as it needs.
+    /// Arms one worker for which something waits and whose timer is off or set too late. One for
+    /// each call: a burst of work arms as many as it needs.
     #[cold]
     pub(crate) fn work_somewhere(&self, rt: &Inner) {
-        let now = tsc::now();
-        let off = |s: &&Slot| {
-            let armed = s.armed.load(Relaxed);
-            armed > now.saturating_add(self.quantum) || armed.saturating_add(rt.lost_after) < now
-        };
-        rt.slots().iter().filter(off).any(|slot| self.arm_if_waiting(slot, rt.lost_after));
+        rt.slots().iter().any(|slot| self.arm_if_waiting(slot, rt.lost_after));
     }
 }
 

@@ -52,6 +52,11 @@ pub(super) fn defer_to_region(slot: &Slot, t: &Uthread, now: tsc::Ticks) {
     t.deferred.set(true);
     slot.stats.preempt_deferred.add_shared(1, true);
     slot.count_put_off(now);
+    repeat_in_region(slot, now);
+}
+
+/// Lets the clock ask again, in a while: the thread is in a region of the user.
+pub(super) fn repeat_in_region(slot: &Slot, now: tsc::Ticks) {
     slot.retry_at.store(now + slot.rt().region_retry, Relaxed);
     slot.pending.store(false, Release);
 }

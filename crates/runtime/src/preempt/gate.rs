@@ -2,7 +2,10 @@
 
 use crate::thread::control::Uthread;
 use crate::thread::raw::current;
+use crate::tsc;
+use crate::worker::carrier::Carrier;
 use core::marker::PhantomData;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// Runs `f` without being preempted.
 ///
@@ -82,17 +85,43 @@ pub(crate) fn enable() {
     }
 }
 
-/// Yields because a preemption was asked for inside the region that has just ended.
+/// Yields because a preemption was asked for inside the section or region that has just ended.
 #[cold]
 pub(crate) fn take_deferred(t: &'static Uthread) {
     // A loop and no recursion: each resumption may be flagged again behind the gate.
     loop {
         t.deferred.set(false);
         t.preempt_disable();
+        let in_region = t.regions.get() > 0;
         // SAFETY: `t` is the calling thread, preemption is disabled.
-        unsafe { crate::worker::scheduler::preempted_at_region_end(t) };
+        unsafe {
+            if in_region {
+                give_to_region();
+            } else {
+                crate::worker::scheduler::preempted_at_region_end(t);
+            }
+        }
         if !t.preempt_enable_only() {
+            if in_region {
+                // Its end takes the preemption. (A request that comes before this line sets the
+                // flag itself.)
+                t.deferred.set(true);
+            }
             return;
         }
+    }
+}
+
+/// A section has ended within a region of the user. The region may go on to wait in the kernel, of
+/// which the clock must hear: requests go on, now and then.
+///
+/// # Safety
+///
+/// On a user thread with preemption disabled.
+pub(super) unsafe fn give_to_region() {
+    // SAFETY: preemption is disabled until the slot has been used.
+    let Some(slot) = (unsafe { Carrier::here() }).slot() else { return };
+    if slot.pending.load(Relaxed) {
+        super::defer::repeat_in_region(slot, tsc::now());
     }
 }

@@ -1,6 +1,7 @@
 //! The ways back from the handler.
 
 use super::defer::repeat_flagged;
+use super::gate::give_to_region;
 use super::install::USE_SIGRETURN;
 use crate::arch::resume;
 use crate::thread::control::Uthread;
@@ -22,6 +23,11 @@ pub(super) fn resumes_in_user_mode() -> bool {
 pub(super) unsafe fn leave_handler(t: &Uthread, gate: u32, uc: *mut ucontext_t) -> ! {
     // SAFETY: our own frame.
     unsafe {
+        if gate == 0 && t.regions.get() > 0 && t.deferred.get() {
+            // The flag stays for the region's end, but a nested signal that has left it counts on
+            // the outer handler.
+            give_to_region();
+        }
         let sigreturn = USE_SIGRETURN.load(Relaxed);
         if resume::can_resume(uc) && (!sigreturn || resume::has_tiles(uc)) {
             loop {

@@ -97,10 +97,14 @@ fn may_block(nr: i64) -> bool {
             | libc::SYS_writev
             | libc::SYS_preadv
             | libc::SYS_pwritev
+            | libc::SYS_preadv2
+            | libc::SYS_pwritev2
             | libc::SYS_recvfrom
             | libc::SYS_recvmsg
+            | libc::SYS_recvmmsg
             | libc::SYS_sendto
             | libc::SYS_sendmsg
+            | libc::SYS_sendmmsg
             | libc::SYS_accept
             | libc::SYS_accept4
             | libc::SYS_connect
@@ -117,6 +121,10 @@ fn may_block(nr: i64) -> bool {
             | libc::SYS_getrandom
             | libc::SYS_copy_file_range
             | libc::SYS_splice
+            | libc::SYS_tee
+            | libc::SYS_vmsplice
+            | libc::SYS_mq_timedsend
+            | libc::SYS_mq_timedreceive
             | libc::SYS_sendfile
     )
 }

@@ -156,8 +156,8 @@ impl Uthread {
         core::sync::atomic::compiler_fence(SeqCst);
     }
 
-    /// Leaves a critical section without looking whether a preemption was deferred. `true` if one was, and nothing forbids
-    /// it any more.
+    /// Leaves a critical section without looking whether a preemption was deferred. `true` if one was: it may be taken, or
+    /// is a user's region's now.
     #[inline(always)]
     pub(crate) fn preempt_enable_only(&self) -> bool {
         core::sync::atomic::compiler_fence(SeqCst);
@@ -165,7 +165,7 @@ impl Uthread {
         debug_assert!(n > 0, "preempt_enable without preempt_disable");
         self.no_preempt.set(n - 1);
         core::sync::atomic::compiler_fence(SeqCst);
-        n == 1 && self.deferred.get() && self.regions.get() == 0
+        n == 1 && self.deferred.get()
     }
 
     /// Leaves a critical section; takes a deferred preemption when nothing forbids it any more.

@@ -87,7 +87,7 @@ pub(crate) fn park_until(deadline: Option<tsc::Ticks>) -> bool {
             return park_until(deadline);
         }
         if c.slot().is_none() && !rt.idle.wake_this(rt, slot.id) {
-            rt.clock.work_here(slot);
+            rt.clock.work_on(slot);
         }
     }
     // SAFETY: the calling thread, preemption disabled.

@@ -64,7 +64,12 @@ impl Carrier {
     #[inline(always)]
     pub(crate) unsafe fn here() -> &'static Carrier {
         // SAFETY: `gs` points to a carrier for the life of its kernel thread.
-        unsafe { &*(segment::gs_read::<GS_SELF>() as *const Carrier) }
+        let here = unsafe { &*(segment::gs_read::<GS_SELF>() as *const Carrier) };
+        debug_assert!(
+            here.current().is_none_or(|t| t.no_preempt.get() > 0),
+            "the carrier is looked at by a thread that may be moved"
+        );
+        here
     }
 
     /// The runtime that this carrier belongs to.

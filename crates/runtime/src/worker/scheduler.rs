@@ -264,11 +264,16 @@ pub(crate) fn make_runnable(
             let now = slot.run_since();
             let now = if now == 0 { tsc::now() } else { now };
             rt.policy.task_enqueue(Place::Local(slot.id), t.task(), why, now);
-            if rt.slots().len() > 1 && rt.idle.wake_one(rt) {
+            let others = rt.slots().len() > 1;
+            if others && rt.idle.wake_one(rt) {
                 return;
             }
-            if tell_clock {
-                rt.clock.work_here(slot);
+            let gives_way = tell_clock && rt.clock.work_here(slot);
+            if !others && !tell_clock {
+                rt.clock.queued_behind();
+            } else if others && rt.central && !gives_way && (tell_clock || why == Why::Preempted) {
+                // It may be better than what another worker runs.
+                rt.clock.interrupt_overdue(rt);
             }
         }
         None => {

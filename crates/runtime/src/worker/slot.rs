@@ -10,11 +10,15 @@ use crate::thread::table::LocalPool;
 use crate::tsc::{self, NEVER, Ticks};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
+use quaver_sched::clock::{self, Quantum};
 use quaver_sched::{Class, Pick, Policy, Running, Task, TimerHeap, TimerRoom};
 
 /// The lowest bit of a `run` word: the thread had been preempted before. The rest is the dispatch
 /// time.
 const RUN_PREEMPTED: u64 = 1;
+
+/// Timers that a pick fires at most.
+const MOST_EXPIRIES: usize = 16;
 
 /// One worker.
 #[repr(C, align(128))]
@@ -147,6 +151,10 @@ impl Slot {
             Class::Preempted => RUN_PREEMPTED,
         };
         self.retry_delay.store(self.rt.retry, Relaxed);
+        // What was put off was another thread's preemption.
+        if self.retry_at.load(Relaxed) != 0 {
+            self.retry_at.store(0, Relaxed);
+        }
         self.run_task.store(pick.task.0, Relaxed);
         self.run.store((now & !RUN_PREEMPTED) | class, Release);
         self.welcome_requests();
@@ -208,6 +216,19 @@ impl Slot {
         }
     }
 
+    /// No request before this: one was put off until then, or cannot be paid for.
+    pub(crate) fn not_before(&self) -> Ticks {
+        self.retry_at.load(Relaxed).max(self.affordable_at())
+    }
+
+    /// Leaves a flag on the thread that is recorded as running: it gives way when its section ends.
+    /// By the slot's carrier.
+    pub(crate) fn flag_running(&self) {
+        if let Some((_, running)) = self.running() {
+            self.rt.table.get(running.task.0).deferred.set(true);
+        }
+    }
+
     /// When the running thread must be preempted, as things are: its generation and the time, not
     /// before `retry_at`, nor before it can be paid for.
     pub(crate) fn preempt_due(&self) -> Option<(u64, Ticks)> {
@@ -242,6 +263,11 @@ impl Slot {
         }
     }
 
+    /// The quantum of what is running, as the policy gives it now. May be called by anybody.
+    pub(crate) fn quantum_of(&self, running: &Running) -> Option<Quantum> {
+        clock::quantum(self.policy(), self.id, running)
+    }
+
     /// When the policy wants the running thread to be preempted.
     pub(crate) fn policy_due(&self) -> Option<(u64, Ticks)> {
         let (run, running) = self.running()?;
@@ -264,12 +290,13 @@ impl Slot {
         self.policy().task_dequeue(self.id, now)
     }
 
-    /// Wakes the threads whose timers have expired.
+    /// Wakes threads whose timers have expired, a few: the lock spins, and nothing is preempted
+    /// meanwhile. While there are more, `next_timer` stays in the past, so the next pick goes on.
     #[cold]
     pub(crate) fn fire_timers(&self, now: Ticks) {
         let rt = self.rt();
         let mut heap = self.timers.lock();
-        while let Some(task) = heap.pop_expired(now) {
+        for task in core::iter::from_fn(|| heap.pop_expired(now)).take(MOST_EXPIRIES) {
             self.stats.timers_fired.add(1);
             crate::thread::raw::unpark_from(rt, Some(self), rt.table.get(task.0));
         }

@@ -1,0 +1,120 @@
+//! The clocks: when they interrupt, and that they stop.
+
+mod support;
+
+use quaver::thread::Builder as Threads;
+use quaver::{Builder, Clock, yield_now};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Barrier};
+use support::setup::with_leftover;
+use support::{Setup, on_runtime, spin};
+
+/// A quantum that no test lives to see the end of.
+const FOR_EVER: &str = "priority:quantum=900s,max-age=none";
+
+fn forever(clock: Clock, workers: usize) -> Builder {
+    Builder::new().clock(clock).workers(workers).policy_str(FOR_EVER)
+}
+
+/// Also a clock that has planned to sleep for a quantum.
+#[test]
+fn a_shutdown_waits_for_no_quantum() {
+    for setup in Setup::all_clocks() {
+        let (_, leftover) = with_leftover(forever(setup.clock, setup.workers), |rt| {
+            rt.run(|| {
+                let other = quaver::spawn(yield_now);
+                yield_now();
+                other.join().unwrap();
+            });
+        });
+        assert_eq!((leftover.threads, leftover.kernel_threads), (0, 0), "{setup}");
+    }
+}
+
+/// The clock has been set for the end of a quantum when something better comes.
+#[test]
+fn a_better_thread_runs_at_once() {
+    for setup in Setup::clocks(1) {
+        on_runtime(forever(setup.clock, 1), || {
+            let equal = quaver::spawn(|| ());
+            yield_now();
+            let second = quaver::spawn(|| ());
+            let ran = Arc::new(AtomicBool::new(false));
+            let better = Threads::new().priority(7).spawn({
+                let ran = ran.clone();
+                move || ran.store(true, SeqCst)
+            });
+            assert!(ran.load(SeqCst), "{setup}: it was left to wait");
+            better.unwrap().join().unwrap();
+            equal.join().unwrap();
+            second.join().unwrap();
+        });
+    }
+}
+
+/// The second best of three becomes runnable on the worker that the best one keeps.
+#[test]
+fn a_better_thread_takes_another_worker() {
+    for setup in Setup::clocks(2) {
+        on_runtime(forever(setup.clock, 2), || {
+            let boss = Threads::new().priority(7).spawn(|| {
+                let busy = Arc::new(AtomicBool::new(false));
+                let done = Arc::new(AtomicBool::new(false));
+                let hog = quaver::spawn({
+                    let (busy, done) = (busy.clone(), done.clone());
+                    move || {
+                        busy.store(true, SeqCst);
+                        while !done.load(SeqCst) {
+                            spin(100);
+                        }
+                    }
+                });
+                while !busy.load(SeqCst) {
+                    spin(100);
+                }
+                let better = Threads::new().priority(6).spawn({
+                    let done = done.clone();
+                    move || done.store(true, SeqCst)
+                });
+                while !done.load(SeqCst) {
+                    spin(100);
+                }
+                better.unwrap().join().unwrap();
+                hog.join().unwrap();
+            });
+            boss.unwrap().join().unwrap();
+        });
+    }
+}
+
+/// Kernel threads bring work while the only worker's threads give way to each other: the clock's
+/// thread must hear of both.
+#[test]
+fn a_hog_is_stopped_for_the_one_that_it_gave_way_to() {
+    const ROUNDS: usize = 2_000;
+    for clock in [Clock::TimerThread, Clock::PosixTimer] {
+        let builder = Builder::new().clock(clock).workers(1).policy_str("rr:quantum=20us");
+        on_runtime(builder, || {
+            let (turn, start) = (AtomicUsize::new(0), Barrier::new(2));
+            quaver::scope(|s| {
+                for me in 0..2 {
+                    let (turn, start) = (&turn, &start);
+                    s.spawn(move || {
+                        start.wait();
+                        for round in 0..ROUNDS {
+                            // Waits for the other one without giving way, sometimes for long enough
+                            // that the clock sleeps.
+                            while turn.load(SeqCst) % 2 != me {
+                                std::hint::spin_loop();
+                            }
+                            turn.fetch_add(1, SeqCst);
+                            if round % 3 == 0 {
+                                yield_now();
+                            }
+                        }
+                    });
+                }
+            });
+        });
+    }
+}
