@@ -4,7 +4,6 @@
 //! `Semaphore::acquire_timeout`.
 
 use crate::thread::raw;
-use crate::tsc;
 use std::time::{Duration, Instant};
 
 /// Sleeps for at least `duration`; other threads of the worker run meanwhile.
@@ -24,8 +23,8 @@ pub fn sleep(duration: Duration) {
         std::thread::sleep(duration);
         return;
     }
-    let until = tsc::now().saturating_add(tsc::from_duration(duration)).saturating_add(1);
-    while raw::park_until(Some(until)) {}
+    let until = crate::park::deadline_after(duration);
+    while raw::park_current(until) {}
 }
 
 /// Sleeps until `deadline`; returns at once if it has passed. See [`sleep`].

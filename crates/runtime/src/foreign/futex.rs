@@ -7,27 +7,27 @@
 use crate::interpose;
 use crate::sys;
 use crate::thread::raw;
-use crate::tsc::{self, Ticks};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*, fence};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Kernel threads that wait in [`wait`] or are about to.
 static KERNEL_WAITERS: AtomicUsize = AtomicUsize::new(0);
 
 /// A moment at which a wait ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Deadline(Ticks);
+pub struct Deadline(Instant);
 
 impl Deadline {
     /// The moment `span` from now.
     pub fn after(span: Duration) -> Deadline {
-        tsc::init();
-        Deadline(tsc::now().saturating_add(tsc::from_duration(span)))
+        let now = Instant::now();
+        // Nobody waits for a century.
+        Deadline(now.checked_add(span).unwrap_or(now + Duration::from_secs(100 * 365 * 86_400)))
     }
 
     /// How far away it is; zero if it is over.
     pub fn left(self) -> Duration {
-        tsc::to_duration(self.0.saturating_sub(tsc::now()))
+        self.0.saturating_duration_since(Instant::now())
     }
 }
 

@@ -16,11 +16,12 @@
 //! waiter sees the new word, or the waker sees the waiter.
 
 use crate::park::{SpinLock, Waiter, current, unpark};
+use crate::sys;
 use crate::thread::raw;
-use crate::{sys, tsc};
 use core::cell::Cell;
 use core::ffi::{c_int, c_long};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*, fence};
+use std::time::{Duration, Instant};
 
 const BUCKETS: usize = 256;
 
@@ -91,7 +92,7 @@ pub(crate) unsafe fn wait(
     word: *const AtomicU32,
     expected: u32,
     bits: u32,
-    at: Option<u64>,
+    at: Option<Instant>,
     interrupted: impl Fn() -> bool,
 ) -> Result<(), i32> {
     let node = Node {
@@ -118,7 +119,7 @@ pub(crate) unsafe fn wait(
     while result.is_ok() && !node.woken.load(Acquire) {
         if interrupted() {
             result = Err(libc::EINTR);
-        } else if !raw::park_until(at) {
+        } else if !raw::park_current(at) {
             result = Err(libc::ETIMEDOUT);
         }
     }
@@ -180,12 +181,12 @@ pub(crate) unsafe fn forget_waiters() {
     }
 }
 
-/// When a futex call's timeout ends, in ticks.
+/// When a futex call's timeout ends; `None`: never.
 ///
 /// # Safety
 ///
 /// `ts` is null or valid.
-unsafe fn deadline(ts: *const libc::timespec, absolute: bool, realtime: bool) -> Option<u64> {
+unsafe fn deadline(ts: *const libc::timespec, absolute: bool, realtime: bool) -> Option<Instant> {
     // SAFETY: the caller's contract.
     let ts = unsafe { ts.as_ref() }?;
     let nanos = i128::from(ts.tv_sec) * 1_000_000_000 + i128::from(ts.tv_nsec);
@@ -198,8 +199,7 @@ unsafe fn deadline(ts: *const libc::timespec, absolute: bool, realtime: bool) ->
     } else {
         nanos
     };
-    let span = std::time::Duration::from_nanos(span.clamp(0, i64::MAX.into()) as u64);
-    Some(tsc::now().saturating_add(tsc::from_duration(span)))
+    crate::park::deadline_after(Duration::from_nanos(span.clamp(0, i64::MAX.into()) as u64))
 }
 
 /// libc's `syscall`, except that a user thread's private futex waits do not block its worker.

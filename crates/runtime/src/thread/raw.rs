@@ -62,11 +62,19 @@ pub(crate) fn current_handle() -> Option<u32> {
 ///
 /// On a kernel thread: a bug of the caller.
 pub(crate) fn park_current(deadline: Option<Instant>) -> bool {
-    park_until(deadline.map(tsc::at))
+    loop {
+        if park_until(deadline.map(tsc::at)) {
+            return true;
+        }
+        // Ticks are not exact: a little may be left.
+        if deadline.is_none_or(|at| tsc::is_over(at, Instant::now())) {
+            return false;
+        }
+    }
 }
 
-/// As [`park_current`], with the deadline in ticks.
-pub(crate) fn park_until(deadline: Option<tsc::Ticks>) -> bool {
+/// As [`park_current`], with the deadline in ticks, which may come a little early.
+fn park_until(deadline: Option<tsc::Ticks>) -> bool {
     let Some(t) = current() else { unreachable!("park_current outside a user thread") };
     t.preempt_disable();
     if t.park.load(Relaxed) == park_state::NOTIFIED {

@@ -39,6 +39,9 @@ impl Workers for Inner {
         let slot = &self.slots()[worker];
         slot.stats.sleeps.add(1);
         let timer = slot.next_timer.load(Relaxed);
+        if timer != NEVER {
+            tsc::catch_up();
+        }
         (timer != NEVER).then(|| tsc::to_duration(timer.saturating_sub(tsc::now())))
     }
 
