@@ -270,6 +270,66 @@ fn a_handle_knows_its_thread() {
     }
 }
 
+/// Touches `kib` KiB of the stack, and is preempted on the way.
+#[inline(never)]
+fn deep(kib: usize) -> usize {
+    let page = std::hint::black_box([kib as u8; 1024]);
+    if kib <= 1 { page.len() } else { deep(kib - 1) + page.len() }
+}
+
+#[test]
+fn threads_have_the_stacks_they_want() {
+    for setup in Setup::all_clocks() {
+        setup.run_with(setup.builder().stack_size(64 << 10), || {
+            for round in 0..8 {
+                let large: Vec<_> = (0..4)
+                    .map(|i| Builder::new().stack_size(8 << 20).spawn(move || deep(1_500 + i)))
+                    .collect();
+                // On the same blocks as the large ones, one after the other.
+                let small: Vec<_> = (0..4).map(|_| quaver::spawn(|| deep(10))).collect();
+                for (t, i) in large.into_iter().zip(0..) {
+                    assert_eq!(t.unwrap().join().unwrap(), (1_500 + i) << 10, "{round}");
+                }
+                for t in small {
+                    assert_eq!(t.join().unwrap(), 10 << 10);
+                }
+            }
+            let too_large = Builder::new().stack_size(1 << 50).spawn(|| ()).unwrap_err();
+            assert!(too_large.to_string().contains("cannot map another stack"), "{too_large}");
+        });
+    }
+}
+
+#[test]
+fn threads_run_on_memory_of_the_program() {
+    use quaver::foreign::thread::{Stack, spawn_on};
+    for setup in Setup::all_clocks() {
+        setup.run(|| {
+            let mut memory = vec![0u8; 1 << 20];
+            let at = memory.as_mut_ptr() as usize..memory.as_mut_ptr() as usize + memory.len();
+            let run_on = |memory, f: fn()| {
+                // SAFETY: the memory lives until the thread has been joined.
+                unsafe { spawn_on(Stack::Memory(memory), None, &Default::default(), f) }
+            };
+            let place = Arc::new(AtomicUsize::new(0));
+            for _ in 0..100 {
+                let seen = place.clone();
+                // SAFETY: as above.
+                let spawned = unsafe {
+                    spawn_on(Stack::Memory(at.clone()), None, &Default::default(), move || {
+                        seen.store(&raw const seen as usize, Relaxed);
+                        assert_eq!(deep(150), 150 << 10);
+                    })
+                };
+                spawned.unwrap().0.join().unwrap();
+                assert!(at.contains(&place.load(Relaxed)));
+            }
+            let small = run_on(at.start..at.start + 4096, || ()).unwrap_err();
+            assert_eq!(small.kind(), std::io::ErrorKind::InvalidInput);
+        });
+    }
+}
+
 /// A panic of `spawn` points at the caller.
 #[test]
 fn panics_point_at_the_caller() {

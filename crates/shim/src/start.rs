@@ -63,7 +63,15 @@ fn start() {
         Ok(_) => None,
         Err(_) => Some(default_stack()),
     };
-    let mut builder = Builder::from_env().max_blocking(30_000).max_threads(1 << 16);
+    let mut builder = Builder::from_env();
+    for (variable, name, default) in [
+        ("QUAVER_MAX_BLOCKING", "max_blocking", "30000"),
+        ("QUAVER_MAX_THREADS", "max_threads", "65536"),
+    ] {
+        if std::env::var_os(variable).is_none() {
+            builder = builder.set(name, default);
+        }
+    }
     if let Some(size) = size {
         builder = builder.stack_size(size);
         STACK_SIZE.store(size, Relaxed);
@@ -88,6 +96,7 @@ fn start() {
         }
     }
     signal::start();
+    quaver::foreign::thread::overflow_is_a_fault();
     quaver::foreign::sleep::set_sleeper(crate::time::sleep_for);
     stats::start();
     forget_environment();

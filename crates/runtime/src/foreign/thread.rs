@@ -2,6 +2,7 @@
 
 use crate::JoinHandle;
 use crate::runtime::{Inner, NoRuntime};
+use crate::thread::stack::OwnStack;
 use crate::thread::{self, raw};
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
@@ -40,9 +41,45 @@ pub fn spawn_with(
     attributes: &Attributes,
     f: impl FnOnce() + Send + 'static,
 ) -> io::Result<(JoinHandle<()>, Thread)> {
+    // SAFETY: no memory is given.
+    unsafe { spawn_on(Stack::Size(0), name, attributes, f) }
+}
+
+/// What a thread is to run on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stack {
+    /// At least this many usable bytes; the runtime's threads have some anyhow.
+    Size(usize),
+    /// This memory, which is not unmapped at the end. It has no guard.
+    Memory(Range<usize>),
+}
+
+/// [`spawn_with`] on a chosen stack.
+///
+/// # Safety
+///
+/// Memory that is given is writable, and nobody else uses it before the thread has been joined; for ever if it is detached.
+///
+/// # Errors
+///
+/// As [`spawn`]; `InvalidInput` if the memory is too small for a preempted thread.
+pub unsafe fn spawn_on(
+    stack: Stack,
+    name: Option<Box<str>>,
+    attributes: &Attributes,
+    f: impl FnOnce() + Send + 'static,
+) -> io::Result<(JoinHandle<()>, Thread)> {
     let rt = Inner::running().ok_or_else(|| io::Error::other(NoRuntime))?;
+    let stack = match stack {
+        Stack::Size(bytes) => OwnStack::if_larger(bytes, rt.config.stack_size)?,
+        Stack::Memory(memory) => {
+            // SAFETY: the caller's contract.
+            let given = unsafe { OwnStack::given(memory) };
+            Some(given.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?)
+        }
+    };
     // SAFETY: everything is 'static.
-    let handle = unsafe { thread::spawn_with(rt, f, name, attributes) }?;
+    let handle = unsafe { thread::spawn_with(rt, f, name, attributes, stack) }?;
     let thread = Thread(handle.raw());
     Ok((handle, thread))
 }
@@ -101,6 +138,11 @@ impl Thread {
     fn block(self) -> Option<&'static thread::control::Uthread> {
         Inner::latest()?.table.get_checked(self.0)
     }
+}
+
+/// From now on a stack overflow ends the process by `SIGSEGV`, as in C, and not by `SIGABRT`, as in Rust.
+pub fn overflow_is_a_fault() {
+    crate::preempt::overflow_is_a_fault();
 }
 
 /// Runs the destructors of the calling thread's thread-local variables and `pthread_setspecific`

@@ -20,6 +20,6 @@ pub(crate) use install::{install, shadow_stack_active, signal_is_valid};
 pub(crate) use judge::on_signal;
 pub(crate) use ranges::refresh;
 pub(crate) use send::send;
-pub(crate) use sigsegv::{AltStack, install as install_overflow_report};
+pub(crate) use sigsegv::{AltStack, install as install_overflow_report, overflow_is_a_fault};
 
 pub use gate::{NoPreempt, is_preemptible, no_preempt};

@@ -4,12 +4,20 @@
 use crate::sys;
 use crate::thread::table::Table;
 use crate::thread::{label, stack};
-use core::sync::atomic::{AtomicPtr, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 use std::cell::UnsafeCell;
 use std::io::Write;
 
 /// The table in which the handler looks the faulting address up.
 static TABLE: AtomicPtr<Table> = AtomicPtr::new(core::ptr::null_mut());
+
+/// An overflow ends the process by the fault, not by `SIGABRT`.
+static FAULT: AtomicBool = AtomicBool::new(false);
+
+/// From now on an overflow ends the process by `SIGSEGV`, as in C.
+pub(crate) fn overflow_is_a_fault() {
+    FAULT.store(true, Relaxed);
+}
 
 struct Previous(UnsafeCell<[Option<libc::sigaction>; 2]>);
 // SAFETY: written once in `install` under its Once before the handler is installed, then only read.
@@ -77,7 +85,8 @@ unsafe extern "C" fn on_fault(sig: i32, info: *mut libc::siginfo_t, uc: *mut lib
             let name = unsafe { (*t.name.get()).as_deref() };
             let label = t.label.get();
             let name = label::text(&label).or(name).unwrap_or("<unnamed>");
-            let kib = table.stack_size(t) / 1024;
+            // What was asked for: what a stack has beyond that is less than a page.
+            let kib = table.stack_size(t) / 4096 * 4;
             let _ = writeln!(
                 RawStderr,
                 "\nuser thread '{name}' (id {}) has overflowed its stack of {kib} KiB; \
@@ -85,9 +94,15 @@ unsafe extern "C" fn on_fault(sig: i32, info: *mut libc::siginfo_t, uc: *mut lib
                 t.id.get(),
             );
             default_action(sig);
-            if code == SI_KERNEL {
-                // No instruction will fault again: the kernel could not deliver a signal.
-                send_after_return(sig);
+            if FAULT.load(Relaxed) {
+                if code == SI_KERNEL {
+                    // No instruction will fault again: the kernel could not deliver a signal.
+                    send_after_return(sig);
+                }
+            } else {
+                // As the standard library does for its threads.
+                default_action(libc::SIGABRT);
+                send_after_return(libc::SIGABRT);
             }
             return;
         }

@@ -1,9 +1,10 @@
 //! The control block of a user thread.
 
 use super::label::Label;
+use super::stack::OwnStack;
 use crate::park::Waiter;
 use core::cell::{Cell, UnsafeCell};
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use quaver_sched::Task;
 
 /// States of the park token, as in `std::thread::park`.
@@ -94,10 +95,12 @@ pub(crate) struct Uthread {
     pub(crate) pkru: Cell<u32>,
     /// Has the TLS block been initialised from within?
     pub(crate) tls_ready: Cell<bool>,
-    /// Start of the region (its guard).
-    pub(crate) region: Cell<usize>,
+    /// Start of the stack's guard. That of the thread's region, but for a thread with a stack of its own.
+    pub(crate) region: AtomicUsize,
     /// End of the usable stack.
-    pub(crate) stack_top: Cell<usize>,
+    pub(crate) stack_top: AtomicUsize,
+    /// A stack of its own, and `region` and `stack_top` as they were before.
+    pub(crate) own_stack: UnsafeCell<Option<(OwnStack, usize, usize)>>,
     /// Unique in the process, never reused.
     pub(crate) id: Cell<u64>,
     /// A [`Waiter`] as a word. Written by the owner of the `JoinHandle` only, while `JOINING` is not set.
@@ -135,8 +138,9 @@ impl Uthread {
             scope: Cell::new(core::ptr::null()),
             pkru: Cell::new(0),
             tls_ready: Cell::new(false),
-            region: Cell::new(0),
-            stack_top: Cell::new(0),
+            region: AtomicUsize::new(0),
+            stack_top: AtomicUsize::new(0),
+            own_stack: UnsafeCell::new(None),
             id: Cell::new(0),
             joiner: AtomicPtr::new(core::ptr::null_mut()),
             permit: AtomicU64::new(0),

@@ -1,5 +1,6 @@
 //! User threads: starting, joining, names, scopes. The API follows `std::thread`.
 
+mod builder;
 pub(crate) mod control;
 mod join;
 pub(crate) mod label;
@@ -10,6 +11,8 @@ mod scope;
 pub(crate) mod stack;
 pub(crate) mod table;
 
+pub use builder::Builder;
+pub(crate) use builder::{spawn_unchecked, spawn_with};
 pub use join::JoinHandle;
 pub(crate) use local::try_yield;
 pub use local::{Thread, ThreadId, current, park, park_timeout, yield_now};
@@ -26,6 +29,7 @@ use crate::worker::slot::Slot;
 use control::{Uthread, life, park_state, phase};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use quaver_sched::{Attributes, Why};
+use stack::OwnStack;
 use std::io;
 use std::sync::Arc;
 
@@ -67,201 +71,79 @@ pub fn spawn_detached(f: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Properties of a thread to be started.
-///
-/// ```
-/// # quaver::Builder::new().workers(1).build().unwrap().run(|| {
-/// let t = quaver::thread::Builder::new().name("worker".into()).spawn(|| {
-///     assert_eq!(quaver::thread::current().unwrap().name().as_deref(), Some("worker"));
-/// })?;
-/// t.join().unwrap();
-/// # Ok::<(), std::io::Error>(())
-/// # }).unwrap();
-/// ```
-#[derive(Debug, Default)]
-pub struct Builder {
-    name: Option<String>,
-    attributes: Attributes,
-}
-
-impl Builder {
-    /// A thread without a name.
-    pub fn new() -> Builder {
-        Builder::default()
-    }
-
-    /// Names the thread, for debuggers and for the report of a stack overflow.
-    #[must_use]
-    pub fn name(mut self, name: String) -> Builder {
-        self.name = Some(name);
-        self
-    }
-
-    /// The thread's share of processor time, relative to others: 1 to 10000, default 100; values outside are taken for the
-    /// nearest. Heeded by the policies `cfs` and `eevdf`.
-    #[must_use]
-    pub fn weight(mut self, weight: u32) -> Builder {
-        self.attributes.weight = weight;
-        self
-    }
-
-    /// How urgent the thread is: 0 to 7, the most urgent, default 3; larger values are taken for 7.
-    /// Heeded by the policy `priority`. [`JoinHandle::set_priority`] changes it later.
-    #[must_use]
-    pub fn priority(mut self, priority: u8) -> Builder {
-        self.attributes.priority = priority;
-        self
-    }
-
-    /// Whether somebody waits for the thread (the default), or it may have what the others leave. Heeded by the policy
-    /// `shinjuku-shenango`.
-    #[must_use]
-    pub fn service(mut self, service: Service) -> Builder {
-        self.attributes.service = service;
-        self
-    }
-
-    /// Starts the thread.
-    ///
-    /// # Errors
-    ///
-    /// No runtime is running, the limit of threads is reached, or memory is exhausted.
-    pub fn spawn<T: Send + 'static>(
-        self,
-        f: impl FnOnce() -> T + Send + 'static,
-    ) -> io::Result<JoinHandle<T>> {
-        let rt = Inner::running().ok_or_else(|| io::Error::other(NoRuntime))?;
-        // SAFETY: everything is 'static.
-        unsafe { self.spawn_unchecked(rt, f, None) }
-    }
-
-    /// Starts a thread that may borrow what lives as long as the scope; see [`scope`].
-    ///
-    /// # Errors
-    ///
-    /// As [`spawn`](Builder::spawn).
-    ///
-    /// ```
-    /// # quaver::Builder::new().workers(1).build().unwrap().run(|| {
-    /// let word = String::from("borrowed");
-    /// quaver::scope(|s| {
-    ///     let builder = quaver::thread::Builder::new().name("reader".into());
-    ///     let reader = builder.spawn_scoped(s, || word.len())?;
-    ///     assert_eq!(reader.join().unwrap(), 8);
-    ///     Ok::<(), std::io::Error>(())
-    /// })
-    /// # }).unwrap();
-    /// ```
-    pub fn spawn_scoped<'scope, T: Send + 'scope>(
-        self,
-        scope: &'scope Scope<'scope, '_>,
-        f: impl FnOnce() -> T + Send + 'scope,
-    ) -> io::Result<ScopedJoinHandle<'scope, T>> {
-        scope.start(self, f)
-    }
-
-    /// Starts a thread; if it is one of a scope, it tells the scope when nothing of it borrows any more.
-    ///
-    /// # Safety
-    ///
-    /// The thread ends, or calls `Data::leave` of the scope, before anything ends that `f` or `T` borrows.
-    unsafe fn spawn_unchecked<T: Send>(
-        self,
-        rt: &'static Inner,
-        f: impl FnOnce() -> T + Send,
-        scope: Option<Arc<scope::Data>>,
-    ) -> io::Result<JoinHandle<T>> {
-        let name = self.name.map(String::into_boxed_str);
-        // SAFETY: handed on.
-        let handle = unsafe { start(rt, f, name.clone(), &self.attributes, 0, scope)? };
-        Ok(JoinHandle::new(rt, handle, name))
-    }
-}
-
-/// Starts a thread with a handle to join.
-///
-/// # Safety
-///
-/// The thread ends before anything that `f` or `T` borrows.
-pub(crate) unsafe fn spawn_unchecked<T: Send>(
-    rt: &'static Inner,
-    f: impl FnOnce() -> T + Send,
-    name: Option<Box<str>>,
-) -> io::Result<JoinHandle<T>> {
-    // SAFETY: handed on.
-    unsafe { spawn_with(rt, f, name, &Attributes::default()) }
-}
-
-/// [`spawn_unchecked`] with what the policy is to know of the thread.
-///
-/// # Safety
-///
-/// As [`spawn_unchecked`].
-pub(crate) unsafe fn spawn_with<T: Send>(
-    rt: &'static Inner,
-    f: impl FnOnce() -> T + Send,
-    name: Option<Box<str>>,
-    attributes: &Attributes,
-) -> io::Result<JoinHandle<T>> {
-    // SAFETY: handed on.
-    let handle = unsafe { start(rt, f, name, attributes, 0, None)? };
-    Ok(JoinHandle::new(rt, handle, None))
-}
-
 pub(crate) fn spawn_detached_on(
     rt: &'static Inner,
     f: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
     let life = life::DETACHED | life::RELEASED;
     // SAFETY: everything is 'static.
-    unsafe { start(rt, f, None, &Attributes::default(), life, None) }.map(drop)
+    unsafe { Start { life, ..Start::new(&Attributes::default()) }.start(rt, f) }.map(drop)
 }
 
 /// Where thread numbers come from.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// Makes a thread and queues it.
-///
-/// # Safety
-///
-/// As [`spawn_unchecked`].
-unsafe fn start<T: Send, F: FnOnce() -> T + Send>(
-    rt: &'static Inner,
-    f: F,
+/// What a thread is started with.
+struct Start<'a> {
     name: Option<Box<str>>,
-    attributes: &Attributes,
-    initial_life: u32,
+    attributes: &'a Attributes,
+    /// Bits of [`life`] that are set from the beginning.
+    life: u32,
+    /// To be told when nothing of the thread borrows any more.
     scope: Option<Arc<scope::Data>>,
-) -> io::Result<u32> {
-    let room = packet::Room::new::<F, T>(rt.config.stack_size);
-    let me = raw::current();
-    let (t, slot) = take_thread(rt, me)?;
-    // SAFETY: `t` is free and ours; the caller vouches for lifetimes.
-    unsafe {
-        let packet = packet::place::<F, T>(t, f, room);
-        t.rsp.set(switch::init_stack(packet & !15, thread_main));
-        *t.name.get() = name;
+    /// `None`: the one in its region.
+    stack: Option<OwnStack>,
+}
+
+impl<'a> Start<'a> {
+    fn new(attributes: &'a Attributes) -> Start<'a> {
+        Start { name: None, attributes, life: 0, scope: None, stack: None }
     }
-    t.label.set([0; 16]);
-    t.scope.set(scope.map_or(core::ptr::null(), Arc::into_raw));
-    t.no_preempt.set(1);
-    t.regions.set(0);
-    t.pkru.set(pkru::get());
-    t.park.store(park_state::EMPTY, Relaxed);
-    t.life.store(initial_life, Relaxed);
-    let id = NEXT_ID.fetch_add(1, Relaxed);
-    t.id.set(id);
-    t.permit.store(id << 1, Relaxed);
-    t.phase.store(phase::ALIVE, Relaxed);
-    let stats = slot.map_or(&rt.stats, |s| &s.stats);
-    stats.spawned.add_shared(1, slot.is_none());
-    rt.policy.task_init(t.task(), attributes, slot.map_or(0, Slot::run_since));
-    let handle = t.handle;
-    scheduler::make_runnable(rt, slot, t, Why::New, true);
-    if let Some(me) = me {
-        me.preempt_enable();
+
+    /// Makes a thread and queues it.
+    ///
+    /// # Safety
+    ///
+    /// As [`spawn_unchecked`].
+    unsafe fn start<T: Send, F: FnOnce() -> T + Send>(
+        self,
+        rt: &'static Inner,
+        f: F,
+    ) -> io::Result<u32> {
+        let stack_size = self.stack.as_ref().map_or(rt.config.stack_size, OwnStack::size);
+        let room = packet::Room::new::<F, T>(stack_size);
+        let me = raw::current();
+        let (t, slot) = take_thread(rt, me)?;
+        if let Some(stack) = self.stack {
+            rt.table.put_on(t, stack);
+        }
+        // SAFETY: `t` is free and ours; the caller vouches for lifetimes.
+        unsafe {
+            let packet = packet::place::<F, T>(t, f, room);
+            t.rsp.set(switch::init_stack(packet & !15, thread_main));
+            *t.name.get() = self.name;
+        }
+        t.label.set([0; 16]);
+        t.scope.set(self.scope.map_or(core::ptr::null(), Arc::into_raw));
+        t.no_preempt.set(1);
+        t.regions.set(0);
+        t.pkru.set(pkru::get());
+        t.park.store(park_state::EMPTY, Relaxed);
+        t.life.store(self.life, Relaxed);
+        let id = NEXT_ID.fetch_add(1, Relaxed);
+        t.id.set(id);
+        t.permit.store(id << 1, Relaxed);
+        t.phase.store(phase::ALIVE, Relaxed);
+        let stats = slot.map_or(&rt.stats, |s| &s.stats);
+        stats.spawned.add_shared(1, slot.is_none());
+        rt.policy.task_init(t.task(), self.attributes, slot.map_or(0, Slot::run_since));
+        let handle = t.handle;
+        scheduler::make_runnable(rt, slot, t, Why::New, true);
+        if let Some(me) = me {
+            me.preempt_enable();
+        }
+        Ok(handle)
     }
-    Ok(handle)
 }
 
 /// Takes a free thread, for the calling user thread (`me`) or a kernel thread. On success preemption is disabled, and the

@@ -3,6 +3,7 @@
 use super::control::Uthread;
 use core::alloc::Layout;
 use core::mem::ManuallyDrop;
+use core::sync::atomic::Ordering::Relaxed;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// First the closure, then the result.
@@ -45,7 +46,7 @@ impl Drop for Room {
 /// `t` is free and the caller has it; `room` was made for these types and this runtime's stacks.
 pub(super) unsafe fn place<F: FnOnce() -> T, T>(t: &Uthread, f: F, room: Option<Room>) -> usize {
     let layout = Layout::new::<Packet<F, T>>();
-    let top = t.stack_top.get();
+    let top = t.stack_top.load(Relaxed);
     let (packet, below) = match room {
         None => {
             let at = (top - layout.size()) & !(layout.align() - 1);

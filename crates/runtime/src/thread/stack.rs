@@ -8,7 +8,12 @@
 //! A chunk of [`CHUNK`] regions is one mapping without huge pages (a stack touches two pages, not two megabytes). The
 //! guard is installed with `MADV_GUARD_INSTALL` (Linux 6.13), which costs no VMA, or with `mprotect`, which costs
 //! two a stack and therefore runs into `vm.max_map_count` at some 30,000 threads.
+//!
+//! A thread may also run on an [`OwnStack`], larger than the others or given by the program. Its TLS block stays in its region.
 
+use super::table::Exhausted;
+use crate::sys;
+use core::ops::Range;
 use std::io;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -57,7 +62,12 @@ impl Shape {
     ///
     /// The kernel's, usually `ENOMEM`.
     pub(crate) fn map_chunk(self) -> io::Result<usize> {
-        let len = self.size * CHUNK as usize;
+        self.map(CHUNK as usize)
+    }
+
+    /// Maps this many regions.
+    fn map(self, n: usize) -> io::Result<usize> {
+        let len = self.size * n;
         // SAFETY: a new private mapping.
         let p = unsafe {
             libc::mmap(
@@ -114,6 +124,74 @@ impl Shape {
     }
 }
 
+/// A stack for one thread, instead of that in its region.
+#[derive(Debug)]
+pub(crate) struct OwnStack {
+    /// Bytes; the lowest [`GUARD`] cannot be used.
+    region: Range<usize>,
+    /// It is unmapped at the end.
+    mapped: bool,
+}
+
+impl OwnStack {
+    /// One with `size` usable bytes, if that is more than `others` have.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, usually `ENOMEM`.
+    pub(crate) fn if_larger(size: usize, others: usize) -> io::Result<Option<OwnStack>> {
+        if size <= others {
+            return Ok(None);
+        }
+        let no_memory = || Exhausted::Memory(io::Error::from_raw_os_error(libc::ENOMEM));
+        // Half the address space is more than there is; so no sum below overflows.
+        let size = Some(size).filter(|&size| size < usize::MAX / 2).ok_or_else(no_memory);
+        let map = || {
+            let shape = Shape::new(size? + TOP, 0);
+            let base = shape.map(1)?;
+            let stack = OwnStack { region: base..base + shape.size, mapped: true };
+            shape.guard(base)?;
+            Ok(stack)
+        };
+        map().map(Some).map_err(|e: Exhausted| io::Error::other(e))
+    }
+
+    /// Memory of the program's, which has no guard.
+    ///
+    /// # Safety
+    ///
+    /// It is writable, and nobody else uses it before the thread has been joined, or for ever if it is detached.
+    pub(crate) unsafe fn given(memory: Range<usize>) -> Option<OwnStack> {
+        let usable = memory.len() >= min_stack_size() + TOP && memory.start > GUARD;
+        usable.then(|| OwnStack { region: memory.start - GUARD..memory.end, mapped: false })
+    }
+
+    /// Where the guard begins, and the end of the usable bytes.
+    pub(crate) fn bounds(&self) -> (usize, usize) {
+        (self.region.start, (self.region.end - TOP) & !63)
+    }
+
+    /// Usable bytes.
+    pub(crate) fn size(&self) -> usize {
+        let (region, top) = self.bounds();
+        top - region - GUARD
+    }
+}
+
+/// Bytes above the end of such a stack, which debuggers read.
+const TOP: usize = 64;
+
+impl Drop for OwnStack {
+    fn drop(&mut self) {
+        if self.mapped {
+            let (at, len) = (self.region.start as u64, self.region.len() as u64);
+            // Without libc: this may be the path out of a handler.
+            // SAFETY: mapped in `if_larger`; whoever drops it knows that no thread is on it.
+            unsafe { sys::syscall3(libc::SYS_munmap, at, len, 0) };
+        }
+    }
+}
+
 /// Can guards be made without a VMA each? Tries it on a page of its own.
 pub(crate) fn guard_install_works() -> bool {
     let shape = Shape { size: GUARD };
@@ -145,6 +223,23 @@ mod tests {
         }
         // SAFETY: nothing refers to the chunk.
         unsafe { shape.unmap_chunk(chunk) };
+    }
+
+    #[test]
+    fn own_stacks_have_their_size() {
+        assert!(OwnStack::if_larger(4096, 4096).unwrap().is_none());
+        let own = OwnStack::if_larger(1 << 20, 4096).unwrap().unwrap();
+        let (region, top) = own.bounds();
+        assert!(own.size() >= 1 << 20 && top % 64 == 0 && region % PAGE == 0);
+        // SAFETY: the lowest and the highest word.
+        unsafe {
+            ((region + GUARD) as *mut usize).write(1);
+            ((top - 8) as *mut usize).write(2);
+        }
+        for size in [1 << 60, usize::MAX] {
+            let e = OwnStack::if_larger(size, 4096).unwrap_err().to_string();
+            assert!(e.contains("cannot map another stack"), "{e}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! list of each slot (no lock), then in the global list.
 
 use super::control::{NONE, Uthread, phase};
-use super::stack::{self, Shape};
+use super::stack::{self, OwnStack, Shape};
 use crate::park::SpinLock;
 use crate::sync::{Mutex, MutexGuard};
 use crate::tls;
@@ -157,19 +157,19 @@ impl Table {
     /// The thread whose guard contains `address`. Async-signal-safe.
     pub(crate) fn guard_owner(&self, address: usize) -> Option<&Uthread> {
         (0..self.high.load(Acquire)).map(|h| self.get(h)).find(|t| {
-            let r = t.region.get();
+            let r = t.region.load(Relaxed);
             r != 0 && (r..r + stack::GUARD).contains(&address)
         })
     }
 
     /// Addresses of a thread's stack, without its guard.
     pub(crate) fn stack(&self, t: &Uthread) -> core::ops::Range<usize> {
-        t.region.get() + stack::GUARD..t.stack_top.get() + 1
+        t.region.load(Relaxed) + stack::GUARD..t.stack_top.load(Relaxed) + 1
     }
 
     /// Usable bytes of a thread's stack.
     pub(crate) fn stack_size(&self, t: &Uthread) -> usize {
-        t.stack_top.get() - t.region.get() - stack::GUARD
+        t.stack_top.load(Relaxed) - t.region.load(Relaxed) - stack::GUARD
     }
 
     /// Takes a free thread. With a slot's pool this is a few loads and stores. `None`: there is none; [`grow`](Table::grow)
@@ -268,9 +268,9 @@ impl Table {
             return Err(Exhausted::Memory(io::Error::from_raw_os_error(libc::ENOMEM)));
         }
         let block = Uthread::new(handle);
-        block.region.set(region);
+        block.region.store(region, Relaxed);
         block.fs.set(tp);
-        block.stack_top.set(base & !63);
+        block.stack_top.store(base & !63, Relaxed);
         // SAFETY: the entry is within the mapping and nobody else uses it before `high` covers it.
         unsafe { self.blocks.add(handle as usize).write(block) };
         self.high.store(handle + 1, Release);
@@ -285,8 +285,22 @@ impl Table {
         *free = first;
     }
 
+    /// Puts a thread that has been taken on a stack of its own.
+    pub(super) fn put_on(&self, t: &Uthread, stack: OwnStack) {
+        let (region, top) = stack.bounds();
+        let before = (t.region.swap(region, Relaxed), t.stack_top.swap(top, Relaxed));
+        // SAFETY: the thread is the caller's.
+        unsafe { *t.own_stack.get() = Some((stack, before.0, before.1)) };
+    }
+
     /// Gives a thread back. Its stack and TLS block must not be in use.
     pub(crate) fn give(&self, t: &Uthread, pool: Option<&mut LocalPool>) {
+        // SAFETY: the thread has ended and is the caller's.
+        if let Some((stack, region, top)) = unsafe { (*t.own_stack.get()).take() } {
+            t.region.store(region, Relaxed);
+            t.stack_top.store(top, Relaxed);
+            drop(stack);
+        }
         t.phase.store(phase::FREE, Relaxed);
         if let Some(tls) = self.tls {
             // SAFETY: the thread has ended and nobody else has it.
@@ -345,7 +359,7 @@ impl Table {
         }
         for h in (0..high).step_by(stack::CHUNK as usize) {
             // SAFETY: the caller's contract; the region of a chunk's first handle is at its beginning.
-            unsafe { self.shape.unmap_chunk(block(h).region.get()) };
+            unsafe { self.shape.unmap_chunk(block(h).region.load(Relaxed)) };
         }
         // One that was mapped for a handle that then could not be built.
         if let Some(c) = chunk.filter(|c| c.first >= high) {
@@ -427,8 +441,8 @@ mod tests {
     fn guards_are_found() {
         let t = table(100);
         let u = take(&t, None);
-        assert_eq!(t.guard_owner(u.region.get() + 5).unwrap().handle, u.handle);
-        assert!(t.guard_owner(u.stack_top.get() - 64).is_none());
+        assert_eq!(t.guard_owner(u.region.load(Relaxed) + 5).unwrap().handle, u.handle);
+        assert!(t.guard_owner(u.stack_top.load(Relaxed) - 64).is_none());
         assert!(t.stack_size(u) >= 64 * 1024);
     }
 }
