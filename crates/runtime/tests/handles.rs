@@ -300,6 +300,19 @@ fn threads_have_the_stacks_they_want() {
     }
 }
 
+/// The calling thread's stack, as collectors of garbage see it.
+fn known_to_libc() -> std::ops::Range<usize> {
+    let (mut at, mut size) = (std::ptr::null_mut(), 0);
+    // SAFETY: the attributes are filled, read and destroyed.
+    unsafe {
+        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+        assert_eq!(libc::pthread_getattr_np(libc::pthread_self(), &mut attributes), 0);
+        libc::pthread_attr_getstack(&attributes, &mut at, &mut size);
+        libc::pthread_attr_destroy(&mut attributes);
+    }
+    at as usize..at as usize + size
+}
+
 #[test]
 fn threads_run_on_memory_of_the_program() {
     use quaver::foreign::thread::{Stack, spawn_on};
@@ -311,18 +324,19 @@ fn threads_run_on_memory_of_the_program() {
                 // SAFETY: the memory lives until the thread has been joined.
                 unsafe { spawn_on(Stack::Memory(memory), None, &Default::default(), f) }
             };
-            let place = Arc::new(AtomicUsize::new(0));
             for _ in 0..100 {
-                let seen = place.clone();
+                let memory = at.clone();
                 // SAFETY: as above.
                 let spawned = unsafe {
                     spawn_on(Stack::Memory(at.clone()), None, &Default::default(), move || {
-                        seen.store(&raw const seen as usize, Relaxed);
+                        assert!(memory.contains(&(&raw const memory as usize)));
                         assert_eq!(deep(150), 150 << 10);
+                        assert_eq!(known_to_libc(), memory);
                     })
                 };
                 spawned.unwrap().0.join().unwrap();
-                assert!(at.contains(&place.load(Relaxed)));
+                let after = quaver::spawn(known_to_libc).join().unwrap();
+                assert!(after.end <= at.start || at.end <= after.start, "{after:x?} {at:x?}");
             }
             let small = run_on(at.start..at.start + 4096, || ()).unwrap_err();
             assert_eq!(small.kind(), std::io::ErrorKind::InvalidInput);

@@ -166,6 +166,11 @@ impl OwnStack {
         usable.then(|| OwnStack { region: memory.start - GUARD..memory.end, mapped: false })
     }
 
+    /// All of it, with the guard.
+    pub(crate) fn region(&self) -> Range<usize> {
+        self.region.clone()
+    }
+
     /// Where the guard begins, and the end of the usable bytes.
     pub(crate) fn bounds(&self) -> (usize, usize) {
         (self.region.start, (self.region.end - TOP) & !63)

@@ -289,8 +289,13 @@ impl Table {
     pub(super) fn put_on(&self, t: &Uthread, stack: OwnStack) {
         let (region, top) = stack.bounds();
         let before = (t.region.swap(region, Relaxed), t.stack_top.swap(top, Relaxed));
-        // SAFETY: the thread is the caller's.
-        unsafe { *t.own_stack.get() = Some((stack, before.0, before.1)) };
+        // SAFETY: the thread is the caller's, and does not run.
+        unsafe {
+            if let Some(tls) = self.tls {
+                tls.set_stack(t.fs.get(), stack.region());
+            }
+            *t.own_stack.get() = Some((stack, before.0, before.1));
+        }
     }
 
     /// Gives a thread back. Its stack and TLS block must not be in use.
@@ -299,6 +304,10 @@ impl Table {
         if let Some((stack, region, top)) = unsafe { (*t.own_stack.get()).take() } {
             t.region.store(region, Relaxed);
             t.stack_top.store(top, Relaxed);
+            if let Some(tls) = self.tls {
+                // SAFETY: as above.
+                unsafe { tls.set_stack(t.fs.get(), region..region + self.shape.size) };
+            }
             drop(stack);
         }
         t.phase.store(phase::FREE, Relaxed);

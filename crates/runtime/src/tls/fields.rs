@@ -215,13 +215,11 @@ impl Fields {
     /// The block is complete, and nobody uses it yet.
     pub(super) unsafe fn init(&self, tp: usize, region: core::ops::Range<usize>, guard: usize) {
         let head = tp + self.robust;
-        let (block, size) = (region.start, region.end - region.start);
         // SAFETY: fields of the descriptor, and a variable in its static TLS.
         unsafe {
             (head as *mut RobustHead).write(RobustHead { list: head, offset: TO_WORD, pending: 0 });
             ((head - 8) as *mut usize).write(head);
-            let stack = Stack { block, size, guard, reported_guard: guard };
-            ((tp + self.stack) as *mut Stack).write(stack);
+            self.set_stack(tp, region, guard);
             ((tp + self.cancel) as *mut u8).write(1);
             ((tp + self.flags) as *mut u32).write(SCHEDULING_KNOWN);
             if let Some(joinid) = self.joinid {
@@ -229,6 +227,23 @@ impl Fields {
             }
             ((tp - self.resp_below_tp) as *mut usize).write(tp + self.res);
         }
+    }
+
+    /// Says where the stack of the thread at `tp` is: `region`, of which the lowest `guard` bytes cannot be used.
+    ///
+    /// # Safety
+    ///
+    /// The descriptor of a user thread that does not run.
+    pub(super) unsafe fn set_stack(
+        &self,
+        tp: usize,
+        region: core::ops::Range<usize>,
+        guard: usize,
+    ) {
+        let (block, size) = (region.start, region.end - region.start);
+        let stack = Stack { block, size, guard, reported_guard: guard };
+        // SAFETY: the caller's contract.
+        unsafe { ((tp + self.stack) as *mut Stack).write(stack) };
     }
 
     /// Marks the robust mutexes that the calling thread holds as having lost their owner, as the kernel does it for a thread

@@ -282,6 +282,16 @@ impl Layout {
         (tp, tp - self.below)
     }
 
+    /// Tells libc that the thread at `tp` has another stack: `region`, which begins with a guard.
+    ///
+    /// # Safety
+    ///
+    /// The block of a user thread that does not run.
+    pub(crate) unsafe fn set_stack(&self, tp: usize, region: core::ops::Range<usize>) {
+        // SAFETY: handed on.
+        unsafe { self.fields.set_stack(tp, region, stack::GUARD) };
+    }
+
     /// Builds the block of the new user thread `handle` in zeroed memory around `tp`. `region` has its stack and the block, and
     /// begins with the guard. `false`: out of memory.
     ///
