@@ -11,6 +11,64 @@ use core::mem::MaybeUninit;
 
 const STACK_SIZE: usize = 256 * 1024;
 
+/// What a kernel thread is for.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    /// It runs user threads, and with them the program's signal handlers: it has this signal mask.
+    Carrier(libc::sigset_t),
+    /// It runs nothing of the program's, and takes none of its signals but faults.
+    Service,
+}
+
+impl Kind {
+    fn mask(self) -> libc::sigset_t {
+        match self {
+            Kind::Carrier(mask) => mask,
+            Kind::Service => all_but_faults(),
+        }
+    }
+}
+
+/// Nor are those of the C library itself in it.
+fn all_but_faults() -> libc::sigset_t {
+    let faults = [
+        libc::SIGILL,
+        libc::SIGTRAP,
+        libc::SIGABRT,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGSEGV,
+        libc::SIGSYS,
+    ];
+    let mut mask = MaybeUninit::uninit();
+    // SAFETY: the set is filled first.
+    unsafe {
+        libc::sigfillset(mask.as_mut_ptr());
+        for signal in faults {
+            libc::sigdelset(mask.as_mut_ptr(), signal);
+        }
+        mask.assume_init()
+    }
+}
+
+/// The calling thread's signal mask.
+pub(crate) fn signal_mask() -> libc::sigset_t {
+    let mut mask = MaybeUninit::zeroed();
+    // SAFETY: the set is only written; all bits zero is an empty one.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_BLOCK, core::ptr::null(), mask.as_mut_ptr());
+        mask.assume_init()
+    }
+}
+
+unsafe extern "C" {
+    /// GNU extension, glibc 2.32.
+    fn pthread_attr_setsigmask_np(
+        attributes: *mut libc::pthread_attr_t,
+        mask: *const libc::sigset_t,
+    ) -> i32;
+}
+
 /// Starts `body(argument)` on a new kernel thread that nobody joins. A panic there ends the
 /// process.
 ///
@@ -18,6 +76,7 @@ const STACK_SIZE: usize = 256 * 1024;
 ///
 /// The system's: no more threads, no more memory.
 pub(crate) fn start<T: Sync>(
+    kind: Kind,
     argument: &'static T,
     body: extern "C" fn(&'static T),
 ) -> Result<(), std::io::Error> {
@@ -28,7 +87,11 @@ pub(crate) fn start<T: Sync>(
         libc::pthread_attr_init(attributes);
         libc::pthread_attr_setdetachstate(attributes, libc::PTHREAD_CREATE_DETACHED);
         libc::pthread_attr_setstacksize(attributes, STACK_SIZE);
-        let error = create(attributes, argument, body);
+        // Allocates, on the starting thread.
+        let error = match pthread_attr_setsigmask_np(attributes, &kind.mask()) {
+            0 => create(attributes, argument, body),
+            error => error,
+        };
         libc::pthread_attr_destroy(attributes);
         error
     };

@@ -1,10 +1,11 @@
 //! A runtime: its parts, its start and its end.
 
 use crate::arch::segment;
-use crate::clock;
+use crate::clock::{self, rescue::Rescue};
 use crate::config::{BuildError, Config, Resume};
 use crate::foreign::fork;
 use crate::idle::Idle;
+use crate::kernel_thread::Kind;
 use crate::lateness::Lateness;
 use crate::policy::Choice;
 use crate::stats::{Counters, Stats};
@@ -36,6 +37,8 @@ pub(crate) struct Inner {
     slots: OnceLock<Box<[Slot]>>,
     pub(crate) timer_table: Arc<TimerTable>,
     pub(crate) clock: clock::Running,
+    /// Where the clock comes seldom or never, for threads that block.
+    pub(crate) rescue: Option<Rescue>,
     /// What preemptions may cost; `None`: whatever they do.
     pub(crate) tax: Option<Tax>,
     pub(crate) idle: Idle,
@@ -43,6 +46,8 @@ pub(crate) struct Inner {
     /// Counters of everything that is not done by a slot's carrier.
     pub(crate) stats: Counters,
     pub(crate) pid: i32,
+    /// Of the thread that has built the runtime, and of the carriers.
+    signal_mask: libc::sigset_t,
     /// Carriers and service threads leave as soon as they can.
     pub(crate) stopping: AtomicBool,
     /// Nothing runs any more.
@@ -132,18 +137,26 @@ impl Inner {
 
     fn start<T: Sync>(
         &self,
+        kind: Kind,
         argument: &'static T,
         body: extern "C" fn(&'static T),
     ) -> std::io::Result<()> {
         self.alive.fetch_add(1, AcqRel);
-        kernel_thread::start(argument, body).inspect_err(|_| self.thread_gone())
+        kernel_thread::start(kind, argument, body).inspect_err(|_| self.thread_gone())
     }
 
     /// Starts all kernel threads but further spares.
     fn start_all(&'static self) -> std::io::Result<()> {
-        self.slots().iter().try_for_each(|slot| self.start(slot, first_carrier))?;
-        self.start(self, keeper)?;
-        if self.clock.thread().is_some() { self.start(self, clock_thread) } else { Ok(()) }
+        let carrier = Kind::Carrier(self.signal_mask);
+        self.slots().iter().try_for_each(|slot| self.start(carrier, slot, first_carrier))?;
+        self.start(Kind::Service, self, keeper)?;
+        if self.clock.thread().is_some() {
+            self.start(Kind::Service, self, clock_thread)?;
+        }
+        if self.rescue.is_some() {
+            self.start(Kind::Service, self, rescue_thread)?;
+        }
+        Ok(())
     }
 }
 
@@ -171,7 +184,16 @@ extern "C" fn spare_carrier(rt: &'static Inner) {
 
 extern "C" fn keeper(rt: &'static Inner) {
     kernel_thread::name(c"quaver-keeper");
-    rt.spares.keep(|| rt.stopping.load(Acquire), || rt.start(rt, spare_carrier));
+    rt.spares.keep(
+        || rt.stopping.load(Acquire),
+        || rt.start(Kind::Carrier(rt.signal_mask), rt, spare_carrier),
+    );
+    rt.thread_gone();
+}
+
+extern "C" fn rescue_thread(rt: &'static Inner) {
+    kernel_thread::name(c"quaver-rescue");
+    clock::rescue::run(rt);
     rt.thread_gone();
 }
 
@@ -287,6 +309,8 @@ impl Runtime {
             slots: OnceLock::new(),
             timer_table: Arc::new(TimerTable::new(config.max_threads)),
             clock: clock::Running::new(config.clock, quantum),
+            rescue: Rescue::wanted(config.policy.quantum()).then(Rescue::new),
+            signal_mask: kernel_thread::signal_mask(),
             tax,
             idle: Idle::new(),
             spares: Spares::new(config.max_blocking.max(1), config.workers),
@@ -434,6 +458,7 @@ impl Runtime {
             }
             rt.idle.wake_all(rt);
             rt.clock.wake();
+            rt.rescue.iter().for_each(Rescue::wake);
             rt.spares.wake_all();
             // Interrupt what runs: the handler lets go of any thread while the runtime stops.
             for slot in rt.slots() {

@@ -4,8 +4,11 @@ mod support;
 
 use quaver::thread::Builder as Threads;
 use quaver::{Builder, Clock, yield_now};
+use std::io::{PipeReader, Read, Write, pipe};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
 use support::setup::with_leftover;
 use support::{Setup, on_runtime, spin};
 
@@ -117,4 +120,50 @@ fn a_hog_is_stopped_for_the_one_that_it_gave_way_to() {
             });
         });
     }
+}
+
+/// What a thread waits for in the kernel comes from another one of the same worker, and nobody is
+/// preempted.
+#[test]
+fn a_thread_that_blocks_hangs_nobody_without_a_quantum() {
+    let policies = ["fifo", "ws:quantum=none", "two-queue:quantum=none", FOR_EVER];
+    for (policy, poll) in policies.into_iter().flat_map(|p| [(p, false), (p, true)]) {
+        println!("-- {policy}, poll: {poll}");
+        on_runtime(Builder::new().workers(1).policy_str(policy), || {
+            let (mut rx, mut tx) = pipe().unwrap();
+            let reads = quaver::spawn(move || {
+                while poll && !is_readable(&rx) {}
+                let mut byte = [0];
+                rx.read_exact(&mut byte).unwrap();
+                byte[0]
+            });
+            let writes = quaver::spawn(move || {
+                quaver::sleep(Duration::from_millis(5));
+                tx.write_all(&[7]).unwrap();
+            });
+            assert_eq!(reads.join().unwrap(), 7);
+            writes.join().unwrap();
+        });
+    }
+}
+
+/// Waits in `poll`, which the kernel does not restart.
+fn is_readable(rx: &PipeReader) -> bool {
+    let mut set = libc::pollfd { fd: rx.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry.
+    unsafe { libc::poll(&mut set, 1, -1) == 1 }
+}
+
+/// Where nothing is to be preempted, nobody who computes is.
+#[test]
+fn a_thread_that_computes_is_not_rescued() {
+    on_runtime(Builder::new().workers(1).policy_str("fifo"), || {
+        let other = quaver::spawn(Instant::now);
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(400) {
+            spin(1_000);
+        }
+        let end = Instant::now();
+        assert!(other.join().unwrap() >= end, "it ran in the middle");
+    });
 }

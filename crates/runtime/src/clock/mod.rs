@@ -3,6 +3,7 @@
 mod duty;
 mod posix;
 mod price;
+pub(crate) mod rescue;
 mod sleep;
 mod timer_core;
 mod timer_thread;

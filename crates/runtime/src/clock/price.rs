@@ -65,7 +65,7 @@ fn by_signal(signal: i32) -> Ticks {
     let cpu = usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(usize::MAX);
     SENDER.cpu.store(cpu, Relaxed);
     SENDER.signal.store(signal, Relaxed);
-    if kernel_thread::start(&SENDER, send).is_err() {
+    if kernel_thread::start(kernel_thread::Kind::Service, &SENDER, send).is_err() {
         return least();
     }
     lower_quartile(core::array::from_fn(|i| longest_gap(|_| SENDER.sent.load(Acquire) == i)))

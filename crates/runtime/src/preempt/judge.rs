@@ -209,6 +209,17 @@ unsafe fn receive(
     }
     // SAFETY: `uc` is a signal frame's context.
     let place = pkru::with_all_rights(|| unsafe { interrupted_at(rt, t, uc) });
+    if source == Source::Clock
+        && slot.rescue.load(Relaxed) == slot.run.load(Relaxed)
+        && !stopping
+        && !matches!(place, Place::Syscall | Place::LockWait | Place::Interrupted)
+        && slot.policy_due().is_none_or(|(_, due)| due > now + rt.timer_slop)
+    {
+        // It does not block (any more), and nobody else has asked.
+        slot.stats.preempt_stale.add_shared(1, true);
+        slot.pending.store(false, Release);
+        return Verdict::Stale;
+    }
     let late = slot.late_by(now);
     // Threads that share TLS are one thread to a library.
     let in_library = place == Place::Library

@@ -11,6 +11,9 @@ use libc::ucontext_t;
 pub(super) enum Place {
     /// It may be switched out.
     Anywhere,
+    /// It may be switched out, and comes from a call that has blocked: the program is about to see
+    /// that it was interrupted.
+    Interrupted,
     /// It may hold a lock of the C library.
     Library,
     /// It is being resumed, is not on its own stack, or must go on here for another reason.
@@ -58,7 +61,7 @@ pub(super) unsafe fn interrupted_at(rt: &Inner, t: &Uthread, uc: *const ucontext
         }
         // A call that was interrupted and may not be restarted: the program is about to see EINTR.
         if rax == -i64::from(libc::EINTR) && rip & 0xfff >= 2 && insn(rip - 2) == SYSCALL {
-            return Place::Anywhere;
+            return Place::Interrupted;
         }
     }
     // Where threads share TLS, an address of it is right on this carrier only.

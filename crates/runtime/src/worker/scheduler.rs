@@ -1,6 +1,7 @@
 //! Leaving a thread, entering another, and the loop in between.
 
 use crate::arch::{pkru, segment, switch::switch};
+use crate::clock::rescue::Rescue;
 use crate::runtime::Inner;
 use crate::thread::control::{Uthread, life, park_state};
 use crate::tls::shared;
@@ -225,7 +226,10 @@ pub(crate) fn finish_switch() {
         // This worker comes from idling. Makers of work queue it, fence, and look at what runs
         // here: the dispatch must be visible before this side looks at the queues. (On the other
         // arms a locked instruction or the previous dispatch does the same.)
-        After::None => core::sync::atomic::fence(SeqCst),
+        After::None => {
+            core::sync::atomic::fence(SeqCst);
+            rt.rescue.iter().for_each(Rescue::worker_is_busy);
+        }
         After::Requeue(t, why) => make_runnable(rt, slot, t, why, false),
         After::Park(t) => {
             if t.park

@@ -1,5 +1,6 @@
 //! A worker slot: queues' identity, timers, thread pool, and the words that clocks read.
 
+use crate::clock::rescue::Seen;
 use crate::lateness;
 use crate::park::SpinLock;
 use crate::park::shim::Futex;
@@ -38,6 +39,11 @@ pub(crate) struct Slot {
     pub(crate) forced: AtomicU64,
     /// The generation that the request under way is meant for.
     pub(crate) request: AtomicU64,
+    /// The generation in which the request under way is a rescue: only a thread that blocks heeds
+    /// it.
+    pub(crate) rescue: AtomicU64,
+    /// What the rescue's thread knows.
+    pub(crate) seen: Seen,
     /// A signal has been sent and its handler has not yet begun.
     pub(crate) pending: AtomicBool,
     /// When `pending` was set: a signal that hit a carrier without a slot is forgotten after a
@@ -92,6 +98,8 @@ impl Slot {
             #[cfg(feature = "inspect")]
             forced: AtomicU64::new(0),
             request: AtomicU64::new(0),
+            rescue: AtomicU64::new(0),
+            seen: Seen::new(),
             pending: AtomicBool::new(false),
             pending_since: AtomicU64::new(0),
             account: AtomicU64::new(0),

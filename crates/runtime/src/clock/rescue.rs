@@ -1,0 +1,133 @@
+//! Threads that block where nobody preempts.
+//!
+//! Without a quantum, or with a long one, no clock comes for a thread that blocks in the kernel,
+//! and its worker would stand still with it: for ever, if what the thread waits for is to come from
+//! a thread of that worker. So a kernel thread looks from time to time whether a worker has run the
+//! same thread since the last look, has used no CPU time meanwhile, and others wait for it. Then it
+//! sends the preemption signal, marked as a rescue: the handler hands the worker over if the thread
+//! is in a system call that blocks, and nothing else. Who computes is never interrupted by it, and
+//! so keeps the processor for as long as the policy says.
+
+use super::sleep::Sleep;
+use crate::preempt;
+use crate::runtime::Inner;
+use crate::sys;
+use crate::tsc::{self, NEVER};
+use crate::worker::slot::Slot;
+use core::sync::atomic::{AtomicU64, Ordering::*};
+use std::time::Duration;
+
+/// Between two looks: a worker stands still for twice this at most. Clocks with a quantum that is
+/// no longer look often enough themselves.
+const LOOK: Duration = Duration::from_millis(100);
+/// A thread that has used less than this meanwhile has done nothing but wait.
+const IDLE: Duration = Duration::from_millis(1);
+/// Looks that find no worker busy before the thread sleeps until one is.
+const LINGER: u32 = 8;
+
+/// The bed of the thread that looks.
+pub(crate) struct Rescue {
+    sleep: Sleep,
+}
+
+/// What was seen of a worker at the last look. Used by the thread that looks only.
+pub(crate) struct Seen {
+    run: AtomicU64,
+    /// CPU time of the carrier, in nanoseconds.
+    cpu: AtomicU64,
+}
+
+impl Seen {
+    pub(crate) const fn new() -> Seen {
+        Seen { run: AtomicU64::new(0), cpu: AtomicU64::new(0) }
+    }
+
+    /// Has a worker run this dispatch since the last look, and used no CPU time?
+    fn stands_still(&self, run: u64, cpu: Option<Duration>) -> bool {
+        let Some(cpu) = cpu else { return false };
+        let before = Duration::from_nanos(self.cpu.swap(cpu.as_nanos() as u64, Relaxed));
+        self.run.swap(run, Relaxed) == run && cpu.saturating_sub(before) < IDLE
+    }
+}
+
+impl Rescue {
+    /// Does a runtime with this quantum need it?
+    pub(crate) fn wanted(quantum: Option<Duration>) -> bool {
+        quantum.is_none_or(|quantum| quantum > LOOK)
+    }
+
+    pub(crate) fn new() -> Rescue {
+        Rescue { sleep: Sleep::new() }
+    }
+
+    /// A worker has begun to run a thread after it had nothing to do; the caller has fenced since.
+    #[inline]
+    pub(crate) fn worker_is_busy(&self) {
+        self.sleep.wants(|| Some(0));
+    }
+
+    /// Wakes the thread, to stop.
+    pub(crate) fn wake(&self) {
+        self.sleep.nudge();
+    }
+}
+
+/// Sends what is needed; is any worker busy?
+fn pass(rt: &Inner) -> bool {
+    let mut busy = false;
+    for slot in rt.slots() {
+        let run = slot.run.load(Acquire);
+        if run == 0 {
+            continue;
+        }
+        busy = true;
+        let cpu = sys::cpu_time_of(slot.tid.load(Relaxed));
+        if slot.seen.stands_still(run, cpu) && is_wanted(rt, slot) {
+            slot.rescue.store(run, Release);
+            preempt::send(rt, slot, run, tsc::now());
+        }
+    }
+    busy
+}
+
+/// Does anything wait that the worker could run?
+fn is_wanted(rt: &Inner, slot: &Slot) -> bool {
+    rt.policy.has_work(slot.id) || slot.next_timer.load(Relaxed) <= tsc::now()
+}
+
+/// The thread.
+pub(crate) fn run(rt: &'static Inner) {
+    let Some(rescue) = &rt.rescue else { return };
+    let mut quiet = 0;
+    while !rt.stopping.load(Relaxed) {
+        rescue.sleep.begin_to_look();
+        quiet = if pass(rt) { 0 } else { quiet + 1 };
+        if quiet < LINGER {
+            rescue.sleep.nap(LOOK);
+        } else if rescue.sleep.announce() && !rt.stopping.load(Relaxed) && !pass(rt) {
+            rescue.sleep.sleep(NEVER, None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_stands_still_is_rescued() {
+        let seen = Seen::new();
+        let at = |ms| Some(Duration::from_millis(ms));
+        assert!(!seen.stands_still(1, at(5)), "seen for the first time");
+        assert!(seen.stands_still(1, at(5)));
+        assert!(!seen.stands_still(1, at(9)), "it computes");
+        assert!(!seen.stands_still(3, at(9)), "another dispatch");
+        assert!(!seen.stands_still(3, None), "its carrier has ended");
+    }
+
+    #[test]
+    fn short_quanta_need_no_rescue() {
+        assert!(Rescue::wanted(None) && Rescue::wanted(Some(Duration::from_secs(1))));
+        assert!(!Rescue::wanted(Some(LOOK)));
+    }
+}
