@@ -34,7 +34,7 @@ pub use attributes::{
     AttributeTable, Attributes, DEFAULT_PRIORITY, DEFAULT_WEIGHT, MAX_WEIGHT, PRIORITIES, Service,
 };
 pub use duration::{DURATION_FORMS, DurationError, format_duration, parse_duration};
-pub use policy::{Class, Pick, Place, Policy, Running, Task, Time, Why};
+pub use policy::{Class, Concerns, Pick, Place, Policy, Running, Task, Time, Why};
 pub use spec::{DEFAULT_QUANTUM, Spec, SpecError};
 pub use sync::set_relax;
 pub use tax::Tax;

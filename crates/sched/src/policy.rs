@@ -64,6 +64,17 @@ pub struct Running {
     pub class: Class,
 }
 
+/// Whose answer of [`Policy::preempt_at`] a task that becomes runnable can change, beside that of idle workers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Concerns {
+    /// That of the worker in whose queue it is; of all, if the queue is shared.
+    Place,
+    /// Those of all workers, if nothing waited before; else nobody's.
+    First,
+    /// Those of all workers.
+    All,
+}
+
 /// A scheduling policy.
 ///
 /// The operations are those of Skyloft's Table 2 (SOSP '24, section 3.4), with two changes:
@@ -129,6 +140,12 @@ pub trait Policy: Send + Sync {
     /// does not matter who makes a task runnable.
     fn central(&self) -> bool {
         false
+    }
+
+    /// Who must be asked [`preempt_at`](Policy::preempt_at) again when a task has become runnable. Asked once, by hosts that
+    /// arm a timer for each worker.
+    fn arrival_concerns(&self) -> Concerns {
+        if self.central() { Concerns::All } else { Concerns::Place }
     }
 
     /// Take work from other workers (`sched_balance`): called when `task_dequeue` found nothing.

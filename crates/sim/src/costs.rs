@@ -51,7 +51,7 @@ pub struct Mechanism {
     pub lock: u64,
     /// The share of running time that the mechanism costs even when it does nothing.
     #[serde(default)]
-    pub tax: f64,
+    pub slowdown: f64,
     /// Where the numbers come from.
     pub provenance: String,
 }
@@ -66,9 +66,12 @@ pub struct System {
     /// Leaving a thread that was preempted, on top of `dispatch`.
     #[serde(default)]
     pub preempt_switch: u64,
-    /// Finding work on another worker.
+    /// Taking work from another worker, once it is found.
     #[serde(default)]
     pub steal: u64,
+    /// An idle worker's look at another's queue on its round.
+    #[serde(default)]
+    pub look: u64,
     /// Looking for packets, at every entry of a thread.
     #[serde(default)]
     pub poll: u64,

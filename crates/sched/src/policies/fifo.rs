@@ -8,7 +8,7 @@
 //! tasks wait behind them (head-of-line blocking, Aspen section 3.1.4).
 
 use crate::{
-    Class, Pick, Place, Policy, Running, Task, Time, Why,
+    Class, Concerns, Pick, Place, Policy, Running, Task, Time, Why,
     queue::{Links, List},
 };
 
@@ -47,6 +47,10 @@ impl Policy for Fifo {
 
     fn central(&self) -> bool {
         true
+    }
+
+    fn arrival_concerns(&self) -> Concerns {
+        Concerns::First
     }
 
     fn balance(&self, _worker: usize, _now: Time) -> Option<Pick> {

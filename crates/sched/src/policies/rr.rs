@@ -9,7 +9,7 @@
 //! new one; `two-queue` avoids that.
 
 use crate::{
-    Class, Pick, Place, Policy, Running, Task, Time, Why,
+    Class, Concerns, Pick, Place, Policy, Running, Task, Time, Why,
     policies::stop_at,
     queue::{Links, List},
 };
@@ -50,6 +50,10 @@ impl Policy for RoundRobin {
 
     fn central(&self) -> bool {
         true
+    }
+
+    fn arrival_concerns(&self) -> Concerns {
+        Concerns::First
     }
 
     fn balance(&self, _worker: usize, _now: Time) -> Option<Pick> {

@@ -12,7 +12,7 @@
 //! its costs are others. Tasks run in the order of their last arrival, so new ones wait for every preempted one before
 //! them: the head-of-line blocking that `two-queue` avoids (Aspen section 3.1.4).
 
-use crate::{Pick, Place, Policy, Running, Task, Time, Why, policies::RoundRobin};
+use crate::{Concerns, Pick, Place, Policy, Running, Task, Time, Why, policies::RoundRobin};
 
 /// Policy `shinjuku`: a central queue and a quantum.
 #[derive(Debug)]
@@ -44,6 +44,10 @@ impl Policy for Shinjuku {
 
     fn central(&self) -> bool {
         true
+    }
+
+    fn arrival_concerns(&self) -> Concerns {
+        Concerns::First
     }
 
     fn balance(&self, _worker: usize, _now: Time) -> Option<Pick> {

@@ -1,0 +1,108 @@
+//! Threads become runnable, and idle workers take them.
+
+use quaver_load::Uniform as _;
+use quaver_sched::{Concerns, Pick, Place, Task, Why};
+
+use super::Engine;
+use crate::costs::Timer;
+
+impl Engine<'_> {
+    pub(super) fn make_runnable(&mut self, place: Place, task: u32, why: Why) {
+        self.policy.task_enqueue(place, Task(task), why, self.now);
+        self.queued += 1;
+        if let Some(worker) = self.choose_idle(place) {
+            if self.rules.dispatcher {
+                self.assign(worker);
+            } else {
+                self.start_idle(worker, place);
+            }
+            return;
+        }
+        let first = self.queued == 1;
+        if self.rules.mechanism.timer == Timer::Thread {
+            self.tell_clock();
+            return;
+        }
+        match (self.rules.concerns, place) {
+            (Concerns::Place, Place::Local(worker)) => self.ask(worker),
+            (Concerns::First, _) if !first => {}
+            _ => (0..self.workers.len()).for_each(|worker| self.ask(worker)),
+        }
+    }
+
+    fn choose_idle(&self, place: Place) -> Option<usize> {
+        if let Place::Local(worker) = place {
+            let idle = self.workers[worker].idle.is_some();
+            if idle || !self.rules.balance {
+                return idle.then_some(worker);
+            }
+        }
+        self.idle.last().map(|&worker| worker as usize)
+    }
+
+    pub(super) fn add_idle(&mut self, worker: usize) {
+        self.workers[worker].idle = Some(self.idle.len());
+        self.workers[worker].idle_since = self.now;
+        self.idle.push(worker as u32);
+    }
+
+    pub(super) fn remove_idle(&mut self, worker: usize) {
+        let me = &mut self.workers[worker];
+        let Some(at) = me.idle.take() else { return };
+        if let Some(tax) = self.rules.tax {
+            me.account = tax.rest(me.account, self.now - me.idle_since);
+        }
+        self.idle.swap_remove(at);
+        if let Some(&moved) = self.idle.get(at) {
+            self.workers[moved as usize].idle = Some(at);
+        }
+    }
+
+    /// The next task for `worker`, and whether it was another's.
+    pub(super) fn pick(&mut self, worker: usize) -> Option<(Pick, bool)> {
+        if self.queued == 0 {
+            return None;
+        }
+        let own = self.policy.task_dequeue(worker, self.now).map(|pick| (pick, false));
+        let others = || match self.rules.balance {
+            true => self.policy.balance(worker, self.now).map(|pick| (pick, true)),
+            false => None,
+        };
+        let pick = own.or_else(others)?;
+        self.queued -= 1;
+        Some(pick)
+    }
+
+    /// An idle worker takes what has become runnable at `place`: it wakes up, or finds it on its round.
+    fn start_idle(&mut self, worker: usize, place: Place) {
+        let others = self.idle.len();
+        if let Some((pick, stolen)) = self.pick(worker) {
+            self.remove_idle(worker);
+            let parked = self.now - self.workers[worker].idle_since >= self.rules.system.spin;
+            let before = if parked {
+                self.rules.system.wake.sample(&mut self.random)
+            } else {
+                self.until_found(worker, place, others)
+            };
+            self.enter(worker, pick, stolen, before);
+        }
+    }
+
+    /// How long it takes until one of the idle workers comes by: each goes round all queues, and is anywhere on its round.
+    fn until_found(&mut self, worker: usize, place: Place, idle: usize) -> u64 {
+        let look = self.rules.system.look;
+        if look == 0 {
+            return 0;
+        }
+        let (queues, searchers) = match place {
+            // Each looks at the shared queue and at its own between any two others.
+            Place::Shared => (1, idle),
+            Place::Local(owner) if owner == worker => (1, 1),
+            Place::Local(_) => (self.workers.len(), idle),
+        };
+        let round = (look * queues as u64) as f64;
+        // The first of so many that are evenly spread over the round.
+        let share = 1.0 - (1.0 - self.random.unit()).powf(1.0 / searchers.max(1) as f64);
+        (round * share) as u64
+    }
+}
