@@ -14,6 +14,7 @@ use crate::thread::table::Table;
 use crate::thread::{self, JoinHandle};
 use crate::tsc::{self, Ticks};
 use crate::worker::carrier;
+use crate::worker::room::{self, Room};
 use crate::worker::slot::Slot;
 use crate::worker::spare::Spares;
 use crate::{debugger, interpose, kernel_thread, park, preempt, sys, tls};
@@ -43,6 +44,7 @@ pub(crate) struct Inner {
     pub(crate) tax: Option<Tax>,
     pub(crate) idle: Idle,
     pub(crate) spares: Spares,
+    pub(crate) room: Room,
     /// Counters of everything that is not done by a slot's carrier.
     pub(crate) stats: Counters,
     pub(crate) pid: i32,
@@ -122,7 +124,8 @@ impl Inner {
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        Stats::sum(self.slots().iter().map(|s| &s.stats).chain([&self.stats]))
+        let sum = Stats::sum(self.slots().iter().map(|s| &s.stats).chain([&self.stats]));
+        Stats { blocked_now: (self.away.load(Relaxed) + self.room.count()) as u64, ..sum }
     }
 
     pub(crate) fn lateness(&self) -> Lateness {
@@ -187,7 +190,20 @@ extern "C" fn keeper(rt: &'static Inner) {
     rt.spares.keep(
         || rt.stopping.load(Acquire),
         || rt.start(Kind::Carrier(rt.signal_mask), rt, spare_carrier),
+        || {
+            let started = !rt.room.wants_porter() || rt.start(Kind::Service, rt, porter).is_ok();
+            if !started {
+                rt.room.has_no_porter();
+            }
+            started
+        },
     );
+    rt.thread_gone();
+}
+
+extern "C" fn porter(rt: &'static Inner) {
+    kernel_thread::name(c"quaver-porter");
+    room::porter(rt);
     rt.thread_gone();
 }
 
@@ -314,6 +330,7 @@ impl Runtime {
             tax,
             idle: Idle::new(),
             spares: Spares::new(config.max_blocking.max(1), config.workers),
+            room: Room::new(),
             stats: Counters::new(),
             pid: std::process::id() as i32,
             stopping: AtomicBool::new(false),
@@ -460,6 +477,7 @@ impl Runtime {
             rt.clock.wake();
             rt.rescue.iter().for_each(Rescue::wake);
             rt.spares.wake_all();
+            rt.room.wake(rt);
             // Interrupt what runs: the handler lets go of any thread while the runtime stops.
             for slot in rt.slots() {
                 if let Some((run, _)) = slot.running() {

@@ -68,7 +68,8 @@ macro_rules! counters {
             /// What happened between `earlier` and this.
             #[must_use]
             pub fn since(&self, earlier: &Stats) -> Stats {
-                Stats { $($name: self.$name.wrapping_sub(earlier.$name),)* }
+                let blocked_now = self.blocked_now;
+                Stats { blocked_now, ..Stats { $($name: self.$name.wrapping_sub(earlier.$name),)* } }
             }
 
             /// Names and values, in the order of their declaration.
@@ -94,6 +95,12 @@ counters! {
     timers_fired,
     /// Slots given to a spare kernel thread because a user thread blocked in the kernel.
     handovers,
+    /// Threads that are blocked in the kernel without a worker at this moment, or wait to be. Not a count of what happened: in
+    /// a difference it is the later value.
+    blocked_now,
+    /// Times that a thread blocked when [`Builder::max_blocking`](crate::Builder::max_blocking) kernel threads were blocked
+    /// already, or the system lent no more, and had to wait outside the kernel.
+    blocking_limit_reached,
     /// Preemption requests sent: signals, or expiries of armed POSIX timers.
     preempt_sent,
     /// Preemption requests that reached a worker running a user thread.

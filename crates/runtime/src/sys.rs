@@ -108,6 +108,54 @@ pub(crate) fn tgkill(pid: i32, tid: i32, signal: i32) -> Result<(), i32> {
     if r < 0 { Err(-r as i32) } else { Ok(()) }
 }
 
+/// Waits for the events of `files`, for `time` at most, or for `signal`, which is blocked otherwise and pending or sent.
+pub(crate) fn ppoll(
+    files: &mut [libc::pollfd],
+    time: Option<Duration>,
+    signal: i32,
+) -> Result<(), i32> {
+    let ts = time.map(timespec);
+    let tsp = ts.as_ref().map_or(0, |t| core::ptr::from_ref(t) as u64);
+    let mask = !(1u64 << (signal - 1));
+    let args = [
+        files.as_mut_ptr() as u64,
+        files.len() as u64,
+        tsp,
+        &raw const mask as u64,
+        size_of_val(&mask) as u64,
+        0,
+    ];
+    // SAFETY: the entries are written during the call; `ts` and `mask` live across it.
+    let r = unsafe { syscall6(libc::SYS_ppoll, args) };
+    if r < 0 { Err(-r as i32) } else { Ok(()) }
+}
+
+/// Do calls on this file return instead of waiting? Also if there is none.
+pub(crate) fn is_nonblocking(fd: i32) -> bool {
+    // SAFETY: no memory is involved.
+    let flags = unsafe { syscall3(libc::SYS_fcntl, fd as u64, libc::F_GETFL as u64, 0) };
+    flags < 0 || flags as i32 & libc::O_NONBLOCK != 0
+}
+
+/// Is this a socket on which calls wait for a limited time?
+pub(crate) fn has_timeout(fd: i32) -> bool {
+    [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO].into_iter().any(|option| {
+        let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
+        let mut size = size_of_val(&time) as libc::socklen_t;
+        let args = [
+            fd as u64,
+            libc::SOL_SOCKET as u64,
+            option as u64,
+            &raw mut time as u64,
+            &raw mut size as u64,
+            0,
+        ];
+        // SAFETY: the kernel writes the value and its size, or fails.
+        let r = unsafe { syscall6(libc::SYS_getsockopt, args) };
+        r == 0 && (time.tv_sec, time.tv_usec) != (0, 0)
+    })
+}
+
 /// The calling kernel thread's number.
 pub(crate) fn gettid() -> i32 {
     // SAFETY: no arguments.

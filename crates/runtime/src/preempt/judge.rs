@@ -5,6 +5,7 @@ use super::blocked::{make_call_without_slot, wait_for_library};
 use super::defer::{defer_to_region, defer_to_section, put_off};
 use super::leave::leave_handler;
 use super::place::{Place, interrupted_at};
+use super::room::wait_in_room;
 use crate::arch::pkru;
 use crate::thread::control::Uthread;
 use crate::tsc;
@@ -242,6 +243,11 @@ unsafe fn receive(
         // SAFETY: as above; the registers are those of the call.
         unsafe { make_call_without_slot(rt, t, uc) };
         return Verdict::HandedOver;
+    }
+    // SAFETY: as above.
+    if place == Place::Syscall && !stopping && unsafe { wait_in_room(c, slot, t, uc) } {
+        slot.count_useful(late);
+        return Verdict::Preempted;
     }
     if t.regions.get() > 0 && !stopping {
         if in_library {

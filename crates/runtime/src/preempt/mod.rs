@@ -11,6 +11,7 @@ mod judge;
 mod leave;
 mod place;
 pub(crate) mod ranges;
+mod room;
 mod send;
 mod sigsegv;
 

@@ -6,6 +6,7 @@ use crate::runtime::Inner;
 use crate::sys;
 use crate::thread::control::Uthread;
 use crate::tsc::NEVER;
+use crate::worker::room::Node;
 use crate::worker::slot::Slot;
 use core::cell::Cell;
 use core::mem::offset_of;
@@ -21,6 +22,8 @@ pub(crate) enum After {
     Requeue(&'static Uthread, Why),
     /// It waits for an unpark.
     Park(&'static Uthread),
+    /// It waits in the room, by this node of its own.
+    Aside(*mut Node),
     /// It has ended.
     Exit(&'static Uthread),
 }

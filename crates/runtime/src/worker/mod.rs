@@ -2,6 +2,7 @@
 
 pub(crate) mod carrier;
 mod looking;
+pub(crate) mod room;
 pub(crate) mod scheduler;
 pub(crate) mod slot;
 pub(crate) mod spare;

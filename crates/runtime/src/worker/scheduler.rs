@@ -240,6 +240,8 @@ pub(crate) fn finish_switch() {
                 make_runnable(rt, slot, t, Why::Woken, false);
             }
         }
+        // SAFETY: the node's thread has just been left, and its stack is quiet.
+        After::Aside(node) => unsafe { rt.room.enter(rt, node) },
         After::Exit(t) => ended(rt, slot, t),
     }
     if let Some(slot) = slot

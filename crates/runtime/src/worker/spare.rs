@@ -109,13 +109,20 @@ impl Spares {
 
     /// The keeper: makes a spare whenever there is none, up to the limit. Runs on a kernel thread
     /// of its own, because creating threads is not possible in a signal handler.
-    pub(crate) fn keep(&self, stop: impl Fn() -> bool, make: impl Fn() -> std::io::Result<()>) {
+    ///
+    /// `errand` is whatever else can only be done there; `false`: it must be tried again.
+    pub(crate) fn keep(
+        &self,
+        stop: impl Fn() -> bool,
+        make: impl Fn() -> std::io::Result<()>,
+        errand: impl Fn() -> bool,
+    ) {
         loop {
             let seen = self.keeper.load(Acquire);
             if stop() {
                 return;
             }
-            let mut again = None;
+            let mut again = (!errand()).then_some(RETRY);
             if self.waiting.load(Acquire) == 0 && self.extra.load(Relaxed) < self.max {
                 self.starting.store(true, Release);
                 match make() {
@@ -158,6 +165,7 @@ mod tests {
                     Ok(())
                 }
             },
+            || true,
         );
         assert_eq!(tries.into_inner(), 3);
         assert!(spares.expected());
