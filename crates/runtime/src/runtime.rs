@@ -75,6 +75,9 @@ pub(crate) struct Inner {
     /// carrier has only lost its CPU: if it has, each new signal is another frame on the stack of
     /// the thread that it runs.
     pub(crate) lost_after: Ticks,
+    /// How often a worker that makes threads runnable tells the clocks of the others; see
+    /// [`Policy::preempt_at`].
+    pub(crate) tell_every: Ticks,
     /// A preemption is not worth waiting for if it is due within this time.
     pub(crate) timer_slop: Ticks,
 }
@@ -344,6 +347,7 @@ impl Runtime {
             max_deferral: config.max_deferral.map_or(Ticks::MAX, tsc::from_duration),
             region_retry: us(50),
             lost_after: us(50_000),
+            tell_every: quantum.map_or(Ticks::MAX, |quantum| quantum.saturating_mul(16)),
             timer_slop: us(1) / 2,
             config,
         }));

@@ -92,6 +92,18 @@ pub enum Concerns {
 /// * The host calls with preemption disabled. Implementations may spin briefly; they never block,
 ///   allocate in `task_enqueue`/`task_dequeue`, or panic on legal input.
 /// * `now` never goes back on one worker; different workers may differ by a little.
+///
+/// # Ordering
+///
+/// * Who is given a task by `task_dequeue` or `balance` sees what was done before its
+///   `task_enqueue`: the queues hand tasks over with release and acquire.
+/// * `task_init` comes before the first enqueue, and `task_terminate` before the next `task_init`
+///   of the same number; the host orders them. It also orders the calls for one worker when another
+///   kernel thread takes the worker over.
+/// * `preempt_at` may be asked by others than the worker, while that goes on: `running` may have
+///   been stopped meanwhile, or run elsewhere. The answer may then be wrong, but nothing else may
+///   come of it; the host asks again before it stops a task.
+/// * `has_work` is stricter; see there.
 pub trait Policy: Send + Sync {
     /// The name under which the policy is chosen, e.g. `two-queue`.
     fn name(&self) -> &'static str;
@@ -160,7 +172,11 @@ pub trait Policy: Send + Sync {
     /// The generalised rule of Aspen section 3.1.1: preempt only when the quantum is used *and*
     /// other work is waiting that this worker could run. `next_timer` is when the worker's earliest
     /// timer expires: a thread that becomes runnable then counts as waiting from then on. The
-    /// result may lie in the past: preempt at once. Clocks also ask what would be if something had
+    /// result may lie in the past: preempt at once.
+    ///
+    /// The answer changes with every dispatch and arrival at this worker, and of shared work. It may
+    /// also change because other workers' queues have grown: then a host asks now and then, every
+    /// 16 quanta or so, while work is made and no worker is idle. Clocks also ask what would be if something had
     /// waited from the dispatch on ([`clock::quantum`](crate::clock::quantum)).
     fn preempt_at(
         &self,

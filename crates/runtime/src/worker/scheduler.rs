@@ -281,6 +281,10 @@ pub(crate) fn make_runnable(
                 // It may be better than what another worker runs.
                 rt.clock.interrupt_overdue(rt);
             }
+            // What piles up here may be a reason for another worker to stop what it runs.
+            if others && slot.tells(now) {
+                rt.clock.work_somewhere(rt);
+            }
         }
         None => {
             rt.policy.task_enqueue(Place::Shared, t.task(), why, tsc::now());

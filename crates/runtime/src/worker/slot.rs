@@ -52,6 +52,9 @@ pub(crate) struct Slot {
     /// What preemptions have cost, as [`Tax`](quaver_sched::Tax) writes it down. Written by the
     /// slot's carrier only.
     account: AtomicU64,
+    /// When this worker tells the others' clocks again that work waits. Used by the slot's carrier
+    /// only.
+    tells_at: AtomicU64,
     /// No further request before this time.
     pub(crate) retry_at: AtomicU64,
     /// How long the next request of this dispatch is put off if it comes at a bad moment.
@@ -103,6 +106,7 @@ impl Slot {
             pending: AtomicBool::new(false),
             pending_since: AtomicU64::new(0),
             account: AtomicU64::new(0),
+            tells_at: AtomicU64::new(0),
             retry_at: AtomicU64::new(0),
             retry_delay: AtomicU64::new(rt.retry),
             put_off_run: AtomicU64::new(0),
@@ -274,6 +278,16 @@ impl Slot {
     /// The quantum of what is running, as the policy gives it now. May be called by anybody.
     pub(crate) fn quantum_of(&self, running: &Running) -> Option<Quantum> {
         clock::quantum(self.policy(), self.id, running)
+    }
+
+    /// Is it time to tell the others' clocks? Then the next time is later. The slot's carrier only.
+    #[inline]
+    pub(crate) fn tells(&self, now: Ticks) -> bool {
+        let is_time = now >= self.tells_at.load(Relaxed);
+        if is_time {
+            self.tells_at.store(now.saturating_add(self.rt.tell_every), Relaxed);
+        }
+        is_time
     }
 
     /// When the policy wants the running thread to be preempted.

@@ -1,10 +1,11 @@
 //! The two queues of Aspen with a quantum that follows the service times.
 //!
 //! * Order and preemption are those of `two-queue`, with a long quantum of five quanta.
-//! * The policy observes for how long tasks run from creation or wake-up until they block or end, in a histogram with four
-//!   steps to each power of two, and how busy the workers are.
-//! * At every `window`, if it has seen at least a hundred, it takes the quantum `q`, between `quantum` and `max`, for which a
-//!   task of median length is slowed down least, and halves the weight of what it has seen so far:
+//! * The policy observes for how long tasks run from creation or wake-up until they block or end,
+//!   in a histogram with four steps to each power of two, and how busy the workers are.
+//! * At every `window`, if it has seen at least a hundred, it takes the quantum `q`, between
+//!   `quantum` and `max`, for which a task of median length is slowed down least, and halves the
+//!   weight of what it has seen so far:
 //!
 //! ```text
 //!   load'(q) = load * (1 + cost * preemptions(q) / mean)        preemptions(q) = E[ceil(S/q)] - 1
@@ -13,11 +14,12 @@
 //!   slowdown = wait(q) / median * load' / (1 - load')
 //! ```
 //!
-//!   so it is short when few long tasks stand before many short ones, and long when preemption would only cost.
-//!   Until the first choice it is `max`'s fifth part.
+//!   so it is short when few long tasks stand before many short ones, and long when preemption
+//!   would only cost. Until the first choice it is `max`'s fifth part.
 //!
-//! The papers do not have it. LibPreemptible adapts every 10 s from load and latency (Aspen section 4.4 shows why that is
-//! too slow); here one window of a millisecond is enough, because service times are observed and not their consequence.
+//! The papers do not have it. LibPreemptible adapts every 10 s from load and latency (Aspen section
+//! 4.4 shows why that is too slow); here one window of a millisecond is enough, because service
+//! times are observed and not their consequence.
 
 use alloc::boxed::Box;
 
@@ -63,8 +65,9 @@ pub struct Adaptive {
     last_choice: AtomicU64,
 }
 
-/// What one worker has seen since the quantum was last chosen, and the fading rest of before. Written by that worker,
-/// halved by whoever chooses: an observation may get lost between the two, which does no harm.
+/// What one worker has seen since the quantum was last chosen, and the fading rest of before.
+/// Written by that worker, halved by whoever chooses: an observation may get lost between the two,
+/// which does no harm.
 #[derive(Debug)]
 struct Observed {
     lengths: [AtomicU32; BUCKETS],
@@ -176,7 +179,8 @@ fn best(lengths: &[u64; BUCKETS], load: f64, cost: f64, least: Time, most: Time)
         // A length in the bucket of the quantum itself counts as within it.
         let preemptions = mean_of(&|s| (((s / q * 0.9) as u64) as f64).min(1e6));
         let load = (load * (1.0 + cost * preemptions / mean)).min(0.999);
-        // Who is longer than the quantum is preempted too, and waits for all that is left of the others.
+        // Who is longer than the quantum is preempted too, and waits for all that is left of the
+        // others.
         let most = if q < 0.9 * median { f64::INFINITY } else { q };
         let wait = mean_of(&|s| s.min(most) * s.min(most)) / (2.0 * mean_of(&|s| s.min(most)));
         wait / median * load / (1.0 - load)

@@ -1,33 +1,39 @@
 //! Completely fair scheduling, as in Linux before 6.6.
 //!
-//! * Each task has a *virtual runtime*: the time it has run, divided by its weight. Each worker has a queue in
-//!   the order of virtual runtime; the smallest runs next (Skyloft section 5.1, Table 5).
-//! * A task's *slice* is its share, by weight, of `latency`, but not less than `quantum` (Linux: `sched_latency` and
-//!   `min_granularity`). A running task stops when it has used its slice and its virtual runtime is not below that of one
-//!   that waits; and already after `quantum` if it is ahead of one by more than `quantum`, as of one that was woken.
-//!   So slices get shorter with every task that waits, until they are `quantum`: that bounds what preemption may cost.
-//! * A worker's *least* virtual runtime is that of the running task as it goes on, or of the first that waits if that is
-//!   less (Linux: `min_vruntime`). A new task begins with it. A woken one keeps its own, but is not put further back
-//!   than half a `latency` before the least: sleep gives some credit, and long sleep not more than that. This is the
-//!   compensation for blocked tasks that makes CFS better than round robin in Skyloft's Fig. 5.
-//! * Work from elsewhere is shared out: at a dispatch a worker takes its part of the shared list into its own queue. A
-//!   worker without work takes the first task of the longest queue; virtual runtimes are taken over relative to the
-//!   least of the queues.
+//! * Each task has a *virtual runtime*: the time it has run, divided by its weight. Each worker has
+//!   a queue in the order of virtual runtime; the smallest runs next (Skyloft section 5.1, Table
+//!   5).
+//! * A task's *slice* is its share, by weight, of `latency`, but not less than `quantum` (Linux:
+//!   `sched_latency` and `min_granularity`). A running task stops when it has used its slice and
+//!   its virtual runtime is not below that of one that waits; and already after `quantum` if it is
+//!   ahead of one by more than `quantum`, as of one that was woken. So slices get shorter with
+//!   every task that waits, until they are `quantum`: that bounds what preemption may cost.
+//! * A worker's *least* virtual runtime is that of the running task as it goes on, or of the first
+//!   that waits if that is less (Linux: `min_vruntime`). A new task begins with it. A woken one
+//!   keeps its own, but is not put further back than half a `latency` before the least: sleep gives
+//!   some credit, and long sleep not more than that. This is the compensation for blocked tasks
+//!   that makes CFS better than round robin in Skyloft's Fig. 5.
+//! * Work from elsewhere goes to the worker with the least load, the sum of weights. A worker
+//!   without work, and one that finds after a while that another has more (`looks`), takes tasks
+//!   from the one with the greatest load while that makes the loads more alike. Virtual runtimes
+//!   are taken over relative to the least of the queues.
 
 use alloc::boxed::Box;
 
 use crate::{
     AttributeTable, Attributes, Class, DEFAULT_WEIGHT, Pick, Place, Policy, Running, Task, Time,
     Why,
-    queue::{Heap, Links, List, Nodes},
+    policies::looks::Looks,
+    queue::{Heap, Moves, Nodes},
     sync::{AtomicU32, AtomicU64, CachePadded, Ordering::Relaxed},
     table,
 };
 
 /// Virtual runtimes begin here, so that credit can go below.
 const START: u64 = 1 << 48;
-/// A worker takes at most so many shared tasks at a dispatch.
-const MOST_SHARED: usize = 16;
+
+/// A worker takes at most so many tasks at once from others.
+const MOST_MOVED: usize = 64;
 
 /// Policy `cfs`: fair shares by weight.
 #[derive(Debug)]
@@ -35,10 +41,10 @@ pub struct Cfs {
     quantum: Option<Time>,
     latency: Time,
     nodes: Nodes,
-    links: Links,
     attributes: AttributeTable,
-    shared: List,
     workers: Box<[CachePadded<Worker>]>,
+    looks: Looks,
+    moves: Moves,
     /// Virtual runtime, in the terms of the worker that the task was last on.
     runtime: Box<[AtomicU64]>,
     /// That worker's number plus one; 0: the task has not run yet.
@@ -50,7 +56,8 @@ struct Worker {
     queue: Heap,
     /// The least virtual runtime as it was last settled, never going back; see [`Cfs::least`].
     least: AtomicU64,
-    /// What runs, as its number plus one, and since when. Its virtual runtime is that of its dispatch.
+    /// What runs, as its number plus one, and since when. Its virtual runtime is that of its
+    /// dispatch.
     running: AtomicU32,
     since: AtomicU64,
     /// The weights of the queued tasks together.
@@ -58,8 +65,8 @@ struct Worker {
 }
 
 impl Cfs {
-    /// For `workers` workers and the tasks `0..max_tasks`. Times are in the host's unit; `quantum`: the shortest slice,
-    /// `None`: never preempt.
+    /// For `workers` workers and the tasks `0..max_tasks`. Times are in the host's unit; `quantum`:
+    /// the shortest slice, `None`: never preempt.
     ///
     /// # Panics
     ///
@@ -76,10 +83,10 @@ impl Cfs {
             quantum,
             latency,
             nodes: Nodes::new(max_tasks),
-            links: Links::new(max_tasks),
             attributes: AttributeTable::new(max_tasks),
-            shared: List::new(),
             workers: (0..workers).map(|_| CachePadded(worker())).collect(),
+            looks: Looks::new(workers),
+            moves: Moves::new(workers),
             runtime: table::zeroed_u64(max_tasks),
             home: table::zeroed_u32(max_tasks),
         }
@@ -94,7 +101,8 @@ impl Cfs {
         ran.saturating_mul(u64::from(DEFAULT_WEIGHT)) / self.weight(task)
     }
 
-    /// The worker's least virtual runtime at this moment. From anywhere; from elsewhere it may be a little old.
+    /// The worker's least virtual runtime at this moment. From anywhere; from elsewhere it may be a
+    /// little old.
     fn least(&self, worker: usize, now: Time) -> u64 {
         let me = &self.workers[worker];
         let running = me.running.load(Relaxed).checked_sub(1).map(|task| {
@@ -124,12 +132,12 @@ impl Cfs {
         }
     }
 
+    /// Queue a task at `worker`. From anywhere.
     fn queue(&self, worker: usize, task: Task, why: Why, now: Time) {
         let me = &self.workers[worker];
-        self.advance(worker, now);
         let mut runtime = self.runtime_on(worker, task, now);
         if matches!(why, Why::New | Why::Woken) {
-            runtime = runtime.max(me.least.load(Relaxed) - self.latency.min(START) / 2);
+            runtime = runtime.max(self.least(worker, now) - self.latency.min(START) / 2);
         }
         self.settle(worker, task, runtime);
         me.load.fetch_add(self.weight(task), Relaxed);
@@ -141,10 +149,32 @@ impl Cfs {
         self.home[task.0 as usize].store(worker as u32 + 1, Relaxed);
     }
 
-    /// Take the worker's part of what came from elsewhere.
-    fn share_out(&self, worker: usize, now: Time) {
-        let part = self.shared.len().div_ceil(self.workers.len()).min(MOST_SHARED);
-        self.shared.move_to(&self.links, part, |task| self.queue(worker, task, Why::Woken, now));
+    /// The weights of what `worker` has, waiting and running. From anywhere.
+    fn load(&self, worker: usize) -> u64 {
+        let me = &self.workers[worker];
+        let running = me.running.load(Relaxed).checked_sub(1);
+        me.load.load(Relaxed) + running.map_or(0, |task| self.weight(Task(task)))
+    }
+
+    /// See [`Looks::heavier`].
+    fn heavier(&self, worker: usize) -> Option<usize> {
+        let first = |other: usize| self.workers[other].queue.peek().map(|task| self.weight(task));
+        self.looks.heavier(worker, |worker| self.load(worker), first)
+    }
+
+    /// Take tasks from workers that have more. That worker only.
+    fn even_out(&self, worker: usize, now: Time) {
+        for _ in 0..MOST_MOVED {
+            let Some(other) = self.heavier(worker) else { return };
+            let moved = self.moves.during(worker, || {
+                let (task, _) = self.pop(other)?;
+                self.queue(worker, task, Why::Preempted, now);
+                Some(())
+            });
+            if moved.is_none() {
+                return;
+            }
+        }
     }
 
     fn pop(&self, worker: usize) -> Option<(Task, u64)> {
@@ -175,13 +205,22 @@ impl Policy for Cfs {
 
     fn task_enqueue(&self, place: Place, task: Task, why: Why, now: Time) {
         match place {
-            Place::Local(worker) => self.queue(worker, task, why, now),
-            Place::Shared => self.shared.push(&self.links, task),
+            Place::Local(worker) => {
+                self.advance(worker, now);
+                self.queue(worker, task, why, now);
+            }
+            Place::Shared => {
+                let workers = 0..self.workers.len();
+                let least = workers.min_by_key(|&worker| self.load(worker)).unwrap_or(0);
+                self.queue(least, task, why, now);
+            }
         }
     }
 
     fn task_dequeue(&self, worker: usize, now: Time) -> Option<Pick> {
-        self.share_out(worker, now);
+        if self.looks.is_due(worker, now, self.quantum) {
+            self.even_out(worker, now);
+        }
         self.advance(worker, now);
         let (task, runtime) = self.pop(worker)?;
         Some(self.dispatch(worker, task, runtime, now))
@@ -215,7 +254,9 @@ impl Policy for Cfs {
             if let Some((task, _)) = self.pop(longest) {
                 let runtime = self.runtime_on(worker, task, now);
                 self.settle(worker, task, runtime);
-                return Some(self.dispatch(worker, task, runtime, now));
+                let pick = self.dispatch(worker, task, runtime, now);
+                self.even_out(worker, now);
+                return Some(pick);
             }
         }
     }
@@ -236,18 +277,19 @@ impl Policy for Cfs {
             let ahead = quantum.max(reaches(other.saturating_add(quantum)));
             running.since.saturating_add(at_slice.min(ahead))
         };
-        let least = me.least.load(Relaxed);
-        let shared = (!self.shared.is_empty()).then_some(least);
-        let waiting = me.queue.least().into_iter().chain(shared).min();
-        let for_timer = timer.map(|timer| stop_for(least).max(timer));
-        waiting.map(stop_for).into_iter().chain(for_timer).min()
+        let first = me.queue.least();
+        let for_timer = timer.map(|timer| stop_for(me.least.load(Relaxed)).max(timer));
+        let for_look =
+            || self.heavier(worker).map(|_| self.looks.stop_at(worker, running, quantum));
+        let for_others = first.map_or_else(for_look, |first| Some(stop_for(first)));
+        for_others.into_iter().chain(for_timer).min()
     }
 
     fn has_work(&self, _worker: usize) -> bool {
-        !self.shared.is_empty() || self.workers.iter().any(|worker| !worker.queue.is_empty())
+        self.moves.any_waiting(|| self.workers.iter().any(|worker| !worker.queue.is_empty()))
     }
 
     fn waiting(&self) -> usize {
-        self.shared.len() + self.workers.iter().map(|worker| worker.queue.len()).sum::<usize>()
+        self.workers.iter().map(|worker| worker.queue.len()).sum()
     }
 }

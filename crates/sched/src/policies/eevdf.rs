@@ -1,36 +1,42 @@
 //! Earliest eligible virtual deadline first, as in Linux since 6.6 (Stoica and Abdel-Wahab 1995).
 //!
-//! * Each task has a *virtual time*, the time it has run divided by its weight, and a *virtual deadline*: the virtual time
-//!   at which it will have used its slice, `quantum`. Each worker has the weighted average `V` of its runnable tasks'
-//!   virtual times.
-//! * The *lag* of a task is `V` less its virtual time: what it still has to get. It is *eligible* unless its lag is
-//!   negative. Of the eligible tasks the one with the earliest deadline runs next (Skyloft section 5.1, Table 5).
-//! * A running task stops when it has used its slice and would not be chosen again; before that only if an eligible task
-//!   with an earlier deadline has come.
-//!   Slices are whole ones however many wait (Linux: `base_slice`): `quantum` is what bounds the cost of preemption. After
-//!   a task that was stopped late another may have several in a row.
-//! * A task that sleeps or moves keeps its lag, but not more than two slices of it either way, and what is left of its slice
-//!   if it was preempted. It is put back so that its lag is the same *after* it has changed the average.
-//! * Work from elsewhere is shared out, and a worker without work takes from the longest queue, as in `cfs`.
+//! * Each task has a *virtual time*, the time it has run divided by its weight, and a *virtual
+//!   deadline*: the virtual time at which it will have used its slice, `quantum`. Each worker has
+//!   the weighted average `V` of its runnable tasks' virtual times.
+//! * The *lag* of a task is `V` less its virtual time: what it still has to get. It is *eligible*
+//!   unless its lag is negative. Of the eligible tasks the one with the earliest deadline runs next
+//!   (Skyloft section 5.1, Table 5).
+//! * A running task stops when it has used its slice and would not be chosen again; before that
+//!   only for an eligible task with an earlier deadline that has been created or woken since. So
+//!   what the host has chosen runs on, though it may have chosen out of turn: it asks for the next
+//!   task before it returns the last. Slices are whole ones however many wait (Linux:
+//!   `base_slice`): `quantum` is what bounds the cost of preemption. After a task that was stopped
+//!   late another may have several in a row.
+//! * A task that sleeps or moves keeps its lag, but not more than two slices of it either way, and
+//!   what is left of its slice if it was preempted. It is put back so that its lag is the same
+//!   *after* it has changed the average.
+//! * Work from elsewhere goes to the worker with the least load at once, so that its wait counts.
+//!   Workers take tasks from others as in `cfs`.
 //!
-//! Each worker has two heaps: the eligible by deadline, the others by virtual time. A task that has become eligible stays
-//! so until it runs, even if the average falls because others leave. One lock for each worker covers both heaps and the
-//! average.
+//! Each worker has two heaps: the eligible by deadline, the others by virtual time. A task that has
+//! become eligible stays so until it runs, even if the average falls because others leave. One lock
+//! for each worker covers both heaps and the average.
 
 use alloc::boxed::Box;
 
 use crate::{
     AttributeTable, Attributes, Class, DEFAULT_WEIGHT, Pick, Place, Policy, Running, Task, Time,
     Why,
-    queue::{Heap, Links, List, Nodes},
+    policies::looks::Looks,
+    queue::{Heap, Moves, Nodes},
     sync::{AtomicU32, AtomicU64, AtomicUsize, CachePadded, Ordering::*, Spin},
     table,
 };
 
 /// Virtual times begin here, so that they can go below.
 const START: u64 = 1 << 48;
-/// A worker takes at most so many shared tasks at a dispatch.
-const MOST_SHARED: usize = 16;
+/// A worker takes at most so many tasks at once from others.
+const MOST_MOVED: usize = 64;
 /// Virtual time of one unit of time at weight 1.
 const UNIT: u64 = DEFAULT_WEIGHT as u64;
 /// More than rounding can amount to, in virtual time.
@@ -42,10 +48,10 @@ pub struct Eevdf {
     /// The slice.
     quantum: Option<Time>,
     nodes: Nodes,
-    links: Links,
     attributes: AttributeTable,
-    shared: List,
     workers: Box<[CachePadded<Worker>]>,
+    looks: Looks,
+    moves: Moves,
     tasks: Box<[AtomicU64]>,
     deadlines: Box<[AtomicU64]>,
 }
@@ -69,6 +75,8 @@ struct Worker {
     /// What runs, as its number plus one, and since when: its virtual time is that of its dispatch.
     running: AtomicU32,
     since: AtomicU64,
+    /// The earliest deadline of those that were created or woken since then and were eligible.
+    challenger: AtomicU64,
 }
 
 impl Worker {
@@ -87,6 +95,7 @@ impl Worker {
     fn dispatch(&self, task: Task, now: Time) -> Pick {
         self.running.store(task.0 + 1, Relaxed);
         self.since.store(now, Relaxed);
+        self.challenger.store(u64::MAX, Relaxed);
         Pick { task, class: Class::Fresh }
     }
 
@@ -103,8 +112,8 @@ impl Worker {
         base
     }
 
-    /// The average with what the running task has gained since its dispatch, which is not in the sum yet: weight times
-    /// (time / weight).
+    /// The average with what the running task has gained since its dispatch, which is not in the
+    /// sum yet: weight times (time / weight).
     fn average_at(&self, now: Time) -> u64 {
         let ran = match self.running.load(Relaxed) {
             0 => 0,
@@ -116,8 +125,8 @@ impl Worker {
 }
 
 impl Eevdf {
-    /// For `workers` workers and the tasks `0..max_tasks`. `quantum`: the slice in the host's unit; `None`: never
-    /// preempt, and slices of one unit of time.
+    /// For `workers` workers and the tasks `0..max_tasks`. `quantum`: the slice in the host's unit;
+    /// `None`: never preempt, and slices of one unit of time.
     ///
     /// # Panics
     ///
@@ -133,14 +142,15 @@ impl Eevdf {
             load: AtomicU64::new(0),
             running: AtomicU32::new(0),
             since: AtomicU64::new(0),
+            challenger: AtomicU64::new(u64::MAX),
         };
         Eevdf {
             quantum,
             nodes: Nodes::new(max_tasks),
-            links: Links::new(max_tasks),
             attributes: AttributeTable::new(max_tasks),
-            shared: List::new(),
             workers: (0..workers).map(|_| CachePadded(worker())).collect(),
+            looks: Looks::new(workers),
+            moves: Moves::new(workers),
             tasks: table::zeroed_u64(max_tasks),
             deadlines: table::zeroed_u64(max_tasks),
         }
@@ -160,7 +170,8 @@ impl Eevdf {
         &self.tasks[task.0 as usize]
     }
 
-    /// Queued or running: the virtual deadline. Neither: how far it is from the virtual time, 0 for a new slice.
+    /// Queued or running: the virtual deadline. Neither: how far it is from the virtual time, 0 for
+    /// a new slice.
     fn deadline(&self, task: Task) -> &AtomicU64 {
         &self.deadlines[task.0 as usize]
     }
@@ -206,6 +217,9 @@ impl Eevdf {
         }
         let (time, deadline) = self.settle(me, task, now);
         if time <= me.average_at(now) {
+            if matches!(why, Why::New | Why::Woken) {
+                me.challenger.store(me.challenger.load(Relaxed).min(deadline), Relaxed);
+            }
             me.eligible.push(&self.nodes, task, deadline);
         } else {
             me.early.push(&self.nodes, task, time);
@@ -229,27 +243,60 @@ impl Eevdf {
         }
     }
 
-    fn share_out(&self, worker: usize, now: Time) {
-        let part = self.shared.len().div_ceil(self.workers.len()).min(MOST_SHARED);
-        self.shared.move_to(&self.links, part, |task| self.queue(worker, task, Why::Woken, now));
+    /// See [`Looks::heavier`].
+    fn heavier(&self, worker: usize) -> Option<usize> {
+        let first = |other: usize| {
+            let there = &self.workers[other];
+            let first = there.eligible.peek().or_else(|| there.early.peek());
+            first.map(|task| self.weight(task))
+        };
+        self.looks.heavier(worker, |worker| self.workers[worker].load.load(Relaxed), first)
     }
 
-    /// After how long the running task would not be chosen again at the end of a slice. Under the worker's lock.
+    /// Take the next task of another worker out of its account.
+    fn take_from(&self, other: usize, now: Time) -> Option<Task> {
+        let there = &self.workers[other];
+        let _guard = there.spin.lock();
+        let task = self.take(there, now)?;
+        self.unsettle(there, task, now);
+        Some(task)
+    }
+
+    /// Take tasks from workers that have more. That worker only.
+    fn even_out(&self, worker: usize, now: Time) {
+        for _ in 0..MOST_MOVED {
+            let Some(other) = self.heavier(worker) else { return };
+            let moved = self.moves.during(worker, || {
+                let task = self.take_from(other, now)?;
+                self.queue(worker, task, Why::Preempted, now);
+                Some(())
+            });
+            if moved.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// After how long the running task would not be chosen again at the end of a slice. Under the
+    /// worker's lock.
     fn loses_after(&self, me: &Worker, task: Task, slice: u64) -> Time {
         let (weight, load) = (self.weight(task), me.load.load(Relaxed));
         let (time, deadline) = (self.time(task).load(Relaxed), self.deadline(task).load(Relaxed));
         let average = me.average();
         let earliest = me.eligible.least();
-        if earliest.is_some_and(|earliest| earliest < deadline) {
+        let first = earliest.map(|earliest| earliest.max(me.challenger.load(Relaxed)));
+        if first.is_some_and(|first| first < deadline) {
             return 0;
         }
         let span = |virtually: i64| (virtually.max(0) as u64).saturating_mul(weight).div_ceil(UNIT);
-        // Its lag is used up: it gains on the average, which moves too, at the rate 1/weight - 1/load.
+        // Its lag is used up: it gains on the average, which moves too, at the rate 1/weight -
+        // 1/load.
         let lag = average.wrapping_sub(time) as i64 + ROUNDING;
         let others = load.saturating_sub(weight).max(1);
         let ineligible = (u128::from(span(lag)) * u128::from(load) / u128::from(others))
             .min(u128::from(u64::MAX)) as u64;
-        // With a new slice its deadline is later than that of a task that is eligible, or will be by then.
+        // With a new slice its deadline is later than that of a task that is eligible, or will be
+        // by then.
         let later = |deadline: u64| {
             span(deadline.wrapping_sub(self.slice(weight)).wrapping_sub(time) as i64)
         };
@@ -279,19 +326,19 @@ impl Policy for Eevdf {
 
     fn task_enqueue(&self, place: Place, task: Task, why: Why, now: Time) {
         match place {
-            Place::Local(worker) => {
-                if matches!(why, Why::Preempted | Why::Yielded) {
-                    // What came from elsewhere meanwhile goes before the task that gives way.
-                    self.share_out(worker, now);
-                }
-                self.queue(worker, task, why, now);
+            Place::Local(worker) => self.queue(worker, task, why, now),
+            Place::Shared => {
+                let load = |worker: &usize| self.workers[*worker].load.load(Relaxed);
+                let least = (0..self.workers.len()).min_by_key(load).unwrap_or(0);
+                self.queue(least, task, why, now);
             }
-            Place::Shared => self.shared.push(&self.links, task),
         }
     }
 
     fn task_dequeue(&self, worker: usize, now: Time) -> Option<Pick> {
-        self.share_out(worker, now);
+        if self.looks.is_due(worker, now, self.quantum) {
+            self.even_out(worker, now);
+        }
         let me = &self.workers[worker];
         let _guard = me.spin.lock();
         let task = self.take(me, now)?;
@@ -330,46 +377,43 @@ impl Policy for Eevdf {
                 return None;
             }
             // Somebody may be faster; then another queue may be the longest.
-            let victim = &self.workers[longest];
-            let guard = victim.spin.lock();
-            if let Some(task) = self.take(victim, now) {
-                self.unsettle(victim, task, now);
-                drop(guard);
-                let me = &self.workers[worker];
+            let Some(task) = self.take_from(longest, now) else { continue };
+            let me = &self.workers[worker];
+            let pick = {
                 let _guard = me.spin.lock();
                 self.settle(me, task, now);
-                return Some(me.dispatch(task, now));
-            }
+                me.dispatch(task, now)
+            };
+            self.even_out(worker, now);
+            return Some(pick);
         }
     }
 
     fn preempt_at(&self, worker: usize, running: &Running, timer: Option<Time>) -> Option<Time> {
         let slice = self.quantum?;
         let me = &self.workers[worker];
-        let shared = !self.shared.is_empty();
-        let local = me.queued.load(Acquire) > 0;
-        if !local && !shared && timer.is_none() {
-            return None;
+        // What a timer wakes has about the average virtual time: the running task has a slice
+        // first.
+        let end = running.since.saturating_add(slice);
+        let for_timer = timer.map(|timer| end.max(timer));
+        if me.queued.load(Acquire) == 0 {
+            let look = self.heavier(worker).map(|_| self.looks.stop_at(worker, running, slice));
+            return [look, for_timer].into_iter().flatten().min();
         }
         let after = {
             let _guard = me.spin.lock();
             self.promote(me, running.since);
             self.loses_after(me, running.task, slice)
         };
-        let for_local = local.then(|| running.since.saturating_add(after));
-        // What comes new has the average virtual time: the running task has a slice before it.
-        let end = running.since.saturating_add(slice);
-        let for_shared = shared.then_some(end);
-        let for_timer = timer.map(|timer| end.max(timer));
-        [for_local, for_shared, for_timer].into_iter().flatten().min()
+        let for_waiting = running.since.saturating_add(after);
+        Some(for_timer.map_or(for_waiting, |timer| timer.min(for_waiting)))
     }
 
     fn has_work(&self, _worker: usize) -> bool {
-        !self.shared.is_empty() || self.workers.iter().any(|w| w.queued.load(Acquire) > 0)
+        self.moves.any_waiting(|| self.workers.iter().any(|w| w.queued.load(Acquire) > 0))
     }
 
     fn waiting(&self) -> usize {
-        let queued: usize = self.workers.iter().map(|w| w.queued.load(Acquire)).sum();
-        self.shared.len() + queued
+        self.workers.iter().map(|w| w.queued.load(Acquire)).sum()
     }
 }

@@ -4,8 +4,8 @@
 //! * A task runs until it blocks, yields or ends: nothing is ever preempted.
 //! * A yielding task goes to the tail.
 //!
-//! This is the baseline of the papers: best when service times are alike, bad as soon as a few are long, because short
-//! tasks wait behind them (head-of-line blocking, Aspen section 3.1.4).
+//! This is the baseline of the papers: best when service times are alike, bad as soon as a few are
+//! long, because short tasks wait behind them (head-of-line blocking, Aspen section 3.1.4).
 
 use crate::{
     Class, Concerns, Pick, Place, Policy, Running, Task, Time, Why,

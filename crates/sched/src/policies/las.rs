@@ -1,14 +1,17 @@
 //! Least attained service (foreground-background).
 //!
-//! * Whoever has had the least service since it was created or woken runs next. Among equals: first in, first out.
-//! * A running task stops when it has used its quantum *and* has had as much service as one that waits. So a new task
-//!   waits for one quantum at most, and tasks that have had the same service take turns.
+//! * Whoever has had the least service since it was created or woken runs next. Among equals: first
+//!   in, first out.
+//! * A running task stops when it has used its quantum *and* has had as much service as one that
+//!   waits. So a new task waits for one quantum at most, and tasks that have had the same service
+//!   take turns.
 //! * One queue, shared by all workers.
 //!
-//! Without knowing service times in advance this is the best order for the mean latency when long tasks are likely to stay
-//! long (decreasing hazard rate: exponential mixtures, Pareto), and close to shortest-remaining-time-first there. The
-//! papers do not have it; Aspen's two queues (section 3.2) are its coarsest form, with two levels of attained
-//! service. A very long task waits while shorter ones keep the workers busy, as under any such order.
+//! Without knowing service times in advance this is the best order for the mean latency when long
+//! tasks are likely to stay long (decreasing hazard rate: exponential mixtures, Pareto), and close
+//! to shortest-remaining-time-first there. The papers do not have it; Aspen's two queues (section
+//! 3.2) are its coarsest form, with two levels of attained service. A very long task waits while
+//! shorter ones keep the workers busy, as under any such order.
 
 use alloc::boxed::Box;
 
@@ -30,7 +33,8 @@ pub struct LeastAttained {
 }
 
 impl LeastAttained {
-    /// For tasks `0..max_tasks` and any number of workers. `quantum` is in the host's unit; `None`: never preempt.
+    /// For tasks `0..max_tasks` and any number of workers. `quantum` is in the host's unit; `None`:
+    /// never preempt.
     ///
     /// # Panics
     ///

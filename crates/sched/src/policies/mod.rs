@@ -14,13 +14,15 @@
 //! | [`las`](LeastAttained) | one, central, by attained service | one | one that waits has had no more service |
 //! | [`adaptive`](Adaptive) | as `two-queue` | chosen every millisecond | as `two-queue` |
 //!
-//! All take times in the host's unit. A quantum of `None` means that a running thread is never stopped.
+//! All take times in the host's unit. A quantum of `None` means that a running thread is never
+//! stopped.
 
 mod adaptive;
 mod cfs;
 mod eevdf;
 mod fifo;
 mod las;
+mod looks;
 mod priority;
 mod rr;
 mod shenango;
@@ -44,8 +46,8 @@ pub use ws::WorkStealing;
 
 use crate::{Running, Time};
 
-/// When `running` must stop if it may run for `quantum`: at its end if something waits now; else, if a timer will make
-/// something wait, at its end but not before the timer; else never.
+/// When `running` must stop if it may run for `quantum`: at its end if something waits now; else,
+/// if a timer will make something wait, at its end but not before the timer; else never.
 fn stop_at(
     running: &Running,
     quantum: Time,

@@ -1,12 +1,12 @@
 //! Round robin.
 //!
 //! * One queue, shared by all workers; whoever is free takes the oldest task.
-//! * A running task stops when its quantum is used and something waits. (Skyloft section 5.1 has the same with a queue
-//!   for each core and no balancing; one queue needs none.)
+//! * A running task stops when its quantum is used and something waits. (Skyloft section 5.1 has
+//!   the same with a queue for each core and no balancing; one queue needs none.)
 //! * Preempted and yielding tasks go to the tail.
 //!
-//! It approximates processor sharing: no task waits long for the processor, but every long task takes its turn before a
-//! new one; `two-queue` avoids that.
+//! It approximates processor sharing: no task waits long for the processor, but every long task
+//! takes its turn before a new one; `two-queue` avoids that.
 
 use crate::{
     Class, Concerns, Pick, Place, Policy, Running, Task, Time, Why,
@@ -23,7 +23,8 @@ pub struct RoundRobin {
 }
 
 impl RoundRobin {
-    /// For tasks `0..max_tasks` and any number of workers. `quantum` is in the host's unit; `None`: never preempt.
+    /// For tasks `0..max_tasks` and any number of workers. `quantum` is in the host's unit; `None`:
+    /// never preempt.
     ///
     /// # Panics
     ///

@@ -1,16 +1,19 @@
 //! Shinjuku's centralised preemptive scheduling.
 //!
 //! * One queue for all workers; whoever is free gets the oldest task.
-//! * A running task is stopped when it has used its quantum and something waits, and goes to the tail of the queue (Skyloft
-//!   section 5.2; Shinjuku stops it in any case, which costs more and orders nothing differently).
-//! * *Who does it.* The policy says of itself that it is [`central`](Policy::central): a host with a dispatcher, such as
-//!   the simulator, lets that core take every request in, hand every task out and stop those that have used their quantum,
-//!   each at its own cost. The runtime has no dispatcher: its workers take from the same queue in the same order, and the
-//!   timer core stops them.
+//! * A running task is stopped when it has used its quantum and something waits, and goes to the
+//!   tail of the queue (Skyloft section 5.2; Shinjuku stops it in any case, which costs more and
+//!   orders nothing differently).
+//! * *Who does it.* The policy says of itself that it is [`central`](Policy::central): a host with
+//!   a dispatcher, such as the simulator, lets that core take every request in, hand every task out
+//!   and stop those that have used their quantum, each at its own cost. The runtime has no
+//!   dispatcher: its workers take from the same queue in the same order, and the timer core stops
+//!   them.
 //!
-//! The rule is that of `rr`; it bears the name because it is what the papers compare with, and because with a dispatcher
-//! its costs are others. Tasks run in the order of their last arrival, so new ones wait for every preempted one before
-//! them: the head-of-line blocking that `two-queue` avoids (Aspen section 3.1.4).
+//! The rule is that of `rr`; it bears the name because it is what the papers compare with, and
+//! because with a dispatcher its costs are others. Tasks run in the order of their last arrival, so
+//! new ones wait for every preempted one before them: the head-of-line blocking that `two-queue`
+//! avoids (Aspen section 3.1.4).
 
 use crate::{Concerns, Pick, Place, Policy, Running, Task, Time, Why, policies::RoundRobin};
 
@@ -19,7 +22,8 @@ use crate::{Concerns, Pick, Place, Policy, Running, Task, Time, Why, policies::R
 pub struct Shinjuku(RoundRobin);
 
 impl Shinjuku {
-    /// For tasks `0..max_tasks` and any number of workers. `quantum` is in the host's unit; `None`: never preempt.
+    /// For tasks `0..max_tasks` and any number of workers. `quantum` is in the host's unit; `None`:
+    /// never preempt.
     ///
     /// # Panics
     ///

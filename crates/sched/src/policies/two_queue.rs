@@ -1,27 +1,34 @@
 //! Aspen's two queues: new work before preempted work.
 //!
-//! * Each worker has a queue of *new* tasks (created, woken, yielded) and one of *preempted* tasks; a shared queue takes
-//!   new tasks from elsewhere (Aspen section 3.2).
-//! * Order of dispatch: own new, shared new, new of *any* other worker; then own preempted, then others' preempted. At
-//!   every 31st dispatch the shared queue comes first, and when a running task yields it gives way to shared work (`turns`). Aspen's code steals one victim's preempted work before it looks
-//!   at the next victim's new work, and runs its own preempted work before stealing any; here new work anywhere comes
-//!   first, because a short request may be among it (section 3.1.4).
-//! * A fresh task stops when it has used the quantum and anything waits here. A preempted task stops after the quantum
-//!   if new work waits, and after the long quantum if only preempted work waits here.
-//! * *Age.* Preempted work could wait for ever behind a stream of new work (Aspen's footnote 3 leaves it to a load
-//!   balancer). So if the oldest of a worker's preempted tasks has waited for longer than the maximal age, it is
-//!   dispatched before new work; but never at two dispatches in a row, so new work keeps half of them. A
-//!   preempted task with `p` older ones before it in its queue is therefore dispatched at the latest `2 (p + 1)`
-//!   dispatches after it came of age, each of which lasts one quantum at most while new work waits.
+//! * Each worker has a queue of *new* tasks (created, woken, yielded) and one of *preempted* tasks;
+//!   a shared queue takes new tasks from elsewhere (Aspen section 3.2).
+//! * Order of dispatch: own new, shared new, new of *any* other worker; then own preempted, then
+//!   others' preempted. At every 31st dispatch the shared queue comes first, and when a running
+//!   task yields it gives way to shared work (`turns`). Aspen's code steals one victim's preempted
+//!   work before it looks at the next victim's new work, and runs its own preempted work before
+//!   stealing any; here new work anywhere comes first, because a short request may be among it
+//!   (section 3.1.4).
+//! * A fresh task stops when it has used the quantum and anything waits here. A preempted task
+//!   stops after the quantum if new work waits, and after the long quantum if only preempted work
+//!   waits here.
+//! * *Age.* Preempted work could wait for ever behind a stream of new work (Aspen's footnote 3
+//!   leaves it to a load balancer). So if the oldest of a worker's preempted tasks has waited for
+//!   longer than the maximal age, it is dispatched before new work; but never at two dispatches in
+//!   a row, so new work keeps half of them. A preempted task with `p` older ones before it in its
+//!   queue is therefore dispatched at the latest `2 (p + 1)` dispatches after it came of age, each
+//!   of which lasts one quantum at most while new work waits.
+//! * From time to time a worker evens out its preempted work with the worker that has most
+//!   (`looks`).
 //!
-//! A task's class is [`Class::Preempted`] from its preemption until it blocks, yields or ends. Other workers' queues do
-//! not count for preemption, for the reason that `ws` gives: their own workers stop within a quantum.
+//! A task's class is [`Class::Preempted`] from its preemption until it blocks, yields or ends.
+//! Other workers' queues do not count for preemption, for the reason that `ws` gives: their own
+//! workers stop within a quantum.
 
 use alloc::boxed::Box;
 
 use crate::{
     Class, Pick, Place, Policy, Running, Task, Time, Why,
-    policies::{stop_at, turns::Turns},
+    policies::{looks::Looks, stop_at, turns::Turns},
     queue::{Links, List, WorkerQueues},
     sync::{AtomicBool, AtomicU64, CachePadded, Ordering::Relaxed},
     table,
@@ -30,9 +37,11 @@ use crate::{
 /// The times of [`TwoQueue`], in the host's unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TwoQueueTimes {
-    /// How long a task may run while new work waits, and a fresh one while anything waits. `None`: never preempt.
+    /// How long a task may run while new work waits, and a fresh one while anything waits. `None`:
+    /// never preempt.
     pub quantum: Option<Time>,
-    /// How long a preempted task may run while only preempted work waits; at least the quantum is taken.
+    /// How long a preempted task may run while only preempted work waits; at least the quantum is
+    /// taken.
     pub long_quantum: Time,
     /// After waiting for longer than this, preempted work takes turns with new work. `None`: never.
     pub max_age: Option<Time>,
@@ -52,6 +61,7 @@ pub struct TwoQueue {
     /// When each task was last preempted; valid while it is in a preempted queue.
     preempted_at: Box<[AtomicU64]>,
     workers: Box<[CachePadded<Worker>]>,
+    looks: Looks,
 }
 
 /// As a quantum: none.
@@ -84,6 +94,7 @@ impl TwoQueue {
             preempted: WorkerQueues::new(workers),
             preempted_at: table::zeroed_u64(max_tasks),
             workers: (0..workers).map(|_| CachePadded(worker())).collect(),
+            looks: Looks::new(workers),
         }
     }
 
@@ -98,7 +109,8 @@ impl TwoQueue {
         self.long_quantum.store(long_quantum, Relaxed);
     }
 
-    /// The oldest preempted task of `worker`, if it has waited for too long and the dispatch before was not such a one.
+    /// The oldest preempted task of `worker`, if it has waited for too long and the dispatch before
+    /// was not such a one.
     fn take_aged(&self, worker: usize, now: Time) -> Option<Task> {
         let max_age = self.max_age?;
         let aged = &self.workers[worker].aged;
@@ -111,7 +123,8 @@ impl TwoQueue {
         if now.saturating_sub(since) <= max_age {
             return None;
         }
-        // A thief may have taken the one just looked at; then its successor runs a little before its time.
+        // A thief may have taken the one just looked at; then its successor runs a little before
+        // its time.
         let task = self.preempted.pop(worker, &self.links)?;
         aged.store(true, Relaxed);
         Some(task)
@@ -123,13 +136,31 @@ impl TwoQueue {
         self.workers[worker].turns.take(own, shared)
     }
 
+    /// What `worker` is to run next of what it can get at once.
+    fn choose(&self, worker: usize, now: Time) -> Option<Pick> {
+        let fresh = |task| Pick { task, class: Class::Fresh };
+        let preempted = |task| Pick { task, class: Class::Preempted };
+        if let Some(task) = self.take_aged(worker, now) {
+            return Some(preempted(task));
+        }
+        if let Some(task) = self.take_new(worker) {
+            return Some(fresh(task));
+        }
+        if self.preempted.is_empty(worker) {
+            return None;
+        }
+        let stolen = self.new.steal(worker, &self.links).map(fresh);
+        stolen.or_else(|| self.preempted.pop(worker, &self.links).map(preempted))
+    }
+
+    fn chosen(&self, worker: usize, pick: Option<Pick>) -> Option<Pick> {
+        self.looks.chosen(worker, pick.map(|pick| pick.task));
+        pick
+    }
+
     fn new_waits(&self, worker: usize) -> bool {
         !self.new.is_empty(worker) || !self.shared.is_empty()
     }
-}
-
-fn pick(task: Task, class: Class) -> Pick {
-    Pick { task, class }
 }
 
 impl Policy for TwoQueue {
@@ -141,50 +172,43 @@ impl Policy for TwoQueue {
         match (place, why) {
             (Place::Local(worker), Why::Preempted) => {
                 self.preempted_at[task.0 as usize].store(now, Relaxed);
+                self.looks.queued(worker, task);
                 self.preempted.push(worker, &self.links, task);
             }
             (Place::Local(worker), why) => {
+                self.looks.queued(worker, task);
                 if why == Why::Yielded {
                     self.workers[worker].turns.give_way(self.new.is_empty(worker));
                 }
                 self.new.push(worker, &self.links, task);
             }
-            // Preempted tasks come from a worker. From elsewhere, as after a hand-over, a task counts as new.
+            // Preempted tasks come from a worker. From elsewhere, as after a hand-over, a task
+            // counts as new.
             (Place::Shared, _) => self.shared.push(&self.links, task),
         }
     }
 
     /// Steals new work of others before it takes preempted work of its own.
     fn task_dequeue(&self, worker: usize, now: Time) -> Option<Pick> {
-        if let Some(task) = self.take_aged(worker, now) {
-            return Some(pick(task, Class::Preempted));
+        if self.looks.is_due(worker, now, self.quantum()) {
+            self.preempted.even_out(worker, &self.links, self.looks.running(worker));
         }
-        if let Some(task) = self.take_new(worker) {
-            return Some(pick(task, Class::Fresh));
-        }
-        if self.preempted.is_empty(worker) {
-            return None;
-        }
-        if let Some(task) = self.new.steal(worker, &self.links) {
-            return Some(pick(task, Class::Fresh));
-        }
-        let task = self.preempted.pop(worker, &self.links)?;
-        Some(pick(task, Class::Preempted))
+        self.chosen(worker, self.choose(worker, now))
     }
 
     fn balance(&self, worker: usize, _now: Time) -> Option<Pick> {
-        if let Some(task) = self.new.steal(worker, &self.links) {
-            return Some(pick(task, Class::Fresh));
-        }
-        let task = self.preempted.steal(worker, &self.links)?;
-        Some(pick(task, Class::Preempted))
+        let steal = |queues: &WorkerQueues, class| {
+            queues.steal(worker, &self.links).map(|task| Pick { task, class })
+        };
+        let new = steal(&self.new, Class::Fresh);
+        self.chosen(worker, new.or_else(|| steal(&self.preempted, Class::Preempted)))
     }
 
     fn preempt_at(&self, worker: usize, running: &Running, timer: Option<Time>) -> Option<Time> {
         let quantum = self.quantum()?;
         let new_waits = self.new_waits(worker);
         let preempted_waits = !self.preempted.is_empty(worker);
-        match running.class {
+        let at = match running.class {
             Class::Fresh => stop_at(running, quantum, new_waits || preempted_waits, timer),
             Class::Preempted => {
                 // A timer that expires makes new work.
@@ -196,7 +220,12 @@ impl Policy for TwoQueue {
                     (a, b) => a.or(b),
                 }
             }
+        };
+        if new_waits || preempted_waits || !self.preempted.others_have_two(worker) {
+            return at;
         }
+        let look = self.looks.stop_at(worker, running, quantum);
+        Some(at.map_or(look, |at| at.min(look)))
     }
 
     fn has_work(&self, _worker: usize) -> bool {

@@ -1,23 +1,27 @@
 //! Work stealing with a quantum.
 //!
-//! * Each worker has a queue; a shared one takes what comes from elsewhere. Both are first in, first out.
-//! * A worker takes from its own queue, then from the shared one; in the other order at every 31st dispatch, and when a
-//!   task has just been preempted or has yielded, so that own and shared queue take turns (`turns`). It takes
-//!   shared tasks one at a time: the oldest goes to whoever is free first.
-//! * If both are empty it visits all other workers from a random one on and steals the older half of the first queue
-//!   that has tasks (the `sched_balance` of Skyloft section 3.4; Aspen section 3.2).
-//! * A running task stops when its quantum is used and something waits in its worker's queue or the shared one.
-//!   Preempted and yielding tasks go to the tail of the worker's queue.
+//! * Each worker has a queue; a shared one takes what comes from elsewhere. Both are first in,
+//!   first out.
+//! * A worker takes from its own queue, then from the shared one; in the other order at every 31st
+//!   dispatch, and when a task has just been preempted or has yielded, so that own and shared queue
+//!   take turns (`turns`). It takes shared tasks one at a time: the oldest goes to whoever is free
+//!   first.
+//! * If both are empty it visits all other workers from a random one on and steals the older half
+//!   of the first queue that has tasks (the `sched_balance` of Skyloft section 3.4; Aspen section
+//!   3.2).
+//! * A running task stops when its quantum is used and something waits in its worker's queue or the
+//!   shared one. Preempted and yielding tasks go to the tail of the worker's queue.
+//! * From time to time a worker evens out with the one that has most (`looks`).
 //!
-//! Why other workers' queues do not count for preemption: each such task waits behind a worker that will stop at the end
-//! of its own quantum and take it. If it counted for everybody, one waiting task would interrupt all workers, and all
-//! but one in vain.
+//! Why other workers' queues do not count for preemption: each such task waits behind a worker that
+//! will stop at the end of its own quantum and take it. If it counted for everybody, one waiting
+//! task would interrupt all workers, and all but one in vain.
 
 use alloc::boxed::Box;
 
 use crate::{
     Class, Pick, Place, Policy, Running, Task, Time, Why,
-    policies::{stop_at, turns::Turns},
+    policies::{looks::Looks, stop_at, turns::Turns},
     queue::{Links, List, WorkerQueues},
     sync::CachePadded,
 };
@@ -30,10 +34,12 @@ pub struct WorkStealing {
     shared: List,
     queues: WorkerQueues,
     turns: Box<[CachePadded<Turns>]>,
+    looks: Looks,
 }
 
 impl WorkStealing {
-    /// For `workers` workers and the tasks `0..max_tasks`. `quantum` is in the host's unit; `None`: never preempt.
+    /// For `workers` workers and the tasks `0..max_tasks`. `quantum` is in the host's unit; `None`:
+    /// never preempt.
     ///
     /// # Panics
     ///
@@ -45,12 +51,13 @@ impl WorkStealing {
             shared: List::new(),
             queues: WorkerQueues::new(workers),
             turns: (0..workers).map(|_| CachePadded(Turns::new())).collect(),
+            looks: Looks::new(workers),
         }
     }
 
-    fn pick(task: Task) -> Pick {
-        let class = Class::Fresh;
-        Pick { task, class }
+    fn pick(&self, worker: usize, task: Option<Task>) -> Option<Pick> {
+        self.looks.chosen(worker, task);
+        Some(Pick { task: task?, class: Class::Fresh })
     }
 }
 
@@ -65,25 +72,35 @@ impl Policy for WorkStealing {
                 if matches!(why, Why::Preempted | Why::Yielded) {
                     self.turns[worker].give_way(self.queues.is_empty(worker));
                 }
+                self.looks.queued(worker, task);
                 self.queues.push(worker, &self.links, task);
             }
             Place::Shared => self.shared.push(&self.links, task),
         }
     }
 
-    fn task_dequeue(&self, worker: usize, _now: Time) -> Option<Pick> {
+    fn task_dequeue(&self, worker: usize, now: Time) -> Option<Pick> {
+        if self.looks.is_due(worker, now, self.quantum) {
+            self.queues.even_out(worker, &self.links, self.looks.running(worker));
+        }
         let own = || self.queues.pop(worker, &self.links);
         let shared = || self.shared.pop(&self.links);
-        self.turns[worker].take(own, shared).map(Self::pick)
+        self.pick(worker, self.turns[worker].take(own, shared))
     }
 
     fn balance(&self, worker: usize, _now: Time) -> Option<Pick> {
-        self.queues.steal(worker, &self.links).map(Self::pick)
+        self.pick(worker, self.queues.steal(worker, &self.links))
     }
 
     fn preempt_at(&self, worker: usize, running: &Running, timer: Option<Time>) -> Option<Time> {
+        let quantum = self.quantum?;
         let waiting = !self.queues.is_empty(worker) || !self.shared.is_empty();
-        stop_at(running, self.quantum?, waiting, timer)
+        let at = stop_at(running, quantum, waiting, timer);
+        if waiting || !self.queues.others_have_two(worker) {
+            return at;
+        }
+        let look = self.looks.stop_at(worker, running, quantum);
+        Some(at.map_or(look, |at| at.min(look)))
     }
 
     fn has_work(&self, _worker: usize) -> bool {

@@ -2,15 +2,17 @@
 //!
 //! # First in, first out across both
 //!
-//! Every task in the list is younger than every task in the ring: the owner adds to the list while the list is not
-//! empty, even if the ring has room again, and moves the oldest of the list into the ring when the ring has run empty.
-//! Only the owner adds, so "the list is empty", seen by the owner, stays true until it adds to it: the usual case costs
-//! one load of a line that hardly ever changes.
+//! Every task in the list is younger than every task in the ring: the owner adds to the list while
+//! the list is not empty, even if the ring has room again, and moves the oldest of the list into
+//! the ring when the ring has run empty. Only the owner adds, so "the list is empty", seen by the
+//! owner, stays true until it adds to it: the usual case costs one load of a line that hardly ever
+//! changes.
 //!
 //! # Nothing becomes invisible on the way
 //!
-//! Tasks move from list to ring only. They are in the ring before the list's length says that they have left it, and
-//! observers look at the list first. So a task that stays in this queue is never missed.
+//! Tasks move from list to ring only. They are in the ring before the list's length says that they
+//! have left it, and observers look at the list first. So a task that stays in this queue is never
+//! missed.
 
 use super::{Links, List, RING_CAPACITY, Ring, RingFull};
 use crate::Task;
@@ -78,9 +80,10 @@ impl<const N: usize> LocalQueue<N> {
         true
     }
 
-    /// Take the older half (rounded up) of the ring, or of the list if the ring is empty, at most `N` tasks: the oldest
-    /// is returned, the others are added to `mine`. The caller must own `mine`, which should be empty: stolen tasks
-    /// would overtake those in its overflow list. `None`: nothing there.
+    /// Take the older half (rounded up) of the ring, or of the list if the ring is empty, at most
+    /// `N` tasks: the oldest is returned, the others are added to `mine`. The caller must own
+    /// `mine`, which should be empty: stolen tasks would overtake those in its overflow list.
+    /// `None`: nothing there.
     pub fn steal_into(&self, links: &Links, mine: &LocalQueue<N>) -> Option<Task> {
         self.ring.steal_into(&mine.ring).or_else(|| self.steal_overflow(links, mine))
     }
@@ -100,6 +103,11 @@ impl<const N: usize> LocalQueue<N> {
             debug_assert!(moved.is_ok(), "only its owner, the caller, adds to this ring");
         }
         Some(oldest)
+    }
+
+    /// Take the oldest task of another's queue.
+    pub fn steal_one(&self, links: &Links) -> Option<Task> {
+        self.ring.steal_one().or_else(|| self.overflow.pop(links))
     }
 
     /// How many tasks wait; approximate while others steal.

@@ -30,6 +30,7 @@ mod list;
 mod local;
 #[cfg(all(test, loom))]
 mod model;
+mod moves;
 mod ring;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -39,6 +40,7 @@ pub(crate) use heap::Node;
 pub use heap::{Heap, Nodes};
 pub use list::{Links, List};
 pub use local::LocalQueue;
+pub(crate) use moves::Moves;
 pub use ring::{Ring, RingFull};
 pub use workers::WorkerQueues;
 

@@ -11,23 +11,26 @@
 //!
 //! # Invariants
 //!
-//! * `head <= tail <= head + N`. Both count up for ever, as 64-bit numbers, so a value never comes back and a
-//!   compare-and-swap on `head` cannot succeed on an old value (no ABA).
+//! * `head <= tail <= head + N`. Both count up for ever, as 64-bit numbers, so a value never comes
+//!   back and a compare-and-swap on `head` cannot succeed on an old value (no ABA).
 //! * Only the owner writes slots and `tail`, and only slots in `tail .. head + N`.
-//! * Who moves `head` from `h` to `h + n` owns the tasks in `h .. h + n`. Their slots were read *before* the swap;
-//!   since `head` was still `h` at the swap, the owner cannot have written them in between.
+//! * Who moves `head` from `h` to `h + n` owns the tasks in `h .. h + n`. Their slots were read
+//!   *before* the swap; since `head` was still `h` at the swap, the owner cannot have written them
+//!   in between.
 //!
 //! # Ordering
 //!
-//! `tail` is stored with release and loaded by thieves with acquire: they see the slots. `head` is swapped with release
-//! and loaded by the owner with acquire before it writes a slot again: a thief's read of the old value is over by then.
+//! `tail` is stored with release and loaded by thieves with acquire: they see the slots. `head` is
+//! swapped with release and loaded by the owner with acquire before it writes a slot again: a
+//! thief's read of the old value is over by then.
 
 use crate::{
     Task,
     sync::{AtomicU32, AtomicU64, CachePadded, Ordering::*},
 };
 
-/// A bounded FIFO ring of `N` tasks (a power of two) with one owner; others steal. See the [module](super) rules.
+/// A bounded FIFO ring of `N` tasks (a power of two) with one owner; others steal. See the
+/// [module](super) rules.
 #[derive(Debug)]
 pub struct Ring<const N: usize = { super::RING_CAPACITY }> {
     /// Written by owner and thieves, so on a line of its own.
@@ -98,9 +101,9 @@ impl<const N: usize> Ring<N> {
         (head != tail).then(|| Task(self.slot(head).load(Relaxed)))
     }
 
-    /// Take the older half (rounded up) of this ring's tasks: the oldest is returned, the others are added to `mine` in
-    /// their order, as far as it has room. Anyone but this ring's owner may call it; the caller must own `mine`.
-    /// `None`: this ring is empty.
+    /// Take the older half (rounded up) of this ring's tasks: the oldest is returned, the others
+    /// are added to `mine` in their order, as far as it has room. Anyone but this ring's owner may
+    /// call it; the caller must own `mine`. `None`: this ring is empty.
     pub fn steal_into(&self, mine: &Ring<N>) -> Option<Task> {
         let my_tail = mine.tail.load(Relaxed);
         let my_room = Self::SIZE - (my_tail - mine.head.load(Acquire));
@@ -111,7 +114,8 @@ impl<const N: usize> Ring<N> {
             if waiting == 0 {
                 return None;
             }
-            // With an outdated `head`, `waiting` may exceed N; the swap below fails then, but stay within `mine`.
+            // With an outdated `head`, `waiting` may exceed N; the swap below fails then, but stay
+            // within `mine`.
             let take = waiting.div_ceil(2).min(my_room + 1).min(Self::SIZE);
             let oldest = self.slot(head).load(Relaxed);
             for i in 1..take {
@@ -128,6 +132,20 @@ impl<const N: usize> Ring<N> {
         }
     }
 
+    /// Take the oldest task. Anyone but this ring's owner may call it.
+    pub fn steal_one(&self) -> Option<Task> {
+        let mut head = self.head.load(Acquire);
+        // Acquire: the slots below `tail` are written.
+        while self.tail.load(Acquire) != head {
+            let task = self.slot(head).load(Relaxed);
+            match self.head.compare_exchange_weak(head, head + 1, AcqRel, Acquire) {
+                Ok(_) => return Some(Task(task)),
+                Err(actual) => head = actual,
+            }
+        }
+        None
+    }
+
     /// How many tasks wait; exact for the owner while nobody steals, else a value of a moment ago.
     pub fn len(&self) -> usize {
         let head = self.head.load(Acquire);
@@ -136,7 +154,8 @@ impl<const N: usize> Ring<N> {
 
     /// Is the ring empty? If it answers yes, there was a moment during the call at which it was.
     pub fn is_empty(&self) -> bool {
-        // `head` first: if `tail`, read later, is still equal to it, nothing was between them at that time.
+        // `head` first: if `tail`, read later, is still equal to it, nothing was between them at
+        // that time.
         let head = self.head.load(Acquire);
         self.tail.load(Acquire) == head
     }

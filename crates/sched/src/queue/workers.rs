@@ -1,43 +1,34 @@
 //! One [`LocalQueue`] for each worker, and stealing between them.
 //!
-//! # Tasks on the move
-//!
-//! A thief takes several tasks from its victim and then adds them to its own queue; for an instant they are in neither.
-//! An observer that looked at that instant, found nothing and went to sleep would leave the thief alone with them. So
-//! each worker counts: its `moves` is odd while it steals. [`any_waiting`](WorkerQueues::any_waiting) answers yes if a
-//! worker is stealing, or if one has begun or finished since it started to look. It may be wrong with yes for an
-//! instant, never with no.
-//!
-//! Why that suffices: the thief stores the odd count before it takes (release) and the even count after it has added
-//! (release). An observer that sees the victim's queue without the tasks has acquired the odd count too, so its second
-//! look at the counts differs from the first, unless the first already saw the even count; but then it also saw the
-//! thief's queue with the tasks in it.
+//! [`any_waiting`](WorkerQueues::any_waiting) sees tasks that are being stolen too (`moves`).
 
 use alloc::boxed::Box;
 
 use super::{Links, LocalQueue, RING_CAPACITY};
 use crate::{
     Task,
-    sync::{AtomicU32, AtomicU64, CachePadded, Ordering::*},
+    queue::moves::Moves,
+    sync::{AtomicU32, CachePadded, Ordering::*},
 };
 
-/// One FIFO queue for each worker; a worker without work steals half of another's. See the [module](super) rules.
+/// One FIFO queue for each worker; a worker without work steals half of another's. See the
+/// [module](super) rules.
 #[derive(Debug)]
 pub struct WorkerQueues<const N: usize = RING_CAPACITY> {
     workers: Box<[CachePadded<Worker<N>>]>,
+    moves: Moves,
 }
 
 #[derive(Debug)]
 struct Worker<const N: usize> {
     queue: LocalQueue<N>,
-    /// Odd while this worker steals; written by it alone.
-    moves: AtomicU64,
     /// State of the worker's xorshift generator, for the order in which it visits victims.
     random: AtomicU32,
 }
 
 impl<const N: usize> WorkerQueues<N> {
-    /// Empty queues for the workers `0..workers`. The order of victims is random but the same in every run.
+    /// Empty queues for the workers `0..workers`. The order of victims is random but the same in
+    /// every run.
     ///
     /// # Panics
     ///
@@ -46,11 +37,11 @@ impl<const N: usize> WorkerQueues<N> {
         assert!(workers > 0, "there must be at least one worker");
         let new = |index: usize| Worker {
             queue: LocalQueue::new(),
-            moves: AtomicU64::new(0),
             // Never 0, the fixed point of xorshift: an odd multiple of an odd number is odd.
             random: AtomicU32::new((2 * index as u32 + 1).wrapping_mul(0x9e37_79b9)),
         };
-        WorkerQueues { workers: (0..workers).map(|index| CachePadded(new(index))).collect() }
+        let queues = (0..workers).map(|index| CachePadded(new(index))).collect();
+        WorkerQueues { workers: queues, moves: Moves::new(workers) }
     }
 
     /// How many workers there are.
@@ -68,13 +59,15 @@ impl<const N: usize> WorkerQueues<N> {
         self.workers[worker].queue.pop(links)
     }
 
-    /// The oldest task of the worker's own queue, without taking it; a thief may take it at any moment. That worker only.
+    /// The oldest task of the worker's own queue, without taking it; a thief may take it at any
+    /// moment. That worker only.
     pub fn peek(&self, worker: usize, links: &Links) -> Option<Task> {
         self.workers[worker].queue.peek(links)
     }
 
-    /// Visit all other workers, beginning with a random one; take the older half of the first queue that has tasks,
-    /// return the oldest and keep the others in `worker`'s own queue, which should be empty. That worker only.
+    /// Visit all other workers, beginning with a random one; take the older half of the first queue
+    /// that has tasks, return the oldest and keep the others in `worker`'s own queue, which should
+    /// be empty. That worker only.
     pub fn steal(&self, worker: usize, links: &Links) -> Option<Task> {
         let thief = &self.workers[worker];
         let count = self.workers.len();
@@ -85,10 +78,7 @@ impl<const N: usize> WorkerQueues<N> {
             if victim.is_empty() {
                 continue;
             }
-            let moves = thief.moves.load(Relaxed);
-            thief.moves.store(moves + 1, Release);
-            let stolen = victim.steal_into(links, &thief.queue);
-            thief.moves.store(moves + 2, Release);
+            let stolen = self.moves.during(worker, || victim.steal_into(links, &thief.queue));
             if stolen.is_some() {
                 return stolen;
             }
@@ -96,12 +86,36 @@ impl<const N: usize> WorkerQueues<N> {
         None
     }
 
+    /// If another worker has more tasks than `worker` by more than one, take half of what it has
+    /// more, the oldest first, to the tail of the own queue. Each other worker is taken to run one
+    /// task beside those in its queue, `worker` to have `running` beside them. That worker only.
+    pub fn even_out(&self, worker: usize, links: &Links, running: usize) {
+        let others = (0..self.workers.len()).filter(|&other| other != worker);
+        let Some(most) = others.max_by_key(|&other| self.len(other)) else { return };
+        let half = (self.len(most) + 1).saturating_sub(self.len(worker) + running) / 2;
+        if half == 0 {
+            return;
+        }
+        let (mine, theirs) = (&self.workers[worker].queue, &self.workers[most].queue);
+        self.moves.during(worker, || {
+            let oldest = core::iter::from_fn(|| theirs.steal_one(links));
+            oldest.take(half).for_each(|task| mine.push(links, task));
+        });
+    }
+
+    /// Do at least two tasks wait in the queue of a worker other than `worker`? From anywhere.
+    pub fn others_have_two(&self, worker: usize) -> bool {
+        let others = (0..self.workers.len()).filter(|&other| other != worker);
+        others.into_iter().any(|other| self.len(other) >= 2)
+    }
+
     /// How many tasks wait in the worker's own queue. From anywhere.
     pub fn len(&self, worker: usize) -> usize {
         self.workers[worker].queue.len()
     }
 
-    /// Is the worker's own queue empty? From anywhere. Tasks that the worker is just stealing are not seen.
+    /// Is the worker's own queue empty? From anywhere. Tasks that the worker is just stealing are
+    /// not seen.
     pub fn is_empty(&self, worker: usize) -> bool {
         self.workers[worker].queue.is_empty()
     }
@@ -111,23 +125,10 @@ impl<const N: usize> WorkerQueues<N> {
         self.workers.iter().map(|w| w.queue.len()).sum()
     }
 
-    /// Does a task wait in any queue? From anywhere. A task that was added before the call and not taken to be run is
-    /// seen, even while it is being stolen; see the module documentation.
+    /// Does a task wait in any queue? From anywhere. A task that was added before the call and not
+    /// taken to be run is seen, even while it is being stolen; see the module documentation.
     pub fn any_waiting(&self) -> bool {
-        let before = self.moves();
-        if before.1 || self.workers.iter().any(|w| !w.queue.is_empty()) {
-            return true;
-        }
-        // The queues were loaded with acquire, so these loads come after.
-        self.moves() != before
-    }
-
-    /// The sum of all counts, and whether one is odd. No count ever goes down, so equal sums mean equal counts.
-    fn moves(&self) -> (u64, bool) {
-        self.workers.iter().fold((0, false), |(sum, moving), w| {
-            let count = w.moves.load(Acquire);
-            (sum.wrapping_add(count), moving || count % 2 == 1)
-        })
+        self.moves.any_waiting(|| self.workers.iter().any(|w| !w.queue.is_empty()))
     }
 }
 

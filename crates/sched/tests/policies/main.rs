@@ -1,5 +1,7 @@
 //! The rules of the built-in policies: by hand, against reference models, in simulated time, and with real threads.
 
+mod contest;
+mod fairness;
 mod fifo_rr;
 mod host;
 mod model;

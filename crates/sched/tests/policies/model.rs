@@ -1,7 +1,7 @@
 //! Reference models: the rules of the policies, written down with plain collections.
 //!
-//! Where a policy chooses at random (which victim to rob), the model takes the policy's choice and checks that it was
-//! one of those allowed.
+//! Where a policy chooses at random (which victim to rob), the model takes the policy's choice and
+//! checks that it was one of those allowed.
 
 use std::collections::VecDeque;
 
@@ -9,8 +9,8 @@ use super::*;
 
 type Queue = VecDeque<u32>;
 
-/// Shared queue, and own queues of new and of preempted work. `fifo` and `rr` use the shared one only, `ws` no preempted
-/// ones.
+/// Shared queue, and own queues of new and of preempted work. `fifo` and `rr` use the shared one
+/// only, `ws` no preempted ones.
 pub struct Model {
     rule: &'static str,
     quantum: Option<Time>,
@@ -31,6 +31,10 @@ struct Worker {
     /// The last new task came from the shared queue.
     from_shared: bool,
     aged: bool,
+    /// When it looks what others have; none before its first dispatch.
+    looks_at: Option<Time>,
+    /// What was dispatched last and has not come back.
+    running: Option<u32>,
 }
 
 impl Model {
@@ -63,6 +67,34 @@ impl Model {
             }
         };
         queue.push_back(task);
+        if let Place::Local(worker) = place
+            && self.workers[worker].running == Some(task)
+        {
+            self.workers[worker].running = None;
+        }
+    }
+
+    /// The queue that is evened out.
+    fn evened(&mut self, worker: usize) -> &mut Queue {
+        let me = &mut self.workers[worker];
+        if self.rule == "ws" { &mut me.new } else { &mut me.preempted }
+    }
+
+    fn look(&mut self, worker: usize, now: Time) {
+        let (Some(quantum), "ws" | "two-queue") = (self.quantum, self.rule) else { return };
+        let me = &mut self.workers[worker];
+        let (at, running) = (me.looks_at, usize::from(me.running.is_some()));
+        if at.is_some_and(|at| now < at) {
+            return;
+        }
+        me.looks_at = Some((now + 50 * quantum).max(1));
+        let others = (0..self.workers.len()).filter(|&other| other != worker);
+        let longest = others.max_by_key(|&other| self.evened(other).len());
+        let (Some(longest), Some(_)) = (longest, at) else { return };
+        let mine = self.evened(worker).len() + running;
+        let half = (self.evened(longest).len() + 1).saturating_sub(mine) / 2;
+        let moved: Vec<_> = self.evened(longest).drain(..half).collect();
+        self.evened(worker).extend(moved);
     }
 
     pub fn waiting(&self) -> usize {
@@ -72,6 +104,8 @@ impl Model {
 
     /// Is `pick` right for `task_dequeue`? If so, do the same.
     pub fn dequeue(&mut self, worker: usize, now: Time, pick: Option<Pick>) -> Result<(), String> {
+        self.look(worker, now);
+        self.workers[worker].running = pick.map(|pick| pick.task.0);
         let preempted_at = &self.preempted_at;
         let me = &mut self.workers[worker];
         let aged = me.preempted.front().is_some_and(|&oldest| {
@@ -100,6 +134,7 @@ impl Model {
 
     /// Is `pick` right for `balance`? If so, do the same.
     pub fn balance(&mut self, worker: usize, pick: Option<Pick>) -> Result<(), String> {
+        self.workers[worker].running = pick.map(|pick| pick.task.0);
         let other = |&(i, _): &(usize, &Worker)| i != worker;
         let others = || self.workers.iter().enumerate().filter(other);
         if others().any(|(_, w)| !w.new.is_empty()) {
@@ -146,6 +181,12 @@ impl Model {
                 Class::Fresh => end,
                 Class::Preempted => run.since + self.long,
             });
+        }
+        let others = self.workers.iter().enumerate().filter(|(other, _)| *other != worker);
+        let evened = |w: &Worker| if self.rule == "ws" { w.new.len() } else { w.preempted.len() };
+        let others_have_two = self.rule != "rr" && others.map(|(_, w)| evened(w)).max() >= Some(2);
+        if others_have_two && !new_waits && me.preempted.is_empty() {
+            reasons.push(end.max(me.looks_at.unwrap_or(0)));
         }
         reasons.into_iter().min()
     }

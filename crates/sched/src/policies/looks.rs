@@ -1,0 +1,93 @@
+//! When a worker that has work looks whether others have more.
+//!
+//! A worker without work steals. But as long as each has something to do, nobody steals, and eight
+//! equal tasks on two workers could stay where they are, one and seven, for ever. So from time to
+//! time, every fifty quanta, a worker compares what it has with what the others have, running tasks
+//! included, and takes half of the difference from the one with most, if they differ by more than
+//! one. Where tasks have weights, weights are compared.
+//!
+//! It looks when it chooses the next task. A worker whose only task runs undisturbed does not
+//! choose: so two tasks that wait elsewhere are a reason to stop that task, at the time of the next
+//! look and not before its quantum is over. One of two workers that look for the same tasks may do
+//! so in vain, which is why it is seldom.
+
+use alloc::boxed::Box;
+
+use crate::{
+    Running, Task, Time,
+    sync::{AtomicU32, AtomicU64, CachePadded, Ordering::Relaxed},
+};
+
+/// Quanta between two looks.
+const EVERY: Time = 50;
+
+/// The looks of all workers.
+#[derive(Debug)]
+pub(super) struct Looks(Box<[CachePadded<Look>]>);
+
+/// Written by its worker alone.
+#[derive(Debug)]
+struct Look {
+    /// 0: it has not begun to count.
+    next: AtomicU64,
+    /// The number plus one of what was dispatched last and is in no queue; 0: none. The host may
+    /// choose a task's successor before it queues the task again.
+    running: AtomicU32,
+}
+
+impl Looks {
+    pub(super) fn new(workers: usize) -> Self {
+        // Who is alone never looks.
+        let first = if workers == 1 { Time::MAX } else { 0 };
+        let look = || Look { next: AtomicU64::new(first), running: AtomicU32::new(0) };
+        Looks((0..workers).map(|_| CachePadded(look())).collect())
+    }
+
+    /// Is it time for `worker` to look? Then it does, and the next time is later. That worker only.
+    pub(super) fn is_due(&self, worker: usize, now: Time, quantum: Option<Time>) -> bool {
+        let next = &self.0[worker].next;
+        let at = next.load(Relaxed);
+        let Some(quantum) = quantum.filter(|_| now >= at) else { return false };
+        next.store(now.saturating_add(quantum.saturating_mul(EVERY)).max(1), Relaxed);
+        at != 0
+    }
+
+    /// When `worker` stops `running` in order to look.
+    pub(super) fn stop_at(&self, worker: usize, running: &Running, quantum: Time) -> Time {
+        running.since.saturating_add(quantum).max(self.0[worker].next.load(Relaxed))
+    }
+
+    /// `worker` has chosen a task, or found none. That worker only.
+    pub(super) fn chosen(&self, worker: usize, task: Option<Task>) {
+        self.0[worker].running.store(task.map_or(0, |task| task.0 + 1), Relaxed);
+    }
+
+    /// The worker with the greatest `load` of those whose first waiting task, of the weight
+    /// `first`, would leave them with more than `worker` then has: the loads differ by more than
+    /// that weight. From anywhere.
+    pub(super) fn heavier(
+        &self,
+        worker: usize,
+        load: impl Fn(usize) -> u64,
+        first: impl Fn(usize) -> Option<u64>,
+    ) -> Option<usize> {
+        let mine = load(worker);
+        let is_heavier = |&other: &usize| {
+            other != worker && first(other).is_some_and(|weight| mine + weight < load(other))
+        };
+        (0..self.0.len()).filter(is_heavier).max_by_key(|&other| load(other))
+    }
+
+    /// A task goes into a queue of `worker`. That worker only.
+    pub(super) fn queued(&self, worker: usize, task: Task) {
+        let running = &self.0[worker].running;
+        if running.load(Relaxed) == task.0 + 1 {
+            running.store(0, Relaxed);
+        }
+    }
+
+    /// How many tasks `worker` has beside those in its queues: 0 or 1.
+    pub(super) fn running(&self, worker: usize) -> usize {
+        usize::from(self.0[worker].running.load(Relaxed) != 0)
+    }
+}
