@@ -53,6 +53,7 @@ for cc in gcc clang; do
     {
         try "api-$cc-c11" $cc -std=c11 $cflags $source/c-tests/api.c "${shared[@]}" -lpthread
         try "api-$cc-static" $cc $cflags $source/c-tests/api.c "${static[@]}"
+        try "threads-$cc" $cc -std=c11 $cflags $source/c-tests/threads.c "${shared[@]}"
         try "hello-$cc" $cc $cflags $source/c-examples/hello.c "${shared[@]}"
         try "exceptions-$cc" $cxx $cxxflags $source/c-tests/exceptions.cpp "${shared[@]}"
         try "locks-$cc" $cxx $cxxflags $source/c-tests/locks.cpp "${shared[@]}"

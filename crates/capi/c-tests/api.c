@@ -15,7 +15,7 @@ _Static_assert(sizeof(quaver_rwlock) == 32 && _Alignof(quaver_rwlock) == 4, "qua
 _Static_assert(sizeof(quaver_semaphore) == 8 && _Alignof(quaver_semaphore) == 8, "quaver_semaphore");
 _Static_assert(sizeof(quaver_barrier) == 16 && _Alignof(quaver_barrier) == 8, "quaver_barrier");
 _Static_assert(sizeof(quaver_once) == 4, "quaver_once");
-_Static_assert(sizeof(quaver_thread_attr) == 16 && offsetof(quaver_thread_attr, detached) == 8, "quaver_thread_attr");
+_Static_assert(sizeof(quaver_thread_attr) == 32 && offsetof(quaver_thread_attr, stack_size) == 24, "quaver_thread_attr");
 
 #define EXPECT(condition)                                                                                              \
     do {                                                                                                               \

@@ -57,13 +57,16 @@ enum quaver_status {
     QUAVER_SHUT_DOWN = 8,
     /** Called in a state in which it may not be called. */
     QUAVER_STATE = 9,
+    /** The token that the wait took was cancelled. */
+    QUAVER_CANCELLED = 10,
 };
 
 /** A short text for a status. The text is constant; never null. */
 const char *quaver_strerror(int status);
 
-/** What went wrong in the calling thread's last failed call, with the values concerned and what to do. Valid until the
- * thread's next failed call; empty if none has failed. */
+/** What went wrong in the calling thread's last failed call, with the values concerned and what to do; empty if none has
+ * failed. The pointer is the same for the thread's whole life. The text stays until the thread's next failed call: copy it to
+ * keep it. */
 const char *quaver_last_message(void);
 
 /** The library's version, such as "0.1.0". */
@@ -107,12 +110,28 @@ const char *quaver_stat_name(size_t index);
 /** The right to join a user thread. */
 typedef struct quaver_thread quaver_thread;
 
-/** How a thread is to be started. Zero: not named, joinable. */
+/** What a thread is for; heeded by the policy shinjuku-shenango. */
+enum quaver_service {
+    /** Somebody waits for it. */
+    QUAVER_LATENCY_CRITICAL = 0,
+    /** It may have what the others leave. */
+    QUAVER_BEST_EFFORT = 1,
+};
+
+/** How a thread is to be started. All zero: not named, joinable, like any other. */
 typedef struct quaver_thread_attr {
     /** For debuggers and reports, copied; null: none. */
     const char *name;
     /** Nobody will join it. */
     bool detached;
+    /** How much more urgent than others: -3 to 4, values outside are taken for the nearest. Heeded by the policy priority. */
+    int priority;
+    /** Its share of processor time: 1 to 10000; 0 is 100, as others have. Heeded by the policies cfs and eevdf. */
+    uint32_t weight;
+    /** An enum quaver_service. */
+    int service;
+    /** Usable bytes of its stack, if it needs more than the setting stack_size gives to all. */
+    size_t stack_size;
 } quaver_thread_attr;
 
 /** Starts a user thread that calls `function(argument)`. `attr` may be null. `thread` receives the right to join it; it may be
@@ -123,6 +142,9 @@ int quaver_spawn(quaver_thread **thread, const quaver_thread_attr *attr, void *(
 /** Waits for a thread's end. `result`, if not null, receives what its function returned. `thread` is used up, also by a
  * failure. Fails with QUAVER_SHUT_DOWN on a kernel thread if the runtime ends first. */
 int quaver_join(quaver_thread *thread, void **result);
+
+/** As quaver_join, for at most `timeout`. QUAVER_TIMED_OUT if the thread has not ended then: `thread` is not used up. */
+int quaver_join_timeout(quaver_thread *thread, int64_t timeout, void **result);
 
 /** Gives up the right to join a thread. `thread` is used up. */
 int quaver_detach(quaver_thread *thread);
@@ -144,6 +166,33 @@ void quaver_yield(void);
 
 /** Sleeps for at least this many nanoseconds. */
 void quaver_sleep(uint64_t nanoseconds);
+
+/** Waits until quaver_unpark is called for the calling user thread, for at most `timeout`. A call that came before is enough, and
+ * several count as one. Locks and channels do not use it up. */
+void quaver_park(int64_t timeout);
+
+/** Ends the thread's quaver_park, or its next one. */
+int quaver_unpark(const quaver_thread *thread);
+
+/* ---- cancellation ----------------------------------------------------------------------------------------------- */
+
+/** A flag that asks threads to stop, and ends the waits that take it. No thread is stopped from outside. */
+typedef struct quaver_cancel_token quaver_cancel_token;
+
+/** Makes a token that is not cancelled. */
+quaver_cancel_token *quaver_cancel_token_new(void);
+
+/** Sets the flag, for ever, and ends the waits that take it. */
+int quaver_cancel_token_cancel(quaver_cancel_token *token);
+
+/** Has it been cancelled? False for null. */
+bool quaver_cancel_token_is_cancelled(quaver_cancel_token *token);
+
+/** Sleeps for at least this many nanoseconds; QUAVER_CANCELLED as soon as the token is. */
+int quaver_cancel_token_sleep(quaver_cancel_token *token, int64_t nanoseconds);
+
+/** Frees a token that nobody uses. Null is ignored. */
+void quaver_cancel_token_free(quaver_cancel_token *token);
 
 /* ---- preemption and blocking ------------------------------------------------------------------------------------ */
 
@@ -281,6 +330,12 @@ int quaver_channel_send(quaver_channel *channel, void *item, int64_t timeout);
 /** Receives the oldest pointer. QUAVER_TIMED_OUT if there is none before `timeout` is over; QUAVER_CLOSED if there is none
  * and the channel has been closed. */
 int quaver_channel_receive(quaver_channel *channel, void **item, int64_t timeout);
+
+/** Receives from whichever of `count` channels has something; of several each gets its turn. `index`, if not null, receives the
+ * channel's place, `item`, if not null, the pointer. QUAVER_CLOSED, with the place, if a channel is closed and empty: leave it out
+ * from then on. QUAVER_CANCELLED if `token`, which may be null, has been cancelled; QUAVER_TIMED_OUT when `timeout` is over. */
+int quaver_select(quaver_channel **channels, size_t count, quaver_cancel_token *token, int64_t timeout, size_t *index,
+                  void **item);
 
 /** Closes the channel: nothing more can be sent, and receivers get what is left. */
 int quaver_channel_close(quaver_channel *channel);

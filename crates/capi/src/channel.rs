@@ -5,11 +5,14 @@ use crate::runtime::timeout;
 use crate::status::{Failure, Status};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use quaver::foreign::condvar::Condvar;
 use quaver::foreign::futex::{Deadline, End, Limits};
 use quaver::foreign::lock;
+use quaver::foreign::watch::{self, Watched};
+use quaver::sync::CancelToken;
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 /// `quaver_channel`.
 pub struct Channel {
@@ -17,6 +20,8 @@ pub struct Channel {
     state: UnsafeCell<State>,
     not_empty: Condvar,
     not_full: Condvar,
+    /// Woken with everything that is sent.
+    watched: Watched,
 }
 
 struct State {
@@ -31,6 +36,15 @@ impl Guard<'_> {
     fn state(&mut self) -> &mut State {
         // SAFETY: the guard is held.
         unsafe { &mut *self.0.state.get() }
+    }
+
+    /// Takes the oldest item out; [`Status::Closed`] if there is none and will never be one.
+    fn take(&mut self) -> Result<Option<*mut c_void>, Status> {
+        let state = self.state();
+        match state.items.pop_front() {
+            None if state.closed => Err(Status::Closed),
+            item => Ok(item),
+        }
     }
 
     /// Waits on `condvar` with the guard released; holds it again afterwards.
@@ -72,18 +86,15 @@ impl Channel {
         }
         drop(guard);
         self.not_empty.notify(1);
+        self.watched.wake();
         Ok(())
     }
 
     fn receive(&self, limits: &Limits<'_>) -> Result<*mut c_void, Status> {
         let mut guard = self.guard();
         let item = loop {
-            let state = guard.state();
-            if let Some(item) = state.items.pop_front() {
+            if let Some(item) = guard.take()? {
                 break item;
-            }
-            if state.closed {
-                return Err(Status::Closed);
             }
             if guard.wait(&self.not_empty, limits) != End::Woken {
                 return Err(Status::TimedOut);
@@ -92,6 +103,15 @@ impl Channel {
         drop(guard);
         self.not_full.notify(1);
         Ok(item)
+    }
+
+    /// Receives without waiting; `None` if there is nothing.
+    fn try_receive(&self) -> Option<Result<*mut c_void, Status>> {
+        let item = self.guard().take().transpose()?;
+        if item.is_ok() {
+            self.not_full.notify(1);
+        }
+        Some(item)
     }
 }
 
@@ -119,6 +139,7 @@ pub extern "C" fn quaver_channel_new(capacity: usize) -> *mut Channel {
         }),
         not_empty: Condvar::default(),
         not_full: Condvar::default(),
+        watched: Watched::new(),
     }))
 }
 
@@ -169,7 +190,72 @@ pub unsafe extern "C" fn quaver_channel_close(channel: *const Channel) -> c_int 
     channel.guard().state().closed = true;
     channel.not_empty.notify(u32::MAX);
     channel.not_full.notify(u32::MAX);
+    channel.watched.wake();
     Status::Ok as c_int
+}
+
+/// See `quaver.h`.
+///
+/// # Safety
+///
+/// `channels` points to `count` valid channels; `token` is null or valid; `index` and `item` are null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quaver_select(
+    channels: *const *mut Channel,
+    count: usize,
+    token: *const CancelToken,
+    timeout: i64,
+    index: *mut usize,
+    item: *mut *mut c_void,
+) -> c_int {
+    if channels.is_null() && count != 0 {
+        return null("quaver_select");
+    }
+    // SAFETY: the caller's contract; a null pointer to channels is replaced.
+    let (channels, token) = unsafe {
+        let none = core::ptr::NonNull::dangling().as_ptr();
+        let at = if count == 0 { none } else { channels.cast::<Option<&Channel>>() };
+        (core::slice::from_raw_parts(at, count), token.as_ref())
+    };
+    let Some(channels) = channels.iter().copied().collect::<Option<Vec<&Channel>>>() else {
+        return null("quaver_select");
+    };
+    let found = select(&channels, token, crate::runtime::timeout(timeout));
+    let (place, received) = match found {
+        Some(found) => found,
+        None => (count, Err(Status::TimedOut)),
+    };
+    if !index.is_null() {
+        // SAFETY: the caller's contract.
+        unsafe { index.write(place) };
+    }
+    report(received.map(|received| {
+        if !item.is_null() {
+            // SAFETY: the caller's contract.
+            unsafe { item.write(received) };
+        }
+    }))
+}
+
+/// The place of a channel with what it gave, or the place behind them for a token that was cancelled.
+fn select(
+    channels: &[&Channel],
+    token: Option<&CancelToken>,
+    timeout: Option<Duration>,
+) -> Option<(usize, Result<*mut c_void, Status>)> {
+    /// Where the next one begins to look, so that no channel is always behind another.
+    static TURN: AtomicUsize = AtomicUsize::new(0);
+    let turn = TURN.fetch_add(1, Relaxed) % channels.len().max(1);
+    let ready = || {
+        if token.is_some_and(CancelToken::is_cancelled) {
+            return Some((channels.len(), Err(Status::Cancelled)));
+        }
+        let places = (turn..channels.len()).chain(0..turn);
+        places.filter_map(|i| Some((i, channels[i].try_receive()?))).next()
+    };
+    let watched = channels.iter().map(|channel| &channel.watched);
+    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    watch::wait(watched.chain(token.map(watch::token)), deadline, ready)
 }
 
 /// See `quaver.h`.

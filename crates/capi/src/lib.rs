@@ -11,6 +11,7 @@
 //! * Synchronisation objects are plain memory, ready when zero, and need no destruction (`quaver::foreign`).
 //! * Null pointers where an object is required are a [`Status::Invalid`], not a crash.
 
+mod cancel;
 mod channel;
 mod pthread;
 mod region;

@@ -2,7 +2,6 @@
 
 use core::ffi::{CStr, c_char, c_int};
 use std::cell::RefCell;
-use std::ffi::CString;
 
 macro_rules! statuses {
     ($($(#[$doc:meta])* $name:ident = $value:literal, $text:literal;)*) => {
@@ -45,6 +44,8 @@ statuses! {
     ShutDown = 8, c"the quaver runtime has been shut down";
     /// Called in a state in which it may not be called.
     State = 9, c"called in a state in which it may not be called";
+    /// The token that the wait took was cancelled.
+    Cancelled = 10, c"cancelled";
 }
 
 /// A failure on its way out.
@@ -57,10 +58,11 @@ impl Failure {
 
     /// Keeps the message for the calling thread and returns the number.
     pub(crate) fn report(self) -> c_int {
-        let message = self.1.and_then(|m| CString::new(m.replace('\0', "?")).ok());
+        let number = self.0 as c_int;
+        let text = self.1.as_deref().map_or(Status::text(number).to_bytes(), str::as_bytes);
         // Fails only while the thread's variables are being destroyed.
-        let _ = LAST.try_with(|last| last.replace(Some((self.0, message))));
-        self.0 as c_int
+        let _ = LAST.try_with(|last| last.borrow_mut().get_or_insert_default().set(text));
+        number
     }
 }
 
@@ -70,8 +72,34 @@ impl From<Status> for Failure {
     }
 }
 
+/// A thread's last message, always at the same place, so that C may keep the pointer.
+struct Last(Box<[u8; Last::SIZE]>);
+
+impl Default for Last {
+    fn default() -> Last {
+        Last(Box::new([0; Last::SIZE]))
+    }
+}
+
+impl Last {
+    /// A longer message is cut.
+    const SIZE: usize = 1024;
+
+    fn set(&mut self, text: &[u8]) {
+        let mut n = text.len().min(Last::SIZE - 1);
+        // Not within a character.
+        while n < text.len() && text[n] & 0xc0 == 0x80 {
+            n -= 1;
+        }
+        for (to, &from) in self.0.iter_mut().zip(&text[..n]) {
+            *to = if from == 0 { b'?' } else { from };
+        }
+        self.0[n] = 0;
+    }
+}
+
 thread_local! {
-    static LAST: RefCell<Option<(Status, Option<CString>)>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
 }
 
 /// See `quaver.h`.
@@ -83,10 +111,6 @@ pub extern "C" fn quaver_strerror(status: c_int) -> *const c_char {
 /// See `quaver.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn quaver_last_message() -> *const c_char {
-    LAST.try_with(|last| match &*last.borrow() {
-        None => c"".as_ptr(),
-        Some((_, Some(message))) => message.as_ptr(),
-        Some((status, None)) => Status::text(*status as c_int).as_ptr(),
-    })
-    .unwrap_or(c"".as_ptr())
+    LAST.try_with(|last| last.borrow_mut().get_or_insert_default().0.as_ptr().cast())
+        .unwrap_or(c"".as_ptr())
 }

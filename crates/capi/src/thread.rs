@@ -1,10 +1,13 @@
 //! User threads.
 
 use crate::report;
-use crate::runtime::{Call, Returned};
+use crate::runtime::{Call, Returned, timeout};
 use crate::status::{Failure, Status};
 use core::ffi::{CStr, c_char, c_int, c_void};
+use core::mem::ManuallyDrop;
+use quaver::thread::{Builder, Service};
 use quaver::{Handle, JoinHandle};
+use quaver_sched::DEFAULT_PRIORITY;
 use std::time::Duration;
 
 /// `quaver_thread_attr`.
@@ -13,6 +16,36 @@ use std::time::Duration;
 pub struct ThreadAttr {
     name: *const c_char,
     detached: bool,
+    priority: c_int,
+    weight: u32,
+    service: c_int,
+    stack_size: usize,
+}
+
+impl ThreadAttr {
+    /// # Safety
+    ///
+    /// The name is null or a C string.
+    unsafe fn builder(&self) -> Result<Builder, Failure> {
+        let mut builder = Builder::new().stack_size(self.stack_size);
+        if !self.name.is_null() {
+            // SAFETY: the caller's contract.
+            builder = builder.name(unsafe { CStr::from_ptr(self.name) }.to_string_lossy().into());
+        }
+        if self.weight != 0 {
+            builder = builder.weight(self.weight);
+        }
+        let priority = c_int::from(DEFAULT_PRIORITY).saturating_add(self.priority);
+        builder = builder.priority(priority.clamp(0, c_int::from(u8::MAX)) as u8);
+        Ok(builder.service(match self.service {
+            0 => Service::LatencyCritical,
+            1 => Service::BestEffort,
+            other => {
+                let message = format!("quaver_spawn: there is no service {other}");
+                return Err(Failure::new(Status::Invalid, message));
+            }
+        }))
+    }
 }
 
 /// `quaver_thread`: the right to join.
@@ -32,14 +65,12 @@ pub unsafe extern "C" fn quaver_spawn(
     argument: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    let (name, detached) = match unsafe { attr.as_ref() } {
-        None => (None, false),
-        Some(attr) => {
-            let name = (!attr.name.is_null())
-                // SAFETY: as above.
-                .then(|| unsafe { CStr::from_ptr(attr.name) }.to_string_lossy().into_owned());
-            (name, attr.detached)
-        }
+    let attr = unsafe { attr.as_ref() };
+    let detached = attr.is_some_and(|attr| attr.detached);
+    // SAFETY: as above.
+    let builder = match attr.map(|attr| unsafe { attr.builder() }).transpose() {
+        Ok(builder) => builder.unwrap_or_default(),
+        Err(failure) => return failure.report(),
     };
     let Some(function) = function else {
         return Failure::new(Status::Invalid, "quaver_spawn: the function is null").report();
@@ -56,10 +87,6 @@ pub unsafe extern "C" fn quaver_spawn(
         return Failure::from(Status::NoRuntime).report();
     }
     let call = Call { function, argument };
-    let mut builder = quaver::thread::Builder::new();
-    if let Some(name) = name {
-        builder = builder.name(name);
-    }
     match builder.spawn(move || call.call()) {
         Ok(handle) if detached => drop(handle),
         // SAFETY: as above; not null.
@@ -85,6 +112,63 @@ pub unsafe extern "C" fn quaver_join(thread: *mut Thread, result: *mut *mut c_vo
     let thread = unsafe { Box::from_raw(thread) };
     // SAFETY: the caller's contract.
     unsafe { hand_over(thread.0.join(), result) }
+}
+
+/// See `quaver.h`.
+///
+/// # Safety
+///
+/// As for [`quaver_join`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quaver_join_timeout(
+    thread: *mut Thread,
+    nanoseconds: i64,
+    result: *mut *mut c_void,
+) -> c_int {
+    let Some(timeout) = timeout(nanoseconds) else {
+        // SAFETY: handed on.
+        return unsafe { quaver_join(thread, result) };
+    };
+    if thread.is_null() {
+        return Failure::new(Status::Invalid, "quaver_join_timeout: the thread is null").report();
+    }
+    // SAFETY: the caller's contract. The handle is put back, or the memory that had it is freed.
+    unsafe {
+        match thread.read().0.join_timeout(timeout) {
+            Ok(joined) => {
+                drop(Box::from_raw(thread.cast::<ManuallyDrop<Thread>>()));
+                hand_over(joined, result)
+            }
+            Err(handle) => {
+                thread.write(Thread(handle));
+                Failure::from(Status::TimedOut).report()
+            }
+        }
+    }
+}
+
+/// See `quaver.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn quaver_park(nanoseconds: i64) {
+    match timeout(nanoseconds) {
+        Some(timeout) => quaver::thread::park_timeout(timeout),
+        None => quaver::thread::park(),
+    }
+}
+
+/// See `quaver.h`.
+///
+/// # Safety
+///
+/// `thread` is null or came from `quaver_spawn` and has been neither joined nor detached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quaver_unpark(thread: *const Thread) -> c_int {
+    // SAFETY: the caller's contract.
+    let Some(thread) = (unsafe { thread.as_ref() }) else {
+        return Failure::new(Status::Invalid, "quaver_unpark: the thread is null").report();
+    };
+    thread.0.thread().unpark();
+    Status::Ok as c_int
 }
 
 /// Stores what a joined thread has returned where the caller wants it, if it does, and tells the status.

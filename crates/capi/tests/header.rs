@@ -46,6 +46,7 @@ fn c_type(ty: &str) -> String {
         "Barrier" => "quaver_barrier",
         "Once" => "quaver_once",
         "Channel" => "quaver_channel",
+        "CancelToken" => "quaver_cancel_token",
         other => panic!("the header has no type for {other}"),
     }
     .into()
@@ -142,7 +143,16 @@ fn in_c() -> BTreeMap<String, Signature> {
 /// Rust's shared objects are `const` where C's are not: C has no interior mutability.
 fn comparable(mut signature: Signature) -> Signature {
     for ty in &mut signature.1 {
-        let object = ["mutex", "condvar", "rwlock", "semaphore", "barrier", "once", "channel"];
+        let object = [
+            "mutex",
+            "condvar",
+            "rwlock",
+            "semaphore",
+            "barrier",
+            "once",
+            "channel",
+            "cancel_token",
+        ];
         if object.iter().any(|o| *ty == format!("const quaver_{o}*")) {
             *ty = ty["const ".len()..].into();
         }
@@ -193,6 +203,8 @@ fn all_settings_are_named() {
 fn statuses_agree() {
     let rust = fs::read_to_string(root().join("src/status.rs")).unwrap();
     let c = header();
+    let (_, c) = c.split_once("enum quaver_status {").unwrap();
+    let (c, _) = c.split_once('}').unwrap();
     let mut n = 0;
     for line in rust.lines().map(str::trim).filter(|l| l.contains(", c\"") && l.ends_with("\";")) {
         let (name, rest) = line.split_once(" = ").unwrap();

@@ -45,13 +45,15 @@ mod rwlock;
 mod select;
 mod semaphore;
 mod wait_group;
-mod watch;
+pub(crate) mod watch;
 mod word;
 
 #[cfg(all(test, loom))]
 pub(crate) mod models;
 
 pub use barrier::{Barrier, BarrierWaitResult};
+#[cfg(not(loom))]
+pub(crate) use cancel::watched;
 #[cfg(not(loom))]
 pub use cancel::{CancelToken, Cancelled};
 pub use condvar::{Condvar, WaitTimeoutResult};

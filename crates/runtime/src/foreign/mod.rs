@@ -36,6 +36,8 @@ pub mod semaphore;
 pub mod sleep;
 #[cfg(not(loom))]
 pub mod thread;
+#[cfg(not(loom))]
+pub mod watch;
 
 #[cfg(not(loom))]
 pub use crate::interpose::pthread;

@@ -98,12 +98,16 @@ impl CancelToken {
     }
 }
 
+/// For waits that are no [`Source`](super::Source).
+pub(crate) fn watched(token: &CancelToken) -> &Watched {
+    &token.shared.watched
+}
+
 impl Sealed for CancelToken {
     fn is_ready(&self) -> bool {
         self.is_cancelled()
     }
 
-    #[expect(private_interfaces, reason = "nobody outside the crate can call it")]
     fn watched(&self) -> &Watched {
         &self.shared.watched
     }

@@ -220,7 +220,6 @@ impl<T> super::select::sealed::Sealed for Receiver<T> {
         }
     }
 
-    #[expect(private_interfaces, reason = "nobody outside the crate can call it")]
     fn watched(&self) -> &super::watch::Watched {
         match &self.side {
             Side::Unbounded(chan) => &chan.watched,

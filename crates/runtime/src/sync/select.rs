@@ -22,7 +22,6 @@ pub(super) mod sealed {
         fn is_ready(&self) -> bool;
 
         /// Is woken whenever it may have become ready.
-        #[expect(private_interfaces, reason = "nobody outside the crate can call it")]
         fn watched(&self) -> &Watched;
     }
 }

@@ -21,31 +21,45 @@ impl Watched {
 }
 
 #[cfg(not(loom))]
-pub(crate) use real::*;
+pub use real::*;
 
 #[cfg(not(loom))]
 mod real {
     use crate::park::{self, SpinLock};
     use crate::sync::list::{Batch, Node, Signal, WaitList};
+    use std::fmt;
     use std::ptr::NonNull;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     use std::time::Instant;
 
     /// See the module documentation.
-    pub(crate) struct Watched {
+    pub struct Watched {
         /// How many have entered and not left, so that nobody takes the lock for nothing.
         waiting: AtomicUsize,
         list: SpinLock<WaitList<()>>,
     }
 
+    impl fmt::Debug for Watched {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.debug_struct("Watched").field("waiting", &self.waiting).finish_non_exhaustive()
+        }
+    }
+
+    impl Default for Watched {
+        fn default() -> Watched {
+            Watched::new()
+        }
+    }
+
     impl Watched {
-        pub(crate) const fn new() -> Watched {
+        /// Nobody watches.
+        pub const fn new() -> Watched {
             Watched { waiting: AtomicUsize::new(0), list: SpinLock::new(WaitList::new()) }
         }
 
         /// Wakes everybody who watches.
         #[inline]
-        pub(crate) fn wake(&self) {
+        pub fn wake(&self) {
             if self.waiting.load(SeqCst) != 0 {
                 self.wake_all();
             }
@@ -96,7 +110,7 @@ mod real {
     }
 
     /// Waits until `ready` finds something. It is asked again when one of `watched` has been woken. `None`: `deadline` came first.
-    pub(crate) fn wait<'a, R>(
+    pub fn wait<'a, R>(
         watched: impl Iterator<Item = &'a Watched> + Clone,
         deadline: Option<Instant>,
         mut ready: impl FnMut() -> Option<R>,
