@@ -14,7 +14,7 @@ mod support;
 use quaver::Tls;
 use std::collections::HashSet;
 use std::hint::black_box;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -244,4 +244,68 @@ fn without_fsgsbase() {
     if child::role().is_none() && std::env::var_os("QUAVER_NO_FSGSBASE").is_none() {
         child::all_tests_with(("QUAVER_NO_FSGSBASE", "1"), "without_fsgsbase");
     }
+}
+
+/// To a library that waits in the kernel, where it may hold locks in the name of its kernel thread (`fgets` does), a thread is the
+/// same before and after.
+#[test]
+fn who_blocks_in_the_kernel_comes_back_on_its_kernel_thread() {
+    /// Ends the others, also when this one fails.
+    struct Stop<'a>(&'a AtomicUsize);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(1, SeqCst);
+        }
+    }
+    let mut handovers = 0;
+    for setup in Setup::all_clocks() {
+        let stop = AtomicUsize::new(0);
+        let body = || {
+            quaver::scope(|s| {
+                let _stop = Stop(&stop);
+                let mut readers = Vec::new();
+                for _ in 0..3 {
+                    let (mut reader, mut writer) = std::io::pipe().unwrap();
+                    // Keeps the reader waiting now and then.
+                    let feeder = std::thread::spawn(move || {
+                        while writer.write_all(b"x").is_ok() {
+                            std::thread::sleep(std::time::Duration::from_micros(500));
+                        }
+                    });
+                    readers.push(s.spawn(move || {
+                        for _ in 0..60 {
+                            // Not moved but by the call in the middle.
+                            let (before, after) = quaver::no_preempt(|| {
+                                // SAFETY: no arguments.
+                                let here = || unsafe { libc::gettid() };
+                                let before = here();
+                                assert_eq!(reader.read(&mut [0]).unwrap(), 1);
+                                (before, here())
+                            });
+                            assert_eq!(before, after);
+                            quaver::yield_now();
+                        }
+                        drop(reader);
+                        feeder
+                    }));
+                }
+                // Without others that want to run nobody is handed over.
+                for _ in 0..2 {
+                    s.spawn(|| {
+                        while stop.load(SeqCst) == 0 {
+                            spin(1000);
+                        }
+                    });
+                }
+                for r in readers {
+                    r.join().unwrap().join().unwrap();
+                }
+            });
+        };
+        handovers += setup.run_built(setup.builder().tls(Tls::Shared), |rt| {
+            rt.run(body);
+            rt.stats().handovers
+        });
+    }
+    assert!(handovers > 0, "nobody was handed over");
 }

@@ -91,7 +91,13 @@ pub(super) unsafe fn make_call_without_slot(rt: &Inner, t: &'static Uthread, uc:
         if !comes_back && number == libc::SYS_futex && result == 0 {
             pass_wake_on(args);
         }
-        scheduler::leave(t, After::Requeue(t, Why::Woken));
+        if t.fs.get() == 0 {
+            // The library in which it is may have noted this carrier's thread-local variables, or
+            // the carrier as the owner of a lock (`fgets` does).
+            scheduler::leave_and_come_home(t, Why::Woken);
+        } else {
+            scheduler::leave(t, After::Requeue(t, Why::Woken));
+        }
         if comes_back {
             rt.in_library.leave();
         }

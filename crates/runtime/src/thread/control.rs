@@ -73,6 +73,8 @@ pub(crate) struct Uthread {
     pub(crate) deferred: Cell<bool>,
     /// See [`phase`].
     pub(crate) phase: AtomicU8,
+    /// The carrier on which it must go on, which waits for it; null for any.
+    pub(crate) home: AtomicPtr<crate::worker::carrier::Carrier>,
     /// See [`park_state`].
     pub(crate) park: AtomicU32,
     /// See [`life`].
@@ -127,6 +129,7 @@ impl Uthread {
             regions: Cell::new(0),
             deferred: Cell::new(false),
             phase: AtomicU8::new(phase::FREE),
+            home: AtomicPtr::new(core::ptr::null_mut()),
             park: AtomicU32::new(park_state::EMPTY),
             life: AtomicU32::new(0),
             handle,

@@ -12,6 +12,7 @@ use core::cell::Cell;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use quaver_sched::Why;
+use std::time::Duration;
 
 /// What the far side of a context switch does with the thread that was left.
 #[derive(Clone, Copy)]
@@ -26,6 +27,8 @@ pub(crate) enum After {
     Aside(*mut Node),
     /// It has ended.
     Exit(&'static Uthread),
+    /// It goes on with the slot of this carrier, on the one that waits for it.
+    GoHome(&'static Carrier),
 }
 
 /// State of a carrier; `gs` points to it. Used by its own kernel thread only, except for `given`
@@ -50,9 +53,15 @@ pub(crate) struct Carrier {
     pub(crate) alt_stack: libc::stack_t,
     /// A slot that another carrier has given to this one.
     given: AtomicPtr<Slot>,
+    /// The thread to go on with when a slot is given: it needs this carrier's thread-local
+    /// variables, so nothing else runs here until then. Or null.
+    reserved_for: Cell<*const Uthread>,
     /// Futex word: 1 to wake a spare.
     wake: AtomicU32,
 }
+
+/// How often a reserved carrier looks whether the runtime stops.
+const RESERVED_LOOKS: Duration = Duration::from_millis(10);
 
 const _: () = assert!(offset_of!(Carrier, this) == GS_SELF);
 const _: () = assert!(offset_of!(Carrier, current) == GS_CURRENT);
@@ -114,7 +123,8 @@ impl Carrier {
         }
     }
 
-    /// Gives this carrier's slot to a spare. No thread may be recorded as running on it.
+    /// Gives this carrier's slot to a spare, or to one that is reserved for the thread that is
+    /// recorded as running on it.
     pub(crate) fn give_slot(&self, spare: &Carrier) {
         let slot = self.slot.replace(core::ptr::null());
         self.away.set(true);
@@ -152,7 +162,26 @@ impl Carrier {
         sys::futex_wake(&raw const self.wake, 1);
     }
 
-    /// Sleeps as a spare, in the list of spares, until a slot is given or the runtime stops.
+    /// Nothing but `t`, the calling thread, runs here from now on.
+    pub(crate) fn reserve(&self, t: &Uthread) {
+        self.reserved_for.set(t);
+        t.home.store(core::ptr::from_ref(self).cast_mut(), Release);
+    }
+
+    /// The thread for which this carrier is reserved.
+    pub(crate) fn reserved_for(&self) -> Option<&'static Uthread> {
+        // SAFETY: null or a thread of this carrier's runtime, which has not ended.
+        unsafe { self.reserved_for.get().as_ref() }
+    }
+
+    /// The reservation is over: the thread that it was for.
+    pub(crate) fn end_reservation(&self) -> Option<&'static Uthread> {
+        let t = self.reserved_for();
+        self.reserved_for.set(core::ptr::null());
+        t
+    }
+
+    /// Sleeps, in the list of spares or reserved, until a slot is given or the runtime stops.
     /// `None`: stop.
     pub(crate) fn wait_for_slot(&self) -> Option<&'static Slot> {
         loop {
@@ -163,10 +192,17 @@ impl Carrier {
                 return Some(slot);
             }
             // Who is no longer in the list is about to be given a slot.
-            if self.rt.stopping.load(Acquire) && self.rt.spares.withdraw(self) {
+            let withdraw = || match self.reserved_for() {
+                None => self.rt.spares.withdraw(self),
+                Some(t) => !t.home.swap(core::ptr::null_mut(), AcqRel).is_null(),
+            };
+            if self.rt.stopping.load(Acquire) && withdraw() {
                 return None;
             }
-            let _ = sys::futex_wait(&self.wake, 0, None);
+            // Who stops the runtime does not know of a reserved one, which waits no longer than its
+            // thread does for a worker.
+            let limit = self.reserved_for().map(|_| RESERVED_LOOKS);
+            let _ = sys::futex_wait(&self.wake, 0, limit);
         }
     }
 }
@@ -192,6 +228,7 @@ pub(crate) fn main(rt: &'static Inner, first: Option<&'static Slot>) {
         away: Cell::new(false),
         alt_stack: alt_stack.as_stack_t(),
         given: AtomicPtr::new(core::ptr::null_mut()),
+        reserved_for: Cell::new(core::ptr::null()),
         wake: AtomicU32::new(0),
     };
     carrier.this.set(&carrier);

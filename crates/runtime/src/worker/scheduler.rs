@@ -17,7 +17,9 @@ pub(crate) fn run(c: &Carrier) {
     loop {
         let Some(slot) = c.slot() else {
             c.is_back();
-            rt.spares.add(c);
+            if c.reserved_for().is_none() {
+                rt.spares.add(c);
+            }
             match c.wait_for_slot() {
                 Some(slot) => c.take_slot(slot),
                 None => return,
@@ -27,6 +29,15 @@ pub(crate) fn run(c: &Carrier) {
         if rt.stopping.load(Acquire) {
             slot.tid.store(0, Release);
             return;
+        }
+        if let Some(t) = c.end_reservation() {
+            // The slot has recorded it as running, where it was dispatched.
+            c.set_current(t);
+            // SAFETY: who gave the slot has left `t`, and nobody else has it.
+            unsafe { enter(c.native_rsp.as_ptr(), t) };
+            c.is_back();
+            finish_switch();
+            continue;
         }
         let now = tsc::now();
         let pick = slot.pick(now).or_else(|| balance(slot, now));
@@ -147,6 +158,36 @@ pub(crate) unsafe fn leave(t: &'static Uthread, after: After) {
     unsafe { leave_to_native(c, t, after) };
 }
 
+/// Queues the calling thread for a worker, and returns when it has one, on this carrier: the
+/// worker that picks it gives its slot to the carrier. If the runtime stops meanwhile that may be
+/// another one.
+///
+/// # Safety
+///
+/// As for [`leave`], on a carrier without a slot, of a runtime whose threads use the thread-local
+/// variables of their carriers.
+#[cold]
+pub(crate) unsafe fn leave_and_come_home(t: &'static Uthread, why: Why) {
+    // SAFETY: preemption is disabled; the reference is not used after the switch.
+    unsafe { Carrier::here() }.reserve(t);
+    // SAFETY: the caller's contract.
+    unsafe { leave(t, After::Requeue(t, why)) };
+    // SAFETY: null, or a carrier that waits until it is given a slot, because nobody has withdrawn
+    // its reservation.
+    let home = unsafe { t.home.swap(core::ptr::null_mut(), AcqRel).as_ref() };
+    if let Some(home) = home {
+        // SAFETY: as above; the worker that has picked the thread is left to its native context, as
+        // in `leave_to_native`, but with the run going on.
+        unsafe {
+            let c = Carrier::here();
+            c.after.set(After::GoHome(home));
+            c.set_current(core::ptr::null());
+            switch_fs(t.rsp.as_ptr(), c.native_rsp.get(), 0);
+        }
+        finish_switch();
+    }
+}
+
 /// Tells the policy how long `t` has run.
 #[cold]
 fn account(slot: &Slot, t: &Uthread, now: Ticks) {
@@ -243,6 +284,7 @@ pub(crate) fn finish_switch() {
         // SAFETY: the node's thread has just been left, and its stack is quiet.
         After::Aside(node) => unsafe { rt.room.enter(rt, node) },
         After::Exit(t) => ended(rt, slot, t),
+        After::GoHome(home) => c.give_slot(home),
     }
     if let Some(slot) = slot
         && c.current().is_some()
