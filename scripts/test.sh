@@ -73,6 +73,7 @@ step smoke-figures scripts/smoke.sh figures "$target"
 step smoke-bench scripts/smoke.sh bench "$target"
 step smoke-selftest scripts/smoke.sh selftest "$target"
 
+step packages scripts/check_packages.sh
 step capi scripts/check_capi.sh
 step shim scripts/check_shim.sh "$size"
 
