@@ -66,6 +66,8 @@ mod interpose;
 mod kernel_thread;
 #[cfg(not(loom))]
 mod lateness;
+#[cfg(not(loom))]
+mod os;
 mod park;
 #[cfg(not(loom))]
 pub mod platform;

@@ -3,10 +3,10 @@
 use crate::arch::segment;
 use crate::clock::{self, rescue::Rescue};
 use crate::config::{BuildError, Config, Resume};
-use crate::foreign::fork;
 use crate::idle::Idle;
 use crate::kernel_thread::Kind;
 use crate::lateness::Lateness;
+use crate::os::fork;
 use crate::policy::Choice;
 use crate::stats::{Counters, Stats};
 use crate::thread::control::life;

@@ -106,7 +106,7 @@ pub fn wake(address: *const AtomicU32, n: u32) {
 }
 
 /// In the child of a fork: nobody waits.
-pub(super) fn forget_waiters() {
+pub(crate) fn forget_waiters() {
     KERNEL_WAITERS.store(0, Relaxed);
 }
 

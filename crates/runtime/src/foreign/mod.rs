@@ -17,8 +17,6 @@ pub mod blocking;
 #[cfg(not(loom))]
 pub mod condvar;
 #[cfg(not(loom))]
-pub mod fork;
-#[cfg(not(loom))]
 pub mod futex;
 #[cfg(not(loom))]
 pub mod lock;
@@ -27,17 +25,15 @@ pub mod once;
 #[cfg(not(loom))]
 pub mod region;
 #[cfg(not(loom))]
-pub mod reserved;
-#[cfg(not(loom))]
 pub mod rwlock;
 #[cfg(not(loom))]
 pub mod semaphore;
-#[cfg(not(loom))]
-pub mod sleep;
 #[cfg(not(loom))]
 pub mod thread;
 #[cfg(not(loom))]
 pub mod watch;
 
 #[cfg(not(loom))]
-pub use crate::interpose::pthread;
+pub use crate::interpose::{pthread, sleep};
+#[cfg(not(loom))]
+pub use crate::os::{fork, reserved};

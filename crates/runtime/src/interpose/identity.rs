@@ -15,21 +15,22 @@
 //! does in libc when some threads can change and others cannot: one with two identities is a hole.
 
 use super::futex::fail;
-use crate::foreign::futex::Limits;
-use crate::foreign::{lock, reserved};
+use crate::os::reserved;
+use crate::sync::Mutex;
 use crate::{sys, tls};
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::Ordering::*;
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64};
 use libc::{gid_t, siginfo_t, uid_t};
 use std::collections::HashSet;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 /// `SIGSETXID` of libc.
 const SIGNAL: i32 = 33;
 
 /// One change at a time. What follows belongs to it.
-static GUARD: AtomicU32 = AtomicU32::new(lock::FREE);
+static GUARD: Mutex<()> = Mutex::new(());
 static NUMBER: AtomicI64 = AtomicI64::new(0);
 static ARGUMENTS: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 static WORST: AtomicI64 = AtomicI64::new(0);
@@ -62,14 +63,13 @@ fn make_call() -> i64 {
 /// Makes a call on every kernel thread of the process.
 fn everywhere(number: i64, arguments: [u64; 3]) -> c_int {
     let pid = std::process::id() as i32;
-    lock::lock(&GUARD, &Limits::NONE);
+    let guard = GUARD.lock().unwrap_or_else(PoisonError::into_inner);
     NUMBER.store(number, Relaxed);
     for (to, from) in ARGUMENTS.iter().zip(arguments) {
         to.store(from, Relaxed);
     }
     let own = make_call();
     if own < 0 {
-        lock::unlock(&GUARD);
         return fail(-own as i32) as c_int;
     }
     WORST.store(0, Relaxed);
@@ -94,7 +94,7 @@ fn everywhere(number: i64, arguments: [u64; 3]) -> c_int {
         new.iter().for_each(|asked| wait(pid, asked));
     }
     let worst = WORST.load(Relaxed);
-    lock::unlock(&GUARD);
+    drop(guard);
     if worst < 0 {
         end_process("some kernel threads could not change user or group");
     }

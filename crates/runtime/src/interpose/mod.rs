@@ -10,7 +10,7 @@ mod futex;
 mod identity;
 mod load;
 pub mod pthread;
-mod sleep;
+pub mod sleep;
 
 pub(crate) use futex::{forget_waiters, wait as futex_wait, wake as futex_wake};
 

@@ -1,10 +1,11 @@
-//! Sleeping and yielding, as user threads.
+//! Sleeping and yielding, as user threads. Sleeps may be interrupted by whoever has said how ([`set_sleeper`]).
 
 use super::futex::{can_park, fail};
 use crate::sys;
 use crate::thread::raw;
 use core::ffi::c_int;
 use libc::{clockid_t, timespec};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 fn checked(t: &timespec) -> Option<Duration> {
@@ -55,7 +56,7 @@ pub unsafe extern "C-unwind" fn clock_nanosleep(
         } else {
             span
         };
-        let left = crate::foreign::sleep::sleep(span);
+        let left = sleep(span);
         if left.is_zero() {
             return 0;
         }
@@ -70,6 +71,25 @@ pub unsafe extern "C-unwind" fn clock_nanosleep(
     let args = [clock as u64, flags as u64, request as u64, remaining as u64, 0, 0];
     // SAFETY: handed on.
     -unsafe { sys::syscall6(libc::SYS_clock_nanosleep, args) } as c_int
+}
+
+static SLEEPER: OnceLock<fn(Duration) -> Duration> = OnceLock::new();
+
+/// Makes `nanosleep` and `clock_nanosleep` of user threads call `f`, which sleeps, may unwind, and returns what is left when it has
+/// been interrupted. Once in a process.
+pub fn set_sleeper(f: fn(Duration) -> Duration) {
+    let _ = SLEEPER.set(f);
+}
+
+/// Sleeps; returns what is left.
+fn sleep(span: Duration) -> Duration {
+    match SLEEPER.get() {
+        Some(f) => f(span),
+        None => {
+            crate::time::sleep(span);
+            Duration::ZERO
+        }
+    }
 }
 
 /// libc's `sched_yield`: on a user thread others of the worker run, or, if there are none, other kernel threads.

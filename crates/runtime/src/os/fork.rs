@@ -58,5 +58,5 @@ pub unsafe fn in_child() {
     Inner::forget();
     // SAFETY: there is no other thread.
     unsafe { interpose::forget_waiters() };
-    super::futex::forget_waiters();
+    crate::foreign::futex::forget_waiters();
 }
