@@ -22,6 +22,10 @@
 //! parkers are leaked and pooled, never freed; handles are indices into a table that is never unmapped while the runtime lives.
 //! A late `unpark` costs some innocent thread a spurious return and nothing else.
 //!
+//! **Abandoned waiters.** The user threads of a runtime that has been told to stop never run again, wherever they wait. A
+//! `Waiter` knows its runtime, so wakers pass over those ([`Waiter::is_abandoned`]): a wake-up that somebody must receive
+//! goes to the next. A thread that was woken before and has not run yet takes its wake-up with it, as it would a lock.
+//!
 //! **One token, one owner.** These tokens belong to this crate's wait loops. A public `park`/`unpark` must keep a flag of
 //! its own and loop on it, or a mutex in between would swallow the user's token.
 //!
@@ -33,6 +37,7 @@
 //! [`SpinLock`] and [`NoPreempt`] guard the lists in which waiters stand. See `spin` for the rules.
 
 mod kernel;
+pub(crate) mod lot;
 pub(crate) mod shim;
 mod spin;
 
@@ -44,13 +49,22 @@ pub(crate) use spin::{NoPreempt, Relax, SpinGuard, SpinLock, patience};
 use std::fmt;
 #[cfg(not(loom))]
 use std::ptr;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+#[cfg(not(loom))]
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 /// Somebody who can be unparked. Copies may outlive the thread; see the module documentation.
 #[derive(Clone, Copy)]
 pub(crate) enum Waiter {
-    /// A user thread, by handle.
-    User(u32),
+    /// A user thread.
+    User {
+        /// Its handle.
+        handle: u32,
+        /// The number of its runtime, below 2^31.
+        runtime: u32,
+    },
     /// A kernel thread, by the parker it holds.
     Kernel(&'static KernelParker),
 }
@@ -61,7 +75,9 @@ impl Waiter {
     pub(crate) fn into_raw(self) -> *mut () {
         match self {
             // Odd, as no address of a parker is.
-            Waiter::User(handle) => ptr::without_provenance_mut((handle as usize) << 1 | 1),
+            Waiter::User { handle, runtime } => {
+                ptr::without_provenance_mut((runtime as usize) << 33 | (handle as usize) << 1 | 1)
+            }
             Waiter::Kernel(parker) => ptr::from_ref(parker).cast_mut().cast(),
         }
     }
@@ -74,7 +90,9 @@ impl Waiter {
     pub(crate) unsafe fn from_raw(raw: *mut ()) -> Option<Waiter> {
         match raw.addr() {
             0 => None,
-            word if word & 1 == 1 => Some(Waiter::User((word >> 1) as u32)),
+            word if word & 1 == 1 => {
+                Some(Waiter::User { handle: (word >> 1) as u32, runtime: (word >> 33) as u32 })
+            }
             // SAFETY: the caller's contract; parkers are never freed.
             _ => Some(Waiter::Kernel(unsafe { &*raw.cast_const().cast() })),
         }
@@ -84,7 +102,7 @@ impl Waiter {
 impl fmt::Debug for Waiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Waiter::User(handle) => f.debug_tuple("User").field(handle).finish(),
+            Waiter::User { handle, .. } => f.debug_tuple("User").field(handle).finish(),
             Waiter::Kernel(parker) => {
                 f.debug_tuple("Kernel").field(&std::ptr::from_ref(*parker)).finish()
             }
@@ -92,11 +110,47 @@ impl fmt::Debug for Waiter {
     }
 }
 
+impl Waiter {
+    /// Is this a user thread of a runtime that has been told to stop? It never runs again.
+    #[inline]
+    pub(crate) fn is_abandoned(self) -> bool {
+        matches!(self, Waiter::User { runtime, .. } if runtime == 0 || runtime != RUNNING.load(Relaxed))
+    }
+}
+
+/// The number of the runtime that runs; 0 when there is none.
+static RUNNING: AtomicU32 = AtomicU32::new(0);
+
+/// A runtime starts. Its threads are told from those of earlier ones.
+#[cfg(not(loom))]
+pub(crate) fn runtime_starts() {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    RUNNING.store(NUMBER.fetch_add(1, Relaxed) % (u32::MAX >> 1) + 1, SeqCst);
+}
+
+/// The runtime's threads are not run any more.
+#[cfg(not(loom))]
+pub(crate) fn runtime_stops() {
+    RUNNING.store(0, SeqCst);
+}
+
+/// In the child of a fork: nobody holds the locks of the parent's other threads.
+///
+/// # Safety
+///
+/// There is no other thread.
+#[cfg(not(loom))]
+pub(crate) unsafe fn in_child() {
+    runtime_stops();
+    // SAFETY: the caller's contract.
+    unsafe { kernel::in_child() };
+}
+
 /// The calling thread. On a kernel thread's first call this may allocate.
 #[inline]
 pub(crate) fn current() -> Waiter {
     match shim::user::current_handle() {
-        Some(handle) => Waiter::User(handle),
+        Some(handle) => Waiter::User { handle, runtime: RUNNING.load(Relaxed) },
         None => Waiter::Kernel(kernel::current()),
     }
 }
@@ -111,7 +165,7 @@ pub(crate) fn park(me: Waiter) {
 #[inline]
 pub(crate) fn park_deadline(me: Waiter, deadline: Option<Instant>) -> bool {
     match me {
-        Waiter::User(_) => shim::user::park_current(deadline),
+        Waiter::User { .. } => shim::user::park_current(deadline),
         Waiter::Kernel(parker) => parker.park_deadline(deadline),
     }
 }
@@ -121,7 +175,9 @@ pub(crate) fn park_deadline(me: Waiter, deadline: Option<Instant>) -> bool {
 #[inline]
 pub(crate) fn unpark(waiter: Waiter) {
     match waiter {
-        Waiter::User(handle) => shim::user::unpark(handle),
+        // Another runtime may have given the handle to somebody else.
+        Waiter::User { .. } if waiter.is_abandoned() => {}
+        Waiter::User { handle, .. } => shim::user::unpark(handle),
         Waiter::Kernel(parker) => parker.unpark(),
     }
 }
@@ -138,7 +194,7 @@ mod tests {
     #[test]
     fn a_waiter_is_small_and_printable() {
         assert!(size_of::<Waiter>() <= 16);
-        assert_eq!(format!("{:?}", Waiter::User(7)), "User(7)");
+        assert_eq!(format!("{:?}", Waiter::User { handle: 7, runtime: 1 }), "User(7)");
         assert!(format!("{:?}", current()).contains('('));
     }
 
@@ -147,7 +203,9 @@ mod tests {
         // SAFETY: null, or made from a waiter just now.
         let through = |w: Waiter| unsafe { Waiter::from_raw(w.into_raw()) };
         for handle in [0, 7, (1 << 24) - 1] {
-            assert!(matches!(through(Waiter::User(handle)), Some(Waiter::User(h)) if h == handle));
+            let user = Waiter::User { handle, runtime: 3 };
+            let same = |w| matches!(w, Waiter::User { handle: h, runtime: 3 } if h == handle);
+            assert!(through(user).is_some_and(same));
         }
         assert_eq!(format!("{:?}", through(current())), format!("{:?}", Some(current())));
         // SAFETY: null.

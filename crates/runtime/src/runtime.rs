@@ -190,8 +190,12 @@ extern "C" fn spare_carrier(rt: &'static Inner) {
 
 extern "C" fn keeper(rt: &'static Inner) {
     kernel_thread::name(c"quaver-keeper");
+    let stop = || {
+        interpose::wake_postponed();
+        rt.stopping.load(Acquire)
+    };
     rt.spares.keep(
-        || rt.stopping.load(Acquire),
+        stop,
         || rt.start(Kind::Carrier(rt.signal_mask), rt, spare_carrier),
         || {
             let started = !rt.room.wants_porter() || rt.start(Kind::Service, rt, porter).is_ok();
@@ -360,6 +364,7 @@ impl Runtime {
         let _ = inner.slots.set(slots);
         preempt::install_overflow_report(&inner.table);
         LATEST.store(core::ptr::from_ref(inner).cast_mut(), Release);
+        park::runtime_starts();
         let rt = Runtime { inner };
         match inner.start_all() {
             Ok(()) => Ok(rt),
@@ -445,6 +450,10 @@ impl Runtime {
     /// for running ones to be interrupted outside the C library, whose locks they would keep, for
     /// two seconds at most.
     ///
+    /// A lock that such a thread owns stays locked. One that it waits for does not: the locks of
+    /// this crate and of `std` pass over it when they wake somebody. `parking_lot`'s do not, because
+    /// they keep lists of their own.
+    ///
     /// On a user thread of the runtime itself this does not return: the caller is stopped like all
     /// others. The same holds for dropping the runtime there.
     pub fn shutdown(self) -> Leftover {
@@ -471,6 +480,7 @@ impl Runtime {
             std::thread::sleep(Duration::from_micros(200));
         }
         rt.stopping.store(true, SeqCst);
+        park::runtime_stops();
         rt.spares.wake_keeper();
         // Carriers that are away come back when their calls return; nobody waits for that.
         for round in 0.. {

@@ -33,7 +33,7 @@ mod barrier;
 mod cancel;
 mod condvar;
 mod lazy_lock;
-mod list;
+pub(crate) mod list;
 pub mod mpsc;
 mod mutex;
 mod once;

@@ -1,17 +1,13 @@
 //! Waiting for a word to change, with limits.
 //!
-//! As the kernel's `futex`, but a user thread that waits gives its worker to others. The table of waiting user threads is that
-//! of the interposed `syscall` (`interpose::futex`); kernel threads wait in the kernel and are counted, so that waking costs no
-//! system call where only user threads wait.
+//! As the kernel's `futex`, but a user thread that waits gives its worker to others. The table of those who wait is that of
+//! the interposed `syscall` (`interpose::futex`), with the order among user threads and kernel threads that is documented there.
 
-use crate::interpose;
+use crate::interpose::{self, Sleepers};
 use crate::sys;
 use crate::thread::raw;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*, fence};
+use core::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
-
-/// Kernel threads that wait in [`wait`] or are about to.
-static KERNEL_WAITERS: AtomicUsize = AtomicUsize::new(0);
 
 /// A moment at which a wait ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,27 +83,18 @@ pub fn wait(word: &AtomicU32, expected: u32, limits: &Limits<'_>) -> End {
     if left.is_some_and(|left| left.is_zero()) {
         return End::TimedOut;
     }
-    KERNEL_WAITERS.fetch_add(1, SeqCst);
-    let result = sys::futex_wait(word, expected, left);
-    KERNEL_WAITERS.fetch_sub(1, Relaxed);
+    let result = interpose::futex_in_kernel(word.as_ptr() as usize, || {
+        sys::futex_wait(word, expected, left)
+    });
     if result == Err(libc::ETIMEDOUT) { End::TimedOut } else { End::Woken }
 }
 
 /// Wakes up to `n` threads that wait for the word at `address`, which is not read: it may be gone.
 pub fn wake(address: *const AtomicU32, n: u32) {
-    let woken = interpose::futex_wake(address as usize, n, u32::MAX);
-    if woken < n {
-        fence(SeqCst);
-        if KERNEL_WAITERS.load(SeqCst) != 0 {
-            // The kernel takes the number for a signed one.
-            sys::futex_wake(address, (n - woken).min(i32::MAX as u32));
-        }
+    if n > 0 {
+        let kernel = |n: u32| sys::futex_wake(address, n.min(i32::MAX as u32)) as u32;
+        interpose::futex_wake(address as usize, n, u32::MAX, Sleepers::Counted, kernel);
     }
-}
-
-/// In the child of a fork: nobody waits.
-pub(crate) fn forget_waiters() {
-    KERNEL_WAITERS.store(0, Relaxed);
 }
 
 #[cfg(test)]

@@ -2,88 +2,32 @@
 //!
 //! Rust's standard library waits by calling libc's function `syscall(SYS_futex, ...)`. With the definition below,
 //! `std::sync::Mutex`, `Condvar`, `Once`, `thread::park`, channels, and `parking_lot`'s locks park the user thread instead of
-//! blocking the worker.
+//! blocking the worker. Who waits, and who is woken, is in [`crate::park::lot`].
 //!
-//! Waiting user threads stand in a table of lists, keyed by the futex's address. `FUTEX_WAKE` through the same function
-//! wakes them first and the kernel's sleepers (kernel threads that wait for the same lock) with what is left. Only
-//! process-private futexes are concerned; everything else goes to the kernel unchanged. glibc's own locks make the
-//! system call inline and are not seen here: those threads are handed over when they block.
+//! Only process-private futexes are concerned; everything else goes to the kernel unchanged, and so does what the kernel
+//! refuses. glibc's own locks make the system call inline and are not seen here: those threads are handed over when they block.
 //!
-//! # Why no wake-up is lost
+//! Calls that wake more than one word, or move waiters to another, wake all user threads that the kernel would have moved. A wait
+//! may end for no reason, so that costs them a look at the word.
 //!
-//! A waiter counts itself in `WAITERS`, locks its list and compares the word, all before it stands in the list. A waker
-//! has changed the word before it looks at `WAITERS` (with a full fence between), then locks the same list. So either the
-//! waiter sees the new word, or the waker sees the waiter.
+//! # In signal handlers
+//!
+//! Waking is safe in a handler, whatever it has interrupted: [`super::postponed`].
 
-use crate::park::{SpinLock, Waiter, current, unpark};
-use crate::sys;
+use super::postponed;
+use crate::park::lot::{Lot, Sleepers};
+use crate::park::{self, Waiter};
 use crate::thread::raw;
+use crate::{preempt, sys};
 use core::cell::Cell;
 use core::ffi::{c_int, c_long};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*, fence};
+use core::sync::atomic::{AtomicU32, Ordering::*};
 use std::time::{Duration, Instant};
 
-const BUCKETS: usize = 256;
+static LOT: Lot<1024> = Lot::new();
 
-/// User threads that wait or are about to.
-static WAITERS: AtomicUsize = AtomicUsize::new(0);
-static TABLE: [SpinLock<List>; BUCKETS] =
-    [const { SpinLock::new(List { first: core::ptr::null(), last: core::ptr::null() }) }; BUCKETS];
-
-/// A waiting user thread; lives on its stack. Links and `queued` are used under the list's lock.
-struct Node {
-    address: usize,
-    bits: u32,
-    waiter: Waiter,
-    woken: AtomicBool,
-    queued: Cell<bool>,
-    next: Cell<*const Node>,
-    prev: Cell<*const Node>,
-}
-
-struct List {
-    first: *const Node,
-    last: *const Node,
-}
-
-// SAFETY: the nodes that it points to are valid while they are queued, and used under the lock only.
-unsafe impl Send for List {}
-
-impl List {
-    fn push(&mut self, n: &Node) {
-        n.prev.set(self.last);
-        n.next.set(core::ptr::null());
-        // SAFETY: queued nodes are valid.
-        match unsafe { self.last.as_ref() } {
-            Some(last) => last.next.set(n),
-            None => self.first = n,
-        }
-        self.last = n;
-        n.queued.set(true);
-    }
-
-    fn remove(&mut self, n: &Node) {
-        // SAFETY: queued nodes are valid.
-        match unsafe { n.prev.get().as_ref() } {
-            Some(p) => p.next.set(n.next.get()),
-            None => self.first = n.next.get(),
-        }
-        // SAFETY: as above.
-        match unsafe { n.next.get().as_ref() } {
-            Some(x) => x.prev.set(n.prev.get()),
-            None => self.last = n.prev.get(),
-        }
-        n.queued.set(false);
-    }
-}
-
-fn bucket(address: usize) -> &'static SpinLock<List> {
-    let hash = (address >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
-    &TABLE[hash % BUCKETS]
-}
-
-/// Waits until woken, like `FUTEX_WAIT_BITSET`. The error is the errno: `EINTR` if `interrupted` says so, which is asked
-/// before sleeping and whenever the thread is unparked.
+/// Waits as a user thread until woken, like `FUTEX_WAIT_BITSET`. The error is the errno: `EINTR` if `interrupted` says so, which
+/// is asked before sleeping and whenever the thread is unparked.
 ///
 /// # Safety
 ///
@@ -95,76 +39,53 @@ pub(crate) unsafe fn wait(
     at: Option<Instant>,
     interrupted: impl Fn() -> bool,
 ) -> Result<(), i32> {
-    let node = Node {
-        address: word as usize,
-        bits,
-        waiter: current(),
-        woken: AtomicBool::new(false),
-        queued: Cell::new(false),
-        next: Cell::new(core::ptr::null()),
-        prev: Cell::new(core::ptr::null()),
-    };
-    WAITERS.fetch_add(1, SeqCst);
-    {
-        let mut list = bucket(node.address).lock();
-        // SAFETY: the caller's contract.
-        if unsafe { &*word }.load(SeqCst) != expected {
-            drop(list);
-            WAITERS.fetch_sub(1, Relaxed);
-            return Err(libc::EAGAIN);
-        }
-        list.push(&node);
-    }
-    let mut result = Ok(());
-    while result.is_ok() && !node.woken.load(Acquire) {
+    let me = park::current();
+    debug_assert!(matches!(me, Waiter::User { .. }));
+    // SAFETY: the caller's contract.
+    let unchanged = || unsafe { &*word }.load(SeqCst) == expected;
+    LOT.wait(me, word as usize, bits, unchanged, || {
         if interrupted() {
-            result = Err(libc::EINTR);
+            Err(libc::EINTR)
         } else if !raw::park_current(at) {
-            result = Err(libc::ETIMEDOUT);
-        }
-    }
-    if result.is_err() {
-        let mut list = bucket(node.address).lock();
-        if node.queued.get() {
-            list.remove(&node);
+            Err(libc::ETIMEDOUT)
         } else {
-            // Woken at the last moment.
-            result = Ok(());
+            Ok(())
         }
-    }
-    WAITERS.fetch_sub(1, Relaxed);
-    result
+    })
 }
 
-/// Wakes up to `n` user threads; returns how many.
-pub(crate) fn wake(address: usize, n: u32, bits: u32) -> u32 {
-    fence(SeqCst);
-    if WAITERS.load(SeqCst) == 0 {
-        return 0;
-    }
-    let mut woken = 0;
-    while woken < n {
-        let mut list = bucket(address).lock();
-        let mut at = list.first;
-        // SAFETY: queued nodes are valid.
-        while let Some(node) = unsafe { at.as_ref() } {
-            if node.address == address && node.bits & bits != 0 {
-                break;
-            }
-            at = node.next.get();
+/// Runs `wait`, which waits in the kernel for the word at `address`, so that those who wake it know.
+pub(crate) fn in_kernel<T>(address: usize, wait: impl FnOnce() -> T) -> T {
+    let _counted = LOT.in_kernel(address);
+    wait()
+}
+
+/// Wakes up to `n` threads, at least one; returns how many. `kernel` wakes up to as many as it is asked for in the kernel.
+pub(crate) fn wake(
+    address: usize,
+    n: u32,
+    bits: u32,
+    sleepers: Sleepers,
+    kernel: impl Fn(u32) -> u32,
+) -> u32 {
+    if preempt::in_section() {
+        let woken = kernel(n);
+        if woken < n {
+            postponed::post(address, n - woken, bits);
         }
-        // SAFETY: still locked.
-        let Some(node) = (unsafe { at.as_ref() }) else { return woken };
-        list.remove(node);
-        let waiter = node.waiter;
-        // Its last use: the waiter may return as soon as it sees this.
-        node.woken.store(true, Release);
-        let quiet = list.unlock();
-        unpark(waiter);
-        drop(quiet);
-        woken += 1;
+        return woken;
     }
-    woken
+    LOT.wake(address, n, bits, sleepers, kernel)
+}
+
+/// Wakes up to `n` user threads.
+pub(super) fn wake_users(address: usize, n: u32, bits: u32) -> u32 {
+    LOT.wake(address, n, bits, Sleepers::Counted, |_| 0)
+}
+
+/// Wakes all user threads, whatever they wait for.
+pub(super) fn wake_everybody() {
+    LOT.wake_everybody();
 }
 
 /// In the child of a fork: nobody waits, and nobody holds a list, whatever the parent's threads were doing.
@@ -173,22 +94,13 @@ pub(crate) fn wake(address: usize, n: u32, bits: u32) -> u32 {
 ///
 /// There is no other thread.
 pub(crate) unsafe fn forget_waiters() {
-    WAITERS.store(0, Relaxed);
-    for list in &TABLE {
-        let empty = SpinLock::new(List { first: core::ptr::null(), last: core::ptr::null() });
-        // SAFETY: nobody else is there to use it.
-        unsafe { (&raw const *list).cast_mut().write(empty) };
-    }
+    postponed::forget();
+    // SAFETY: handed on.
+    unsafe { LOT.forget() };
 }
 
 /// When a futex call's timeout ends; `None`: never.
-///
-/// # Safety
-///
-/// `ts` is null or valid.
-unsafe fn deadline(ts: *const libc::timespec, absolute: bool, realtime: bool) -> Option<Instant> {
-    // SAFETY: the caller's contract.
-    let ts = unsafe { ts.as_ref() }?;
+fn deadline(ts: &libc::timespec, absolute: bool, realtime: bool) -> Option<Instant> {
     let nanos = i128::from(ts.tv_sec) * 1_000_000_000 + i128::from(ts.tv_nsec);
     let span = if absolute {
         let id = if realtime { libc::CLOCK_REALTIME } else { libc::CLOCK_MONOTONIC };
@@ -199,7 +111,76 @@ unsafe fn deadline(ts: *const libc::timespec, absolute: bool, realtime: bool) ->
     } else {
         nanos
     };
-    crate::park::deadline_after(Duration::from_nanos(span.clamp(0, i64::MAX.into()) as u64))
+    park::deadline_after(Duration::from_nanos(span.clamp(0, i64::MAX.into()) as u64))
+}
+
+/// The arguments of a call, as C has them.
+type Arguments = [c_long; 6];
+
+/// A system call of futexes that concerns user threads; everything else is the kernel's alone.
+enum Call {
+    Wait {
+        bits: u32,
+        absolute: bool,
+        realtime: bool,
+    },
+    /// Which argument is the number.
+    Wake {
+        number: usize,
+        bits: u32,
+    },
+    /// Wakes at the first address, and moves to the second or wakes there too.
+    Two,
+}
+
+impl Call {
+    fn of(nr: c_long, a: &Arguments) -> Option<Call> {
+        /// `FUTEX2_SIZE_U32 | FUTEX2_PRIVATE`.
+        const PRIVATE_WORD: c_long = 0x82;
+        const SYS_FUTEX_WAKE: c_long = 454;
+        match nr {
+            libc::SYS_futex => Call::of_old(a),
+            SYS_FUTEX_WAKE if a[3] == PRIVATE_WORD => {
+                Some(Call::Wake { number: 2, bits: a[1] as u32 })
+            }
+            _ => None,
+        }
+    }
+
+    fn of_old(a: &Arguments) -> Option<Call> {
+        const REALTIME: c_int = libc::FUTEX_CLOCK_REALTIME;
+        let op = a[1] as c_int;
+        if op & libc::FUTEX_PRIVATE_FLAG == 0 {
+            return None;
+        }
+        let realtime = op & REALTIME != 0;
+        match op & !libc::FUTEX_PRIVATE_FLAG & !REALTIME {
+            libc::FUTEX_WAIT_BITSET => {
+                Some(Call::Wait { bits: a[5] as u32, absolute: true, realtime })
+            }
+            // The kernel refuses these with another clock.
+            _ if realtime => None,
+            libc::FUTEX_WAIT => Some(Call::Wait { bits: u32::MAX, absolute: false, realtime }),
+            libc::FUTEX_WAKE => Some(Call::Wake { number: 2, bits: u32::MAX }),
+            libc::FUTEX_WAKE_BITSET => Some(Call::Wake { number: 2, bits: a[5] as u32 }),
+            libc::FUTEX_REQUEUE | libc::FUTEX_CMP_REQUEUE | libc::FUTEX_WAKE_OP => Some(Call::Two),
+            _ => None,
+        }
+    }
+}
+
+/// How many a call asks for: the kernel wakes one where it is asked for less.
+fn at_least_one(n: c_long) -> u32 {
+    (n as i32).max(1) as u32
+}
+
+/// What the kernel refuses before it looks at the word, as far as user threads must know it.
+fn is_refused(address: usize, bits: u32, timeout: Option<&libc::timespec>) -> bool {
+    const FIRST_PAGE: usize = 4096;
+    address < FIRST_PAGE
+        || !address.is_multiple_of(align_of::<u32>())
+        || bits == 0
+        || timeout.is_some_and(|t| t.tv_sec < 0 || !(0..1_000_000_000).contains(&t.tv_nsec))
 }
 
 /// libc's `syscall`, except that a user thread's private futex waits do not block its worker.
@@ -217,48 +198,82 @@ pub unsafe extern "C" fn syscall(
     e: c_long,
     f: c_long,
 ) -> c_long {
-    const OP: c_int = 0x7f;
-    let op = b as c_int;
-    let private = op & libc::FUTEX_PRIVATE_FLAG != 0;
-    if nr == libc::SYS_futex && private {
-        let (address, val) = (a as usize, c as u32);
-        let ts = d as *const libc::timespec;
-        let realtime = op & libc::FUTEX_CLOCK_REALTIME != 0;
-        match op & OP & !libc::FUTEX_PRIVATE_FLAG {
-            kind @ (libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET) if can_park() => {
-                let (bits, absolute) =
-                    if kind == libc::FUTEX_WAIT { (u32::MAX, false) } else { (f as u32, true) };
-                // SAFETY: the caller passes a valid futex word and a null or valid timeout.
-                return match unsafe {
-                    wait(
-                        address as *const AtomicU32,
-                        val,
-                        bits,
-                        deadline(ts, absolute, realtime),
-                        || false,
-                    )
-                } {
-                    Ok(()) => 0,
-                    Err(errno) => fail(errno),
-                };
-            }
-            kind @ (libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET) => {
-                let bits = if kind == libc::FUTEX_WAKE { u32::MAX } else { f as u32 };
-                let woken = wake(address, val, bits);
-                if woken >= val && woken > 0 {
-                    return woken.into();
-                }
-                let args = [a, b, (val - woken).into(), d, e, f].map(|x| x as u64);
+    let arguments = [a, b, c, d, e, f];
+    // SAFETY: the caller's contract.
+    let r = unsafe {
+        match Call::of(nr, &arguments) {
+            None => kernel(nr, &arguments),
+            Some(call) => futex(call, nr, &arguments),
+        }
+    };
+    if (-4095..0).contains(&r) { fail(-r as i32) } else { r }
+}
+
+/// The system call itself.
+///
+/// # Safety
+///
+/// As for libc's `syscall`.
+#[inline]
+unsafe fn kernel(nr: c_long, a: &Arguments) -> c_long {
+    // SAFETY: handed on.
+    unsafe { sys::syscall6(nr, a.map(|x| x as u64)) }
+}
+
+/// # Safety
+///
+/// As for libc's `syscall`; `call` is what `nr` and `a` ask for.
+unsafe fn futex(call: Call, nr: c_long, a: &Arguments) -> c_long {
+    let address = a[0] as usize;
+    match call {
+        Call::Wait { bits, absolute, realtime } => {
+            // SAFETY: null or valid, says the caller.
+            let timeout = unsafe { (a[3] as *const libc::timespec).as_ref() };
+            if !can_park() || is_refused(address, bits, timeout) {
                 // SAFETY: handed on.
-                let r = unsafe { sys::syscall6(nr, args) };
-                return if r < 0 { fail(-r as i32) } else { r + i64::from(woken) };
+                return in_kernel(address, || unsafe { kernel(nr, a) });
             }
-            _ => {}
+            let at = timeout.and_then(|t| deadline(t, absolute, realtime));
+            // SAFETY: the caller passes a valid futex word.
+            match unsafe { wait(address as *const AtomicU32, a[2] as u32, bits, at, || false) } {
+                Ok(()) => 0,
+                Err(errno) => (-errno).into(),
+            }
+        }
+        Call::Wake { number, bits } => {
+            let error = Cell::new(0);
+            let n = at_least_one(a[number]);
+            let woken = wake(address, n, bits, Sleepers::Any, |n| {
+                let mut a = *a;
+                a[number] = n.min(i32::MAX as u32).into();
+                // SAFETY: handed on.
+                let r = unsafe { kernel(nr, &a) };
+                error.set(r.min(0));
+                r.max(0) as u32
+            });
+            if woken == 0 { error.get() } else { woken.into() }
+        }
+        Call::Two => {
+            // SAFETY: handed on.
+            let r = unsafe { kernel(nr, a) };
+            if r < 0 {
+                return r;
+            }
+            // The fourth argument is the other number, the fifth the other address.
+            let (n, other) = (at_least_one(a[2]), a[3].clamp(0, i32::MAX.into()) as u32);
+            let all = n.saturating_add(other);
+            let mut users = users_at(address, all);
+            if a[1] as c_int & !libc::FUTEX_PRIVATE_FLAG == libc::FUTEX_WAKE_OP && other > 0 {
+                users += users_at(a[4] as usize, other);
+            }
+            r + c_long::from(users)
         }
     }
-    // SAFETY: handed on.
-    let r = unsafe { sys::syscall6(nr, [a, b, c, d, e, f].map(|x| x as u64)) };
-    if (-4095..0).contains(&r) { fail(-r as i32) } else { r }
+}
+
+/// [`wake_users`], wherever the caller is.
+fn users_at(address: usize, n: u32) -> u32 {
+    wake(address, n, u32::MAX, Sleepers::Counted, |_| 0)
 }
 
 /// May the caller wait as a user thread? Not in a critical section of the runtime.

@@ -9,10 +9,15 @@
 mod futex;
 mod identity;
 mod load;
+mod postponed;
 pub mod pthread;
 pub mod sleep;
 
-pub(crate) use futex::{forget_waiters, wait as futex_wait, wake as futex_wake};
+pub(crate) use crate::park::lot::Sleepers;
+pub(crate) use futex::{
+    forget_waiters, in_kernel as futex_in_kernel, wait as futex_wait, wake as futex_wake,
+};
+pub(crate) use postponed::wake_postponed;
 
 use core::ffi::{c_char, c_long, c_void};
 

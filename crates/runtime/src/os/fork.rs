@@ -6,6 +6,7 @@
 
 use crate::arch::segment;
 use crate::interpose;
+use crate::park;
 use crate::runtime::Inner;
 use crate::thread::raw;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -57,6 +58,8 @@ pub unsafe fn in_child() {
     }
     Inner::forget();
     // SAFETY: there is no other thread.
-    unsafe { interpose::forget_waiters() };
-    crate::foreign::futex::forget_waiters();
+    unsafe {
+        park::in_child();
+        interpose::forget_waiters();
+    }
 }

@@ -69,7 +69,7 @@ impl KernelParker {
 }
 
 #[cfg(not(loom))]
-pub(super) use pool::current;
+pub(super) use pool::{current, in_child};
 
 #[cfg(not(loom))]
 mod pool {
@@ -114,6 +114,17 @@ mod pool {
     #[inline]
     pub(in crate::park) fn current() -> &'static KernelParker {
         MINE.get().unwrap_or_else(obtain)
+    }
+
+    /// In the child of a fork another thread may seem to hold the pool's lock. The parkers in it, and those of threads that do
+    /// not exist here, are left alone.
+    ///
+    /// # Safety
+    ///
+    /// There is no other thread.
+    pub(in crate::park) unsafe fn in_child() {
+        // SAFETY: nobody else is there to use it.
+        unsafe { (&raw const FREE).cast_mut().write(SpinLock::new(None)) };
     }
 
     #[cold]

@@ -208,7 +208,7 @@ pub(crate) fn patience(waiter: Waiter) -> u32 {
 
     const TRIES: u32 = 32;
     let running_elsewhere = match waiter {
-        Waiter::User(_) => PARALLEL.load(Relaxed),
+        Waiter::User { .. } => PARALLEL.load(Relaxed),
         Waiter::Kernel(_) => {
             *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get())) > 1
         }

@@ -1,11 +1,13 @@
 //! Non-preemptible regions.
 
 use crate::thread::control::Uthread;
-use crate::thread::raw::current;
+use crate::thread::raw::{attached, current};
 use crate::tsc;
 use crate::worker::carrier::Carrier;
+use core::cell::Cell;
 use core::marker::PhantomData;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::compiler_fence;
 
 /// Runs `f` without being preempted.
 ///
@@ -69,19 +71,41 @@ pub fn is_preemptible() -> bool {
     current().is_some_and(|t| t.no_preempt.get() == 0 && t.regions.get() == 0)
 }
 
-/// Enters a critical section of the runtime; nothing on a kernel thread or in the scheduler.
+thread_local! {
+    /// Depth of the critical sections of a kernel thread, for the signal handlers that interrupt it.
+    static SECTIONS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Enters a critical section of the runtime. On a kernel thread or in the scheduler it only says so.
 #[inline]
 pub(crate) fn disable() {
-    if let Some(t) = current() {
-        t.preempt_disable();
+    match current() {
+        Some(t) => t.preempt_disable(),
+        None => {
+            SECTIONS.set(SECTIONS.get() + 1);
+            compiler_fence(SeqCst);
+        }
     }
 }
 
 /// Leaves a section entered by [`disable`].
 #[inline]
 pub(crate) fn enable() {
-    if let Some(t) = current() {
-        t.preempt_enable();
+    match current() {
+        Some(t) => t.preempt_enable(),
+        None => {
+            compiler_fence(SeqCst);
+            SECTIONS.set(SECTIONS.get().saturating_sub(1));
+        }
+    }
+}
+
+/// Has the caller, a signal handler, interrupted the runtime? Then it may hold any of its locks.
+pub(crate) fn in_section() -> bool {
+    match current() {
+        Some(t) => t.no_preempt.get() != 0,
+        // In the scheduler always.
+        None => attached() || SECTIONS.get() != 0,
     }
 }
 

@@ -15,7 +15,7 @@ mod room;
 mod send;
 mod sigsegv;
 
-pub(crate) use gate::{disable, enable, take_deferred};
+pub(crate) use gate::{disable, enable, in_section, take_deferred};
 pub(crate) use in_library::InLibrary;
 pub(crate) use install::{install, shadow_stack_active, signal_is_valid};
 pub(crate) use judge::on_signal;

@@ -19,7 +19,7 @@
 //! `notify` looks at the QUEUED bit without locking. A waiter sets it before it unlocks the mutex, so a notifier that has
 //! held the mutex since sees it.
 
-use super::list::{Node, Popped};
+use super::list::{Node, Popped, Signal};
 use super::mutex::MutexGuard;
 use super::mutex::raw::Wanted;
 use super::word::{QUEUED, WaitWord};
@@ -183,7 +183,7 @@ impl Condvar {
     fn notify_queued(&self, n: usize) {
         for _ in 0..n {
             let mut held = self.word.hold();
-            let Some(first) = held.list().pop_front() else {
+            let Some(first) = held.list().pop_live() else {
                 drop(held.release(0));
                 return;
             };
@@ -224,9 +224,9 @@ impl Condvar {
     #[cold]
     fn remove(&self, node: &Node<Wanted>) -> bool {
         let mut held = self.word.hold();
-        let here = node.payload().on_condvar.get();
+        let here = node.payload().on_condvar.get() && node.signal() == Signal::Waiting;
         if here {
-            // SAFETY: `on_condvar` is cleared whenever a node is taken out.
+            // SAFETY: `on_condvar` is cleared, or a signal set, whenever a node is taken out.
             unsafe { held.list().remove(node) };
         }
         drop(held.release(0));

@@ -14,6 +14,9 @@
 //! 5. A node whose signal is set under the list's lock is in the list exactly while, under that lock, its signal is
 //!    `Waiting`. Timed waiters rely on it: on timeout they lock, and remove the node or find their signal.
 //!
+//! 6. A wake-up that must reach somebody goes to a waiter that can still run ([`WaitList::pop_live`]). Others are passed over:
+//!    they leave the list with the signal `Abandoned`, after which they may still look at it but wait on.
+//!
 //! The signal is set with `Release` and read with `Acquire`, so what the waker wrote is visible to the waiter.
 
 use crate::park::shim::AtomicU32;
@@ -36,6 +39,8 @@ pub(crate) enum Signal {
     Granted = 2,
     /// It will never come.
     Closed = 3,
+    /// The waiter was passed over, because its runtime has been told to stop: it waits on, for ever.
+    Abandoned = 4,
 }
 
 impl Signal {
@@ -44,7 +49,8 @@ impl Signal {
             0 => Signal::Waiting,
             1 => Signal::Woken,
             2 => Signal::Granted,
-            _ => Signal::Closed,
+            3 => Signal::Closed,
+            _ => Signal::Abandoned,
         }
     }
 }
@@ -74,6 +80,11 @@ impl<P> Node<P> {
         &self.payload
     }
 
+    /// Who waits.
+    pub(crate) fn waiter(&self) -> Waiter {
+        self.waiter
+    }
+
     /// The present signal.
     pub(crate) fn signal(&self) -> Signal {
         Signal::from_u32(self.signal.load(Acquire))
@@ -88,18 +99,18 @@ impl<P> Node<P> {
     pub(crate) fn wait(&self) -> Signal {
         loop {
             match self.signal() {
-                Signal::Waiting => park::park(self.waiter),
+                Signal::Waiting | Signal::Abandoned => park::park(self.waiter),
                 signal => return signal,
             }
         }
     }
 
     /// Owner only: waits for a signal until `deadline`. `None`: timed out, and the node is still in its list or on its way
-    /// to another.
+    /// to another, or it has been passed over.
     pub(crate) fn wait_deadline(&self, deadline: Option<Instant>) -> Option<Signal> {
         loop {
             match self.signal() {
-                Signal::Waiting => {
+                Signal::Waiting | Signal::Abandoned => {
                     if !park::park_deadline(self.waiter, deadline) {
                         return None;
                     }
@@ -164,10 +175,77 @@ impl<P> WaitList<P> {
         self.len
     }
 
-    /// What the longest waiting one waits for.
-    pub(crate) fn front(&self) -> Option<&P> {
+    /// What the longest waiting one waits for that can still run.
+    pub(crate) fn front_live(&mut self) -> Option<&P> {
         // SAFETY: nodes in the list live (invariant 4), and we hold the list's lock.
+        while unsafe { self.head.as_ref() }.is_some_and(|node| node.waiter.is_abandoned()) {
+            self.abandon_front();
+        }
+        // SAFETY: as above.
         unsafe { self.head.as_ref().map(|node| &node.payload) }
+    }
+
+    #[cold]
+    fn abandon_front(&mut self) {
+        if let Some(first) = self.pop_front() {
+            first.signal(Signal::Abandoned);
+        }
+    }
+
+    /// Takes out the one that has waited longest of those that can still run.
+    #[inline]
+    pub(crate) fn pop_live(&mut self) -> Option<Popped<P>> {
+        self.front_live()?;
+        self.pop_front()
+    }
+
+    /// The node behind `node`, or the first.
+    ///
+    /// # Safety
+    ///
+    /// The node is in this list, and the result is used while it is in the list and this is locked.
+    pub(crate) unsafe fn after<'a>(&self, node: Option<&Node<P>>) -> Option<&'a Node<P>> {
+        // SAFETY: nodes in the list live (invariant 4), and we hold the list's lock.
+        unsafe { node.map_or(self.head, |node| node.next.get()).as_ref() }
+    }
+
+    /// The node before `node`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`after`](Self::after).
+    pub(crate) unsafe fn before<'a>(&self, node: &Node<P>) -> Option<&'a Node<P>> {
+        // SAFETY: as in `after`.
+        unsafe { node.prev.get().as_ref() }
+    }
+
+    /// Puts `node` behind `place`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`push_back`](Self::push_back), and `place` is in this list.
+    pub(crate) unsafe fn insert_after(&mut self, place: &Node<P>, node: &Node<P>) {
+        let next = place.next.get();
+        node.prev.set(place);
+        node.next.set(next);
+        place.next.set(node);
+        // SAFETY: neighbours are in the list, so they live; the list's lock is held.
+        match unsafe { next.as_ref() } {
+            None => self.tail = node,
+            Some(next) => next.prev.set(node),
+        }
+        self.len += 1;
+    }
+
+    /// Takes out `node`, which is owed a signal.
+    ///
+    /// # Safety
+    ///
+    /// The node is in this list.
+    pub(crate) unsafe fn take(&mut self, node: &Node<P>) -> Popped<P> {
+        // SAFETY: the caller's contract.
+        unsafe { self.remove(node) };
+        Popped(NonNull::from(node))
     }
 
     /// Appends `node`.
@@ -307,7 +385,7 @@ mod tests {
                 // SAFETY: in no list (the previous round emptied it), and it outlives the round.
                 unsafe { list.push_back(NonNull::from(node)) };
             }
-            assert_eq!((list.len(), list.front()), (5, Some(&0)));
+            assert_eq!((list.len(), list.front_live()), (5, Some(&0)));
             // SAFETY: it was pushed above.
             unsafe { list.remove(&nodes[gone]) };
             assert_eq!(nodes[gone].signal(), Signal::Waiting);
@@ -331,5 +409,24 @@ mod tests {
         list.pop_front().unwrap().signal(Signal::Closed);
         assert_eq!(node.wait(), Signal::Closed);
         assert_eq!(node.wait_deadline(Some(Instant::now())), Some(Signal::Closed));
+    }
+
+    #[test]
+    fn abandoned_waiters_are_passed_over() {
+        let (gone, me) = (Waiter::User { handle: 0, runtime: u32::MAX }, park::current());
+        let nodes: Vec<_> =
+            [gone, me, gone, gone].into_iter().zip(0..).map(|(w, i)| Node::new(w, i)).collect();
+        let mut list = WaitList::new();
+        for node in &nodes {
+            // SAFETY: the nodes are new and outlive the list.
+            unsafe { list.push_back(NonNull::from(node)) };
+        }
+        let live = list.pop_live().unwrap();
+        assert_eq!(*live.payload(), 1);
+        live.signal(Signal::Granted);
+        assert!(list.pop_live().is_none() && list.is_empty());
+        for i in [0, 2, 3] {
+            assert_eq!(nodes[i].signal(), Signal::Abandoned);
+        }
     }
 }

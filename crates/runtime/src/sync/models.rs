@@ -10,6 +10,7 @@
 mod channel;
 mod condvar;
 mod lock;
+mod lot;
 mod once;
 mod park;
 mod semaphore;

@@ -134,7 +134,7 @@ impl Semaphore {
             let mut state = self.state.lock();
             let mut batch = Batch::new();
             while n > 0 && !batch.is_full() {
-                let Some(first) = state.waiting.pop_front() else { break };
+                let Some(first) = state.waiting.pop_live() else { break };
                 batch.push(first.signal(Signal::Granted));
                 n -= 1;
             }
@@ -165,7 +165,7 @@ impl Semaphore {
             state.closed = true;
             let mut batch = Batch::new();
             while !batch.is_full() {
-                let Some(first) = state.waiting.pop_front() else { break };
+                let Some(first) = state.waiting.pop_live() else { break };
                 batch.push(first.signal(Signal::Closed));
             }
             let done = state.waiting.is_empty();
@@ -210,7 +210,7 @@ impl Semaphore {
         });
         match signal {
             Signal::Granted => Ok(()),
-            Signal::Waiting => Err(AcquireTimeoutError::TimedOut),
+            Signal::Waiting | Signal::Abandoned => Err(AcquireTimeoutError::TimedOut),
             Signal::Woken | Signal::Closed => Err(AcquireTimeoutError::Closed),
         }
     }
@@ -218,7 +218,7 @@ impl Semaphore {
     /// Gives one permit back.
     fn release(&self) {
         let mut state = self.state.lock();
-        match state.waiting.pop_front() {
+        match state.waiting.pop_live() {
             Some(first) => {
                 let waiter = first.signal(Signal::Granted);
                 let _quiet = state.unlock();

@@ -82,7 +82,7 @@ impl<T> Chan<T> {
             drop(state);
             return Err((value, None));
         }
-        if let Some(first) = state.receiver.pop_front() {
+        if let Some(first) = state.receiver.pop_live() {
             // SAFETY: we took the receiver's node out, and its slot is empty.
             unsafe { first.payload().put(value) };
             let waiter = first.signal(Signal::Granted);
@@ -108,7 +108,7 @@ impl<T> Chan<T> {
         if state.senders != 0 {
             return;
         }
-        if let Some(first) = state.receiver.pop_front() {
+        if let Some(first) = state.receiver.pop_live() {
             let waiter = first.signal(Signal::Closed);
             let _quiet = state.unlock();
             park::unpark(waiter);

@@ -40,6 +40,7 @@ pub(super) fn recv<T>(
     match signal {
         // SAFETY: the wait is over, so the slot is ours, and it was filled.
         Signal::Granted => Ok(unsafe { node.payload().take() }),
+        Signal::Abandoned => Err(RecvTimeoutError::Timeout),
         _ => Err(RecvTimeoutError::Disconnected),
     }
 }

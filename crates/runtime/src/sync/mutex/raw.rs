@@ -164,9 +164,9 @@ impl RawMutex {
                     return;
                 }
             } else if let Some(mut held) = self.word.hold_if(state) {
-                // Not empty: QUEUED is set, or implied by HANDOFF.
-                let Some(first) = held.list().pop_front() else {
-                    drop(held.release(state & !LOCKED));
+                let Some(first) = held.list().pop_live() else {
+                    // Those who waited were abandoned.
+                    drop(held.release(state & !(LOCKED | HANDOFF)));
                     return;
                 };
                 let (next, signal) = if state & HANDOFF != 0 {

@@ -221,7 +221,7 @@ impl RawRwLock {
 
     /// Gives the lock, which is free in `rest`, to the head of the list or wakes it.
     fn pass_on<'a>(&'a self, mut held: Held<'a, Access>, rest: u32) {
-        match held.list().front() {
+        match held.list().front_live() {
             Some(Access::Read) => self.admit_readers(held, rest),
             Some(Access::Write) => {
                 let (next, signal) = if rest & HANDOFF != 0 {
@@ -235,7 +235,8 @@ impl RawRwLock {
                     park::unpark(waiter);
                 }
             }
-            None => drop(held.release(rest)),
+            // Those who waited were abandoned.
+            None => drop(held.release(rest & !HANDOFF)),
         }
     }
 
@@ -248,7 +249,7 @@ impl RawRwLock {
             let mut batch = Batch::new();
             while !batch.is_full()
                 && state & READERS != READERS
-                && held.list().front() == Some(&Access::Read)
+                && held.list().front_live() == Some(&Access::Read)
             {
                 if let Some(first) = held.list().pop_front() {
                     batch.push(first.signal(Signal::Granted));
@@ -262,7 +263,7 @@ impl RawRwLock {
             }
             held = self.word.hold();
             state = held.state();
-            if state & WRITER != 0 || held.list().front() != Some(&Access::Read) {
+            if state & WRITER != 0 || held.list().front_live() != Some(&Access::Read) {
                 drop(held.release(state));
                 return;
             }
