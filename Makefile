@@ -50,7 +50,7 @@ doc: ## the library's documentation, in target/doc/
 
 PREFIX ?= /usr/local
 
-install: ## install quaver and the C library: PREFIX=/usr/local, DESTDIR, LIBDIR, PARTS
+install: ## install quaver and the C library; for C alone: PARTS=library. PREFIX=/usr/local, DESTDIR, LIBDIR
 	@scripts/install.sh "$(PREFIX)"
 
 uninstall: ## remove what `make install` has installed: the same PREFIX, DESTDIR, LIBDIR, PARTS

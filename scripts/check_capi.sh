@@ -10,14 +10,16 @@ trap 'rm -rf "$work"' EXIT
 prefix=$work/prefix
 PROFILE=debug PARTS=library scripts/install.sh "$prefix"
 source=crates/capi
-export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
+# Without LD_LIBRARY_PATH: what is built as the page says finds the library.
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+unset LD_LIBRARY_PATH
 
 # Symbols: what the header declares, what is interposed, and what gdb looks for, and nothing else.
 nm -D --defined-only "$prefix/lib/libquaver.so" | awk '{ print $3 }' | sort >"$work/exported"
 {
     grep -o '\bquaver_[a-z_]*(' "$prefix/include/quaver.h" | tr -d '('
     printf '%s\n' syscall nanosleep clock_nanosleep sched_yield QUAVER_GDB dlopen dlmopen initgroups setgroups \
-        set{u,eu,reu,resu,g,eg,reg,resg}id
+        set{u,eu,reu,resu,g,eg,reg,resg}id pthread_{mutex_init,getattr_np,getaffinity_np}
 } | sort -u >"$work/declared"
 # Comments mention functions that the header declares, so nothing is declared by a comment alone.
 diff "$work/declared" "$work/exported" || die "quaver.h (left) and libquaver.so (right) differ"
@@ -63,6 +65,19 @@ for cc in gcc clang; do
 done
 "$work"/hello-gcc | diff <(printf '%s\n' 'quick one: done' 'the quick one says: nothing to wait for' 'busy one: done' 'preemptions: some') - ||
     die "hello.c says something else"
+# The program of the page, and its output.
+block() { awk -v fence="\`\`\`$1" '$0 == fence { on = 1; next } on && /^```$/ { exit } on' docs/c-api.md; }
+block c >"$work/page.c"
+try page gcc "$work/page.c" "${shared[@]}"
+"$work/page" | diff <(block text) - || die "the program in docs/c-api.md says something else (right)"
+
+# Linked statically it says what is wrong.
+if gcc -static "${static_cflags[@]}" "$work/page.c" "$prefix/lib/libquaver.a" -lgcc_eh -lutil -lrt -lpthread -lm -ldl -o "$work/all-static" 2>"$work/log"; then
+    "$work/all-static" >"$work/out" 2>&1 && die "a program without a dynamic loader runs"
+    grep -q 'needs glibc 2.34 or newer, dynamically linked' "$work/out" || die "linked with -static: $(cat "$work/out")"
+else
+    die "gcc -static: $(tail -n 3 "$work/log")"
+fi
 [ "$("$work"/pipeline-gcc)" = "sum: 1598000" ] || die "pipeline.cpp says something else"
 
 if have gdb; then

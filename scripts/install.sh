@@ -80,9 +80,11 @@ put() { install -D -m "$1" "$2" "$to/$3" || die "cannot write $to/$3; choose ano
 
 # fill SOURCE TARGET: a template
 fill() {
-    local text
+    local text rpath
     text=$(mktemp)
-    sed -e "s|@PREFIX@|$prefix|g; s|@LIBDIR@|$libdir|g; s|@VERSION@|$version|g" "$1" >"$text"
+    # The system's own libraries are found anyway.
+    [ "$prefix" = /usr ] || rpath="-Wl,-rpath,\${libdir} "
+    sed -e "s|@RPATH@|${rpath:-}|g; s|@PREFIX@|$prefix|g; s|@LIBDIR@|$libdir|g; s|@VERSION@|$version|g" "$1" >"$text"
     put 644 "$text" "$2"
     rm -f "$text"
 }

@@ -88,7 +88,7 @@ mod tests {
         let meanings = [
             "each user thread has its own FS base",
             "each carrier can have a kernel timer",
-            "the lock monitor can watch",
+            "tracing tools can watch",
         ];
         let mut columns = meanings.iter().map(|meaning| {
             let line = text.lines().find(|line| line.contains(meaning)).unwrap();

@@ -155,10 +155,21 @@ calls! {
 /// `user` is a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn initgroups(user: *const c_char, group: gid_t) -> c_int {
+    type List = unsafe extern "C" fn(*const c_char, gid_t, *mut gid_t, *mut c_int) -> c_int;
+    // By name: in a libc that is linked statically the two functions are in one object, which would come with its `initgroups`.
+    // SAFETY: plain symbol look-up with a NUL-terminated name.
+    let list = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"getgrouplist".as_ptr()) };
+    if list.is_null() {
+        return fail(libc::ENOSYS) as c_int;
+    }
     let mut groups = vec![0 as gid_t; 65536];
     let mut n = groups.len() as c_int;
-    // SAFETY: the caller's contract; room for `n` groups.
-    if unsafe { libc::getgrouplist(user, group, groups.as_mut_ptr(), &mut n) } < 0 {
+    // SAFETY: the function has this type; the caller's contract; room for `n` groups.
+    let found = unsafe {
+        let list = core::mem::transmute::<*mut c_void, List>(list);
+        list(user, group, groups.as_mut_ptr(), &mut n)
+    };
+    if found < 0 {
         return fail(libc::EINVAL) as c_int;
     }
     setgroups(n as usize, groups.as_ptr())

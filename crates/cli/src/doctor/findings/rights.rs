@@ -1,4 +1,4 @@
-//! What this process may do beyond running threads: monitor locks by BPF, profile, be debugged, hold resources.
+//! What this process may do beyond running threads: trace by BPF, profile, be debugged, hold resources.
 
 use super::{Facts, Finding};
 
@@ -12,7 +12,7 @@ fn bpf(facts: &Facts) -> Finding {
     let bpf = &facts.bpf;
     match (&bpf.map_create, bpf.capable, bpf.btf) {
         (Ok(()), true, true) => Finding::new(GROUP, "bpf", "yes")
-            .ok("the lock monitor can watch the kernel's scheduler"),
+            .ok("tracing tools can watch the kernel's scheduler"),
         (Ok(()), true, false) => Finding::new(GROUP, "bpf", "without BTF")
             .missing("the kernel does not describe its types (/sys/kernel/btf/vmlinux), so tracing programs cannot be loaded")
             .advice("use a kernel built with CONFIG_DEBUG_INFO_BTF"),
@@ -20,7 +20,7 @@ fn bpf(facts: &Facts) -> Finding {
             .missing("this process has the rights, but the system call fails: a sandbox filters it")
             .advice("allow bpf() in the sandbox's system call filter"),
         (_, false, _) => Finding::new(GROUP, "bpf", "no rights")
-            .missing("the preemption-aware locks then work without their monitor; nothing else needs BPF")
+            .missing("Quaver needs no BPF; tracing tools do")
             .advice("run with CAP_BPF and CAP_PERFMON (setcap cap_bpf,cap_perfmon+ep), or as root"),
     }
 }
