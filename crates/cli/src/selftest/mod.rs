@@ -3,6 +3,7 @@
 //! Each scenario or program is a job that runs in a process of its own: see `child`.
 
 mod child;
+mod fuzz;
 mod parts;
 mod plan;
 mod progress;
@@ -35,7 +36,7 @@ pub struct Args {
     /// Write the rows as JSON to FILE (`-`: standard output instead of the table)
     #[arg(long, value_name = "FILE")]
     json: Option<Target>,
-    /// Only these scenarios or programs, e.g. `--only malloc,sqlite`
+    /// Only these scenarios or programs, e.g. `--only malloc,sqlite`; fuzz: their numbers
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// Only on this many workers
@@ -64,7 +65,13 @@ pub struct Args {
     /// interruption the same command continues
     #[arg(long, value_name = "FILE", requires = "preemptions")]
     add_to: Option<PathBuf>,
-    /// Say which scenarios and programs there are
+    /// Fuzz: how many programs
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    programs: u64,
+    /// Fuzz: how many programs that differ are enough
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    differences: u64,
+    /// Say which scenarios and programs there are; fuzz: what the programs do
     #[arg(long)]
     list: bool,
     /// Do one job (JSON) and print its outcome
@@ -79,7 +86,9 @@ enum What {
     Boundaries,
     /// Run real libraries and programs at the shortest quanta and compare their answers
     Torture,
-    /// Both
+    /// Run random programs natively and on user threads and compare their results
+    Fuzz,
+    /// Boundaries and torture
     All,
 }
 
@@ -118,6 +127,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(job) = &args.child {
         child::be_one(job)?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if args.what == What::Fuzz {
+        return fuzz::run(&args);
     }
     if args.list {
         output::print(&plan::listing())?;

@@ -181,7 +181,7 @@ impl Launcher {
 }
 
 /// Nothing may go on computing when the parent has been killed.
-fn end_with_parent(command: &mut Command) {
+pub(crate) fn end_with_parent(command: &mut Command) {
     let parent = std::process::id();
     let prepare = move || {
         // SAFETY: no memory.
