@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use quaver_selftest::fuzz::{Hunt, Program, Progress, program};
+use quaver_selftest::fuzz::{Difference, Hunt, Program, Progress, program};
 
 use super::Args;
 use crate::interrupt::Interrupt;
@@ -35,6 +35,10 @@ impl Progress for Log<'_> {
                 "selftest: {programs} of {all} programs in {seconds} s, {differences} differ"
             );
         }
+    }
+
+    fn found(&self, difference: &Difference) {
+        eprintln!("{}", difference.to_text());
     }
 
     fn stop(&self) -> bool {

@@ -33,6 +33,8 @@ pub struct Hunt {
 pub trait Progress: Sync {
     /// So many programs have been run, of which so many differ.
     fn so_far(&self, programs: u64, differences: u64);
+    /// One that differs has been found.
+    fn found(&self, difference: &Difference);
     /// Is it to end?
     fn stop(&self) -> bool;
 }
@@ -40,9 +42,9 @@ pub trait Progress: Sync {
 /// Programs of one process.
 const BATCH: usize = 25;
 /// Nothing moves for so long: probably it hangs.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(5);
 /// And alone, for so long: it does.
-const LONG_PATIENCE: Duration = Duration::from_secs(60);
+const LONG_PATIENCE: Duration = Duration::from_secs(30);
 /// How often a program that differs is run again.
 const AGAIN: u32 = 5;
 /// Differences of a kind that are made smaller.
@@ -95,6 +97,22 @@ struct Batch {
     over: Vec<bool>,
 }
 
+impl Batch {
+    /// A program that hangs would do so in all ways.
+    fn leave_out_what_is_over(&mut self) {
+        let over = core::mem::take(&mut self.over);
+        fn keep<T>(list: &mut Vec<T>, over: &[bool]) {
+            let mut over = over.iter();
+            list.retain(|_| over.next() == Some(&false));
+        }
+        keep(&mut self.numbers, &over);
+        keep(&mut self.programs, &over);
+        keep(&mut self.operations, &over);
+        keep(&mut self.native, &over);
+        self.over = vec![false; self.numbers.len()];
+    }
+}
+
 impl Shared<'_> {
     fn report(&self) -> std::sync::MutexGuard<'_, Report> {
         self.report.lock().unwrap_or_else(PoisonError::into_inner)
@@ -142,14 +160,21 @@ impl Shared<'_> {
         for way in ways::all().into_iter().filter(wanted) {
             let mut first = 0;
             while first < batch.numbers.len() && !self.over(progress) {
-                first = self.batch_in(&mut batch, first, way)?;
+                first = self.batch_in(&mut batch, first, way, progress)?;
             }
+            batch.leave_out_what_is_over();
         }
         Ok(())
     }
 
     /// Runs a batch from program `first` on in one process; the first that is to be run in the next one.
-    fn batch_in(&self, batch: &mut Batch, first: usize, way: Way) -> std::io::Result<usize> {
+    fn batch_in(
+        &self,
+        batch: &mut Batch,
+        first: usize,
+        way: Way,
+        progress: &dyn Progress,
+    ) -> std::io::Result<usize> {
         let trace = self.place.run(&batch.operations, first, way, PATIENCE)?;
         let last = batch.numbers.len() - 1;
         // Where it came to an end before its time.
@@ -185,7 +210,7 @@ impl Shared<'_> {
             if let Some(deviation) = deviation {
                 batch.over[i] = true;
                 let hangs = trace.trouble == Some(Trouble::Hangs) && ended == Some(i);
-                self.look_closer(batch, i, way, deviation, hangs)?;
+                self.look_closer(batch, i, way, deviation, hangs, progress)?;
             }
         }
         Ok(ended.unwrap_or(last) + 1)
@@ -199,6 +224,7 @@ impl Shared<'_> {
         way: Way,
         deviation: Deviation,
         hangs: bool,
+        progress: &dyn Progress,
     ) -> std::io::Result<()> {
         let alone = [batch.operations[i].clone()];
         let native = &batch.native[i];
@@ -274,6 +300,7 @@ impl Shared<'_> {
                 }
             }
         }
+        progress.found(&difference);
         self.report().details.push(difference);
         Ok(())
     }

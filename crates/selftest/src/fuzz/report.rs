@@ -21,6 +21,21 @@ pub struct Difference {
     pub reproducer: String,
 }
 
+impl Difference {
+    /// For people.
+    pub fn to_text(&self) -> String {
+        let Difference { program, way, what, again, reproducer, .. } = self;
+        let steps = self.steps.join(", ");
+        let mut out = format!("\nprogram {program} with {way}: {what}\n");
+        out.push_str(&format!("  alone: {again}; steps: {steps}\n"));
+        for line in &self.operations {
+            out.push_str(&format!("    {line}\n"));
+        }
+        out.push_str(&format!("  again: {reproducer}\n"));
+        out
+    }
+}
+
 /// What came of all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -50,13 +65,8 @@ impl Report {
     /// For people.
     pub fn to_text(&self) -> String {
         let mut out = String::new();
-        for d in &self.details {
-            out.push_str(&format!("\nprogram {} with {}: {}\n", d.program, d.way, d.what));
-            out.push_str(&format!("  alone: {}; steps: {}\n", d.again, d.steps.join(", ")));
-            for line in &d.operations {
-                out.push_str(&format!("    {line}\n"));
-            }
-            out.push_str(&format!("  again: {}\n", d.reproducer));
+        for difference in &self.details {
+            out.push_str(&difference.to_text());
         }
         if self.kinds.len() > 1 {
             out.push('\n');
