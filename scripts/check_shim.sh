@@ -18,7 +18,7 @@ quaver=$(target_dir)/fast/quaver
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-programs="locks threads blocking signals robust targets processes"
+programs="locks threads blocking signals robust targets processes attributes"
 for program in $programs; do
     cc -Wall -Wextra -Werror -O2 -g "crates/shim/programs/$program.c" -o "$work/$program" -lpthread
 done
@@ -161,6 +161,27 @@ kill -SEGV "$sleeper"
 status=0
 wait "$sleeper" 2>/dev/null || status=$?
 [ "$status" -eq 139 ] || die "kill -SEGV ends a shimmed program with status $status"
+
+# Priorities are those of a policy that has some.
+run_one attributes --workers 2 --policy priority
+
+# Exit codes: the program's, or why there is none.
+# exits CODE COMMAND...
+exits() {
+    local expected=$1 status=0
+    shift
+    timeout 60 "$quaver" run "$@" >"$work/out" 2>&1 || status=$?
+    [ "$status" -eq "$expected" ] || die "quaver run $* exits with $status and not with $expected: $(cat "$work/out")"
+}
+exits 7 -- sh -c 'exit 7'
+exits 127 -- no-such-program
+exits 127 -- /no/such/program
+exits 126 -- /etc/passwd
+exits 126 -- /
+exits 125 --quantum soon -- true
+exits 125 --workers many -- true
+exits 125 --no-such-option -- true
+QUAVER_MAX_THREADS=many exits 125 -- true
 
 # What cannot run is refused, with the reason.
 refused() {

@@ -48,13 +48,21 @@ enum Command {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let cli = Cli::try_parse().unwrap_or_else(|error| {
+        // Of `run` the codes from 0 to 124 are the program's.
+        if error.use_stderr() && std::env::args_os().nth(1).is_some_and(|name| name == "run") {
+            let _ = error.print();
+            std::process::exit(run::exit::SETTINGS.into());
+        }
+        error.exit()
+    });
+    let result = match cli.command {
         Command::Doctor(args) => doctor::run(args),
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "selftest")]
         Command::Selftest(args) => selftest::run(*args),
-        Command::Run(args) => run::run(args),
+        Command::Run(args) => Ok(run::run(args)),
         Command::Sim(args) => sim::run(&args),
         Command::Plan(args) => plan::run(&args),
     };

@@ -2,6 +2,7 @@
 //!
 //! Each module defines functions of the C library in front of the C library's own.
 
+mod attributes;
 mod c11;
 mod cancel;
 mod exec;
@@ -13,6 +14,7 @@ mod real;
 mod refuse;
 mod robust;
 mod say;
+mod schedule;
 mod signal;
 mod start;
 mod state;

@@ -27,11 +27,10 @@ const fn refused(name: &'static str, why: &'static str, when_called: bool) -> Re
 const OF_KERNEL_THREADS: &str = "changes the kernel thread that happens to run the caller";
 const UNSHARE: usize = 0;
 const SETNS: usize = 1;
-const REFUSED: [Refused; 4] = [
+const REFUSED: [Refused; 3] = [
     refused("unshare", OF_KERNEL_THREADS, true),
     refused("setns", OF_KERNEL_THREADS, true),
     refused("clone", "makes kernel threads of its own", false),
-    refused("pthread_attr_setstack", "wants a thread on a stack of the program's", false),
 ];
 
 /// Libraries that import such functions for purposes of their own.

@@ -33,12 +33,12 @@ pub(crate) fn say_to(fd: i32, message: Arguments<'_>) {
     let _ = unsafe { crate::sys::call(libc::SYS_write, args) };
 }
 
-/// [`say`], and ends the process with status 70.
+/// [`say`], and ends the process with the status of `quaver run` itself.
 #[cold]
 pub(crate) fn fatal(message: Arguments<'_>) -> ! {
     say(message);
     // SAFETY: ends the process.
-    unsafe { libc::_exit(70) }
+    unsafe { libc::_exit(125) }
 }
 
 /// Messages that are given once.

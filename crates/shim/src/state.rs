@@ -71,6 +71,10 @@ pub(crate) struct Thread {
     pub(crate) name: UnsafeCell<[u8; 16]>,
     /// As asked for; advisory.
     pub(crate) affinity: UnsafeCell<Option<Box<[u8]>>>,
+    /// Its stack, if that is the program's.
+    pub(crate) own_stack: Cell<Option<(usize, usize)>>,
+    /// What `pthread_getschedparam` says: [`Schedule::word`](crate::schedule::Schedule::word).
+    pub(crate) schedule: AtomicU32,
     pub(crate) references: AtomicU32,
 }
 
@@ -198,6 +202,8 @@ impl Thread {
             cleanup: Cell::new(ptr::null_mut()),
             name: UnsafeCell::new([0; 16]),
             affinity: UnsafeCell::new(None),
+            own_stack: Cell::new(None),
+            schedule: AtomicU32::new(0),
             references: AtomicU32::new(2),
         }
     }

@@ -1,5 +1,6 @@
 //! Making, joining and ending threads; their attributes and affinities.
 
+use crate::attributes::{self, Attributes};
 use crate::cancel::{self, Point};
 use crate::real::real;
 use crate::say::{Once, once};
@@ -20,34 +21,6 @@ fn next_number() -> u32 {
     1 << 28 | NEXT.fetch_add(1, Relaxed) & ((1 << 28) - 1)
 }
 
-unsafe extern "C" {
-    fn pthread_attr_getdetachstate(attr: *const pthread_attr_t, state: *mut c_int) -> c_int;
-}
-
-/// What an attribute object says that matters here.
-struct Attributes {
-    detached: bool,
-    size: usize,
-    own_stack: bool,
-}
-
-unsafe fn attributes(attr: *const pthread_attr_t) -> Attributes {
-    let mut a = Attributes { detached: false, size: 0, own_stack: false };
-    if !attr.is_null() {
-        let (mut state, mut at, mut size) = (0, ptr::null_mut(), 0usize);
-        // SAFETY: an initialised attribute object, and room for the answers.
-        unsafe {
-            pthread_attr_getdetachstate(attr, &mut state);
-            libc::pthread_attr_getstack(attr, &mut at, &mut size);
-            libc::pthread_attr_getstacksize(attr, &mut a.size);
-        }
-        a.detached = state == libc::PTHREAD_CREATE_DETACHED;
-        // Without a stack of its own the address is what a null end gives.
-        a.own_stack = (at as usize).wrapping_add(size) != 0;
-    }
-    a
-}
-
 /// See `pthread_create(3)`.
 ///
 /// # Safety
@@ -66,27 +39,11 @@ pub unsafe extern "C" fn pthread_create(
     }
     start::ensure();
     // SAFETY: the caller's contract.
-    let wanted = unsafe { attributes(attr) };
-    if wanted.own_stack {
-        once(
-            Once::Stack,
-            format_args!(
-                "pthread_attr_setstack is not supported: a user thread needs a stack of the runtime (pthread_create fails)"
-            ),
-        );
-        return libc::EINVAL;
-    }
-    if wanted.size > start::stack_size() {
-        once(
-            Once::Stack,
-            format_args!(
-                "a thread wants a stack of {} KiB, but there are {}: use --stack-size (pthread_create fails)",
-                wanted.size >> 10,
-                start::stack_size() >> 10
-            ),
-        );
-        return libc::EAGAIN;
-    }
+    let wanted = unsafe { Attributes::of(attr) };
+    let wanted = match wanted {
+        Ok(wanted) => wanted,
+        Err(errno) => return errno,
+    };
     let t: &'static Thread = Box::leak(Box::new(Thread::new(function, argument, next_number())));
     if let Some(me) = state::me() {
         t.mask.store(me.mask.load(Relaxed), Relaxed);
@@ -96,8 +53,14 @@ pub unsafe extern "C" fn pthread_create(
     if wanted.detached {
         t.fate.store(fate::DETACHED, Relaxed);
     }
+    t.own_stack.set(wanted.own_stack());
+    t.schedule.store(wanted.schedule.word(), Relaxed);
     LIVE.fetch_add(1, Relaxed);
-    match uthread::spawn(None, move || run(t)) {
+    // SAFETY: the memory, if any, is the program's, which gives it until the thread has been joined.
+    let made = unsafe {
+        uthread::spawn_on(wanted.stack, None, &wanted.schedule.attributes(), move || run(t))
+    };
+    match made {
         Ok((handle, u)) => {
             t.uthread.set(Some(u));
             // SAFETY: the new thread waits until it is published.
@@ -116,11 +79,11 @@ pub unsafe extern "C" fn pthread_create(
             }
             0
         }
-        Err(_) => {
+        Err(error) => {
             LIVE.fetch_sub(1, Relaxed);
             t.release();
             t.release();
-            libc::EAGAIN
+            attributes::refusal(&error)
         }
     }
 }
@@ -439,13 +402,15 @@ pub unsafe extern "C" fn pthread_getattr_np(thread: pthread_t, attr: *mut pthrea
             return real!(pthread_getattr_np(thread => pthread_t, attr => *mut pthread_attr_t) -> c_int);
         };
         let Some(u) = t.uthread.get() else { return libc::EAGAIN };
-        let stack = u.stack();
         let r = libc::pthread_attr_init(attr);
         if r != 0 {
             return r;
         }
         // Aligned, as attribute objects want them.
-        let (low, high) = ((stack.start + 15) & !15, stack.end & !15);
+        let (low, high) = t.own_stack.get().unwrap_or_else(|| {
+            let stack = u.stack();
+            ((stack.start + 15) & !15, stack.end & !15)
+        });
         libc::pthread_attr_setstack(attr, low as *mut c_void, high - low);
         libc::pthread_attr_setguardsize(attr, 16384);
         if t.fate.load(Relaxed) == fate::DETACHED {
@@ -453,70 +418,6 @@ pub unsafe extern "C" fn pthread_getattr_np(thread: pthread_t, attr: *mut pthrea
         }
     }
     0
-}
-
-/// See `pthread_setschedparam(3)`: fails, because user threads have no real-time priorities.
-///
-/// # Safety
-///
-/// As there.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_setschedparam(
-    thread: pthread_t,
-    policy: c_int,
-    parameter: *const libc::sched_param,
-) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe {
-        if state::of(thread).is_none() {
-            return real!(pthread_setschedparam(thread => pthread_t, policy => c_int,
-                parameter => *const libc::sched_param) -> c_int);
-        }
-    }
-    if policy == libc::SCHED_OTHER {
-        return 0;
-    }
-    once(Once::Priority, format_args!("user threads have no real-time priorities (EPERM)"));
-    libc::EPERM
-}
-
-/// See `pthread_getschedparam(3)`.
-///
-/// # Safety
-///
-/// As there.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_getschedparam(
-    thread: pthread_t,
-    policy: *mut c_int,
-    parameter: *mut libc::sched_param,
-) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe {
-        if state::of(thread).is_none() {
-            return real!(pthread_getschedparam(thread => pthread_t, policy => *mut c_int,
-                parameter => *mut libc::sched_param) -> c_int);
-        }
-        policy.write(libc::SCHED_OTHER);
-        (*parameter).sched_priority = 0;
-    }
-    0
-}
-
-/// See `pthread_setschedprio(3)`.
-///
-/// # Safety
-///
-/// As there.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_setschedprio(thread: pthread_t, priority: c_int) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe {
-        if state::of(thread).is_none() {
-            return real!(pthread_setschedprio(thread => pthread_t, priority => c_int) -> c_int);
-        }
-    }
-    if priority == 0 { 0 } else { libc::EINVAL }
 }
 
 /// See `pthread_cancel(3)`.

@@ -57,18 +57,55 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
-/// Replaces this process by the program.
-///
-/// # Errors
-///
-/// There is no such program, it cannot run on user threads, or an option cannot be used.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    check_options(&args)?;
-    let shim = find_shim()?;
-    let Some((name, rest)) = args.command.split_first() else { bail!("no program given") };
-    let path = program::find(name)?;
-    program::check(&path)?;
-    let mut command = Command::new(&path);
+/// Exit codes where the program does not run; otherwise there is the program's. As those of `env`, `nohup` and shells.
+pub(crate) mod exit {
+    /// An option or setting cannot be used, or `quaver run` itself fails.
+    pub(crate) const SETTINGS: u8 = 125;
+    /// The program cannot be executed, or not on user threads.
+    pub(super) const CANNOT_RUN: u8 = 126;
+    /// There is no such program.
+    pub(super) const NOT_FOUND: u8 = 127;
+}
+
+/// Replaces this process by the program. Returns only if that fails, which it has said.
+pub fn run(args: Args) -> ExitCode {
+    let (code, error) = match prepare(&args) {
+        Err((code, error)) => (code, error),
+        Ok(mut command) => {
+            let error = command.exec();
+            let path = Path::new(command.get_program()).display();
+            (exit::CANNOT_RUN, anyhow::Error::new(error).context(format!("cannot run {path}")))
+        }
+    };
+    eprintln!("quaver: {error:#}");
+    code.into()
+}
+
+/// The command that becomes of this process; or why not, and the exit code.
+fn prepare(args: &Args) -> Result<Command, (u8, anyhow::Error)> {
+    let with = |code| move |error| (code, error);
+    check_options(args).map_err(with(exit::SETTINGS))?;
+    let shim = find_shim().map_err(with(exit::SETTINGS))?;
+    // Clap asks for one word at least.
+    let name = &args.command[0];
+    if name.as_encoded_bytes().starts_with(b"-") {
+        let name = name.display();
+        return Err((
+            exit::SETTINGS,
+            anyhow::anyhow!("there is no option {name}; --help lists them"),
+        ));
+    }
+    let path = program::find(name).map_err(|e| match e {
+        program::NotFound::Nowhere(_) => (exit::NOT_FOUND, e.into()),
+        program::NotFound::NoProgram(_) => (exit::CANNOT_RUN, e.into()),
+    })?;
+    program::check(&path).map_err(with(exit::CANNOT_RUN))?;
+    command(args, &path, shim).map_err(with(exit::SETTINGS))
+}
+
+fn command(args: &Args, path: &Path, shim: PathBuf) -> anyhow::Result<Command> {
+    let (name, rest) = args.command.split_first().context("no program given")?;
+    let mut command = Command::new(path);
     command.arg0(name).args(rest);
     let mut preload = shim.into_os_string();
     if let Some(more) = std::env::var_os("LD_PRELOAD").filter(|v| !v.is_empty()) {
@@ -79,13 +116,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let workers = args.workers.map(|n| n.to_string());
     let tax = args.tax.map(|n| n.to_string());
     for (name, value) in [
-        ("QUAVER_QUANTUM", args.quantum),
+        ("QUAVER_QUANTUM", args.quantum.clone()),
         ("QUAVER_WORKERS", workers),
-        ("QUAVER_CPUS", args.cpus),
-        ("QUAVER_POLICY", args.policy),
-        ("QUAVER_CLOCK", args.clock),
+        ("QUAVER_CPUS", args.cpus.clone()),
+        ("QUAVER_POLICY", args.policy.clone()),
+        ("QUAVER_CLOCK", args.clock.clone()),
         ("QUAVER_TAX", tax),
-        ("QUAVER_STACK_SIZE", args.stack_size),
+        ("QUAVER_STACK_SIZE", args.stack_size.clone()),
     ] {
         if let Some(value) = value {
             command.env(name, value);
@@ -99,7 +136,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             command.env(name, "1");
         }
     }
-    Err(command.exec()).with_context(|| format!("cannot run {}", path.display()))
+    Ok(command)
 }
 
 /// Reports a mistake in the options here and not in the program. Starts no runtime: the program's own start takes long enough.

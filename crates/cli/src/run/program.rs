@@ -11,24 +11,37 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+/// There is nothing to run.
+#[derive(Debug, thiserror::Error)]
+pub enum NotFound {
+    /// There is no such file.
+    #[error("there is no program {0}")]
+    Nowhere(String),
+    /// It is a directory, or may not be executed.
+    #[error("{0} is not a program")]
+    NoProgram(String),
+}
+
 /// The file that the shell would run for `name`.
 ///
 /// # Errors
 ///
 /// There is none.
-pub fn find(name: &OsStr) -> anyhow::Result<PathBuf> {
+pub fn find(name: &OsStr) -> Result<PathBuf, NotFound> {
     let runnable =
         |p: &Path| p.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
     if name.as_bytes().contains(&b'/') {
         let path = PathBuf::from(name);
-        if !runnable(&path) {
-            bail!("{} is not a program", path.display());
-        }
-        return Ok(path);
+        let shown = || path.display().to_string();
+        return match (runnable(&path), path.exists()) {
+            (true, _) => Ok(path),
+            (false, true) => Err(NotFound::NoProgram(shown())),
+            (false, false) => Err(NotFound::Nowhere(shown())),
+        };
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|d| d.join(name)).find(|p| runnable(p));
-    found.with_context(|| format!("there is no program {} in PATH", name.display()))
+    found.ok_or_else(|| NotFound::Nowhere(format!("{} in PATH", name.display())))
 }
 
 /// Says why the program cannot be run with its threads as user threads, if so.

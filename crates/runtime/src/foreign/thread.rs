@@ -6,7 +6,7 @@ use crate::thread::stack::OwnStack;
 use crate::thread::{self, raw};
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
-use quaver_sched::Attributes;
+pub use quaver_sched::{Attributes, DEFAULT_PRIORITY};
 use std::io;
 
 /// A user thread. Only what is alive may be asked; nothing here keeps it so.
