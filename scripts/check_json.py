@@ -96,6 +96,15 @@ def selftest(document, least):
     )
 
 
+def fuzz(document):
+    for path in ("programs", "differences", "runs", "operations", "unconfirmed", "unstable"):
+        need_number(document, path)
+    need(document["differences"] == 0, "a program does something else on user threads")
+    need(document["programs"] >= 200, f"only {document['programs']} programs")
+    need(document["runs"] >= 2 * document["programs"], f"only {document['runs']} runs")
+    return f"{document['programs']} programs, {document['runs']} runs"
+
+
 def figures(document):
     need(isinstance(document, list) and document, "there are no figures")
     for figure in document:
@@ -126,7 +135,7 @@ def bench(document):
     return f"{len(rows)} rows, {len(ours)} of them Quaver's"
 
 
-CHECKS = {"doctor": doctor, "demo": demo, "figures": figures, "bench": bench, "selftest": selftest}
+CHECKS = {"doctor": doctor, "demo": demo, "figures": figures, "bench": bench, "selftest": selftest, "fuzz": fuzz}
 
 
 def main(arguments):

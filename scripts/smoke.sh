@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the commands in their quick forms and checks the shape of their JSON; timings decide nothing.
 #
-#   scripts/smoke.sh doctor|demo|figures|bench|bench-all|selftest|boundaries-all TARGET_DIR
+#   scripts/smoke.sh doctor|demo|figures|bench|bench-all|selftest|boundaries-all|fuzz|fuzz-all TARGET_DIR
 #   scripts/smoke.sh torture-all TARGET_DIR COUNTS
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -38,6 +38,9 @@ boundaries-all)
     "$quaver" selftest boundaries
     exit
     ;;
+# Another seed each time in the long form: the same programs find nothing new.
+fuzz) "$quaver" selftest fuzz --programs 200 --json "$out/fuzz.json" ;;
+fuzz-all) "$quaver" selftest fuzz --programs 10000 --seed "$RANDOM" --json "$out/fuzz.json" ;;
 torture-all)
     "$quaver" selftest torture --preemptions 1000000000 --add-to "${3:?where are the counts?}"
     exit

@@ -72,6 +72,7 @@ step smoke-demo scripts/smoke.sh demo "$target"
 step smoke-figures scripts/smoke.sh figures "$target"
 step smoke-bench scripts/smoke.sh bench "$target"
 step smoke-selftest scripts/smoke.sh selftest "$target"
+step fuzz scripts/smoke.sh fuzz "$target"
 
 step packages scripts/check_packages.sh
 step capi scripts/check_capi.sh
@@ -107,6 +108,7 @@ if [ "$size" = full ]; then
     step repeat scripts/repeat.sh "${REPEAT:-50}"
     step wheel scripts/wheel.sh test
     step bench-all scripts/smoke.sh bench-all "$target"
+    step fuzz-all scripts/smoke.sh fuzz-all "$target"
     step boundaries-all scripts/smoke.sh boundaries-all "$target"
     # A thousand million preemptions: a day.
     STEP_TIMEOUT=259200 step torture-all scripts/smoke.sh torture-all "$target" "$target/test-full-$tree/torture.json"

@@ -30,7 +30,7 @@ mod tests {
         let all: Vec<u32> = (0..50).collect();
         let needs =
             |wanted: &'static [u32]| move |part: &[u32]| wanted.iter().all(|w| part.contains(w));
-        assert_eq!(minimise(&all, needs(&[])), []);
+        assert!(minimise(&all, needs(&[])).is_empty());
         assert_eq!(minimise(&all, needs(&[17])), [17]);
         assert_eq!(minimise(&all, needs(&[3, 4, 48])), [3, 4, 48]);
     }

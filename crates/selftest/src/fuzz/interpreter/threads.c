@@ -14,6 +14,10 @@ static void create(const long *a, struct record *r) {
         pthread_attr_setdetachstate(&t, PTHREAD_CREATE_DETACHED);
     if (a[1] & 2)
         r->e |= pthread_attr_setstacksize(&t, OWN_STACK);
+    if (a[1] & 4) {
+        T(0)->stack = aligned_alloc(4096, OWN_STACK);
+        r->e |= pthread_attr_setstack(&t, T(0)->stack, OWN_STACK);
+    }
     r->r = pthread_create(&T(0)->id, &t, thread_main, T(0));
     pthread_attr_destroy(&t);
 }

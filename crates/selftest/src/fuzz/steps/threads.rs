@@ -5,7 +5,7 @@ use super::{Chain, any_wait};
 pub(super) fn thread(c: &mut Chain<'_>) {
     let [a, b] = c.threads();
     let (x, o) = (c.new_thread(), c.object());
-    let flags = c.pick(&[0, 0, 1, 2, 3]);
+    let flags = c.pick(&[0, 0, 1, 2, 3, 4]);
     c.step(a, "sem_init", &[o, 0]);
     c.step(a, "create", &[x as i64, flags]);
     c.step(x, "attributes", &[flags]);
