@@ -181,6 +181,45 @@ static void contend(const char *program) {
     EXPECT(shared->told >= THREADS - 1);
 }
 
+static volatile int stop;
+
+static pthread_mutexattr_t of_one_process(void) {
+    pthread_mutexattr_t a;
+    EXPECT(pthread_mutexattr_init(&a) == 0 && pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST) == 0);
+    return a;
+}
+
+static void *lock_and_unlock(void *p) {
+    pthread_mutexattr_t a = of_one_process();
+    pthread_mutex_t m;
+    EXPECT(pthread_mutex_init(&m, &a) == 0);
+    while (!stop)
+        EXPECT(pthread_mutex_lock(&m) == 0 && pthread_mutex_unlock(&m) == 0);
+    return p;
+}
+
+/* Whatever other threads were doing to their mutexes, the child of a fork can use its own. */
+static void fork_beside_others(void) {
+    pthread_mutexattr_t a = of_one_process();
+    pthread_t t[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        EXPECT(pthread_create(&t[i], NULL, lock_and_unlock, NULL) == 0);
+    for (int i = 0; i < 200; i++) {
+        int status;
+        pid_t pid = fork();
+        EXPECT(pid >= 0);
+        if (pid == 0) {
+            pthread_mutex_t m;
+            alarm(20);
+            _exit(pthread_mutex_init(&m, &a) || pthread_mutex_lock(&m) || pthread_mutex_unlock(&m));
+        }
+        EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
+    }
+    stop = 1;
+    for (int i = 0; i < THREADS; i++)
+        EXPECT(pthread_join(t[i], NULL) == 0);
+}
+
 int main(int argc, char **argv) {
     if (argc == 3) {
         memory = atoi(argv[2]);
@@ -203,6 +242,7 @@ int main(int argc, char **argv) {
         processes_die("/proc/self/exe");
     }
     contend("/proc/self/exe");
+    fork_beside_others();
     EXPECT(pthread_mutex_destroy(&shared->strict) == 0);
     puts("robust: ok");
     return 0;

@@ -7,7 +7,7 @@
 use crate::real::real;
 use crate::say::fatal;
 use crate::state::{self, LIVE, Thread};
-use crate::{cancel, exec, refuse, robust, signal, stats, thread, unwind};
+use crate::{cancel, exec, mutex, refuse, robust, signal, stats, thread, unwind};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
@@ -128,6 +128,7 @@ extern "C" fn in_child() {
     }
     signal::in_child();
     robust::in_child();
+    mutex::in_child();
     LIVE.store(1, Relaxed);
     if let Some(me) = state::me() {
         me.uthread.set(None);
