@@ -40,6 +40,9 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 /// one process take turns, because there is one runtime in a process at a time. The test fails if its runtime
 /// cannot be built.
 ///
+/// The harness captures what its own threads print, by a variable of each thread that only `std` can set. So what user threads
+/// print, panics among it, appears at once, as with `--nocapture`.
+///
 /// # Examples
 ///
 /// ```ignore
