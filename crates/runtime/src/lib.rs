@@ -68,6 +68,8 @@ mod kernel_thread;
 mod lateness;
 #[cfg(not(loom))]
 mod os;
+#[cfg(not(loom))]
+mod panics;
 mod park;
 #[cfg(not(loom))]
 pub mod platform;

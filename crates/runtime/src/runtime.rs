@@ -17,7 +17,7 @@ use crate::worker::carrier;
 use crate::worker::room::{self, Room};
 use crate::worker::slot::Slot;
 use crate::worker::spare::Spares;
-use crate::{debugger, interpose, kernel_thread, park, preempt, sys, tls};
+use crate::{debugger, interpose, kernel_thread, panics, park, preempt, sys, tls};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 use quaver_sched::{Policy, Tax, TimerHeap, TimerTable};
@@ -295,6 +295,7 @@ impl Runtime {
         segment::init();
         interpose::link();
         debugger::link();
+        panics::install();
         preempt::refresh();
         fork::watch()
             .map_err(|error| BuildError::Os { what: "install a handler for forks", error })?;

@@ -37,6 +37,35 @@ fn on_all(role: &str, check: impl Fn(Outcome)) {
     }
 }
 
+/// Panics of a thread with a name, of one without, and of a kernel thread.
+fn panics(setup: Setup) {
+    setup.run(|| {
+        let named = quaver::thread::Builder::new().name("compactor".into());
+        let boom = || panic!("boom");
+        assert!(named.spawn(boom).unwrap().join().is_err());
+        assert!(quaver::spawn(boom).join().is_err());
+        assert!(std::thread::spawn(boom).join().is_err());
+    });
+}
+
+/// A report says whose panic it is, and a program's own hook has the last word.
+#[test]
+fn panics_tell_the_thread() {
+    let outcome = child::run("panics of all kinds 0");
+    outcome.expect_success();
+    let introduced = |line: &str| line.starts_with("user thread ") && line.ends_with(" panics:");
+    let lines: Vec<&str> = outcome.stderr.lines().filter(|l| introduced(l)).collect();
+    assert_eq!(lines.len(), 2, "{outcome:#?}");
+    assert!(lines[0].starts_with("user thread 'compactor' (id "), "{lines:?}");
+    assert!(lines[1]["user thread ".len()..].starts_with(char::is_numeric), "{lines:?}");
+    assert_eq!(outcome.stderr.matches("boom").count(), 3, "{outcome:#?}");
+
+    let outcome = child::run("panics with a hook 0");
+    outcome.expect_success();
+    assert_eq!(outcome.stderr.matches("my hook").count(), 3, "{outcome:#?}");
+    assert!(!outcome.stderr.contains("user thread"), "{outcome:#?}");
+}
+
 #[test]
 fn the_child() {
     let Some(role) = child::role() else { return };
@@ -56,6 +85,11 @@ fn the_child() {
             // SAFETY: none; this is the fault that is tested.
             unsafe { std::arch::asm!("ud2") }
         }),
+        "panics of all kinds" => panics(setup),
+        "panics with a hook" => {
+            std::panic::set_hook(Box::new(|_| eprintln!("my hook")));
+            panics(setup);
+        }
         "abort" => crash(setup, || std::process::abort()),
         "panic that cannot unwind" => crash(setup, || {
             extern "C" fn no_unwind() {

@@ -31,7 +31,8 @@ impl Builder {
         Builder::default()
     }
 
-    /// Names the thread, for debuggers and for the report of a stack overflow.
+    /// Names the thread, for debuggers and for the reports of panics and of stack overflows.
+    /// `std::thread::current` does not know the name.
     #[must_use]
     pub fn name(mut self, name: String) -> Builder {
         self.name = Some(name);
