@@ -244,3 +244,30 @@ impl Policy for Priority {
         self.levels.iter().map(List::len).sum()
     }
 }
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::{sync::Arc, thread};
+
+    /// A task is queued while another changes its priority: it ends on the level that it has, once.
+    #[test]
+    fn a_task_is_found_on_its_level() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(2);
+        builder.max_branches = 10_000;
+        builder.check(|| {
+            let policy = Arc::new(Priority::new(1, 1, Some(10), None));
+            let setter = {
+                let policy = policy.clone();
+                thread::spawn(move || policy.set_priority(Task(0), 6))
+            };
+            policy.task_enqueue(Place::Shared, Task(0), Why::New, 0);
+            setter.join().unwrap();
+            let waits = |level: &usize| !policy.levels[*level].is_empty();
+            let levels: alloc::vec::Vec<_> = (0..LEVELS).filter(waits).collect();
+            assert_eq!(levels, [6]);
+            assert_eq!(policy.waiting(), 1);
+        });
+    }
+}

@@ -214,6 +214,27 @@ fn stealing_hides_nothing() {
     });
 }
 
+/// The same while a worker evens out, which moves single tasks.
+#[test]
+fn evening_out_hides_nothing() {
+    bounded(|| {
+        let links = Arc::new(Links::new(4));
+        let queues = Arc::new(WorkerQueues::<4>::new(2));
+        (0..4).for_each(|task| queues.push(0, &links, Task(task)));
+        let (queues1, links1) = (queues.clone(), links.clone());
+        let mover = thread::spawn(move || queues1.even_out(1, &links1, 1));
+        let queues2 = queues.clone();
+        let observer = thread::spawn(move || assert!(queues2.any_waiting()));
+        let mine: Vec<u32> = (0..2).filter_map(|_| queues.pop(0, &links)).map(|t| t.0).collect();
+        mover.join().unwrap();
+        observer.join().unwrap();
+        let rest = |worker| -> Vec<u32> {
+            core::iter::from_fn(|| queues.pop(worker, &links)).map(|t| t.0).collect()
+        };
+        assert_shared_out(&[[mine, rest(0)].concat(), rest(1)], 4);
+    });
+}
+
 /// The same for a task that the thief takes from the overflow list.
 #[test]
 fn stealing_overflow_hides_nothing() {
