@@ -22,7 +22,7 @@ ROWS = [
     ("two-queue", ["two_queue.rs", "turns.rs"], ""),
     ("cfs", ["cfs.rs"], "430; Linux 6592"),
     ("eevdf", ["eevdf.rs"], "579; Linux 7102"),
-    ("shinjuku", ["shinjuku.rs", "rr.rs"], "192; ghOSt 710"),
+    ("shinjuku", ["rr.rs"], "192; ghOSt 710"),
     ("shinjuku-shenango", ["shenango.rs"], "444; ghOSt 727"),
     ("priority", ["priority.rs"], ""),
     ("las", ["las.rs"], ""),

@@ -8,11 +8,14 @@
 //! | [`two-queue`](TwoQueue) | new and preempted a worker, one shared | two | the same; longer if all of it was preempted |
 //! | [`cfs`](Cfs) | one a worker by virtual runtime, one shared | share of `latency` | it is ahead of one that waits |
 //! | [`eevdf`](Eevdf) | eligible and early ones a worker, one shared | one slice | it would not be chosen again |
-//! | [`shinjuku`](Shinjuku) | one, central | one | something waits |
 //! | [`shinjuku-shenango`](ShinjukuShenango) | LC and BE, central | one each | LC: as before; BE: LC work has waited too long |
 //! | [`priority`](Priority) | eight, central | one | at once for a higher level, else something of its level waits |
 //! | [`las`](LeastAttained) | one, central, by attained service | one | one that waits has had no more service |
 //! | [`adaptive`](Adaptive) | as `two-queue` | chosen every millisecond | as `two-queue` |
+//!
+//! `shinjuku` is another name of `rr`: one central queue with a quantum (Skyloft section 5.2). What
+//! sets Shinjuku apart is who serves the queue, a dispatcher on a core of its own, and that is the
+//! host's: a simulator may have one for every policy that is [`central`](crate::Policy::central).
 //!
 //! All take times in the host's unit. A quantum of `None` means that a running thread is never
 //! stopped.
@@ -26,7 +29,6 @@ mod looks;
 mod priority;
 mod rr;
 mod shenango;
-mod shinjuku;
 mod turns;
 mod two_queue;
 mod ws;
@@ -39,7 +41,6 @@ pub use las::LeastAttained;
 pub use priority::Priority;
 pub use rr::RoundRobin;
 pub use shenango::{ShenangoTimes, ShinjukuShenango};
-pub use shinjuku::Shinjuku;
 pub use turns::SHARED_EVERY;
 pub use two_queue::{TwoQueue, TwoQueueTimes};
 pub use ws::WorkStealing;
