@@ -108,6 +108,11 @@ pub unsafe extern "C" fn quaver_join(thread: *mut Thread, result: *mut *mut c_vo
     if thread.is_null() {
         return Failure::new(Status::Invalid, "quaver_join: the thread is null").report();
     }
+    // SAFETY: the caller's contract; not null.
+    let id = unsafe { (*thread).0.id() };
+    if quaver::thread::current().is_some_and(|me| me.id() == id) {
+        return Failure::new(Status::State, "quaver_join: a thread cannot join itself").report();
+    }
     // SAFETY: the caller's contract.
     let thread = unsafe { Box::from_raw(thread) };
     // SAFETY: the caller's contract.

@@ -2,7 +2,7 @@
 
 use crate::park::shim::os_nap;
 use crate::thread::control::Uthread;
-use crate::thread::{raw, try_yield};
+use crate::thread::{only_yield, raw};
 use crate::worker::carrier::{After, Carrier};
 use crate::worker::scheduler;
 use quaver_sched::Why;
@@ -23,6 +23,9 @@ use quaver_sched::Why;
 /// them in use, or the system refuses to start another, `f` runs on the worker. On an ordinary
 /// kernel thread this just calls `f`.
 ///
+/// Calls nest: the worker comes back at the end of the outermost. If the thread waits inside for
+/// something that needs none, a lock or a timer, it gives its worker away again afterwards.
+///
 /// ```
 /// # quaver::Builder::new().workers(1).build().unwrap().run(|| {
 /// let text = quaver::block_in_place(|| std::fs::read_to_string("/proc/self/comm"))?;
@@ -32,6 +35,7 @@ use quaver_sched::Why;
 /// ```
 pub fn block_in_place<T>(f: impl FnOnce() -> T) -> T {
     let Some(t) = raw::current() else { return f() };
+    t.blocking.set(t.blocking.get() + 1);
     give_worker_away(t);
     let returning = Return;
     let result = f();
@@ -60,13 +64,29 @@ pub(crate) fn give_worker_away(t: &'static Uthread) -> bool {
 
 /// A moment for something that nobody announces.
 pub(crate) fn let_others_run(t: &'static Uthread) {
-    if !try_yield(t) {
+    if !only_yield(t) {
         os_nap();
     }
 }
 
-/// Queues for a worker and returns on it, if the calling thread `t` has given its own away.
+/// The calling thread `t` has waited and may have come back on a worker: if it is in a call that
+/// blocks, it gives that away.
+#[inline]
+pub(crate) fn leave_again(t: &'static Uthread) {
+    if t.blocking.get() != 0 {
+        give_worker_away(t);
+    }
+}
+
+/// The end of a call that blocks, for which [`Uthread::blocking`] was increased. That of the
+/// outermost queues for a worker and returns on it, if `t`, the calling thread, has given its own
+/// away.
 pub(crate) fn take_worker_back(t: &'static Uthread) {
+    let depth = t.blocking.get().saturating_sub(1);
+    t.blocking.set(depth);
+    if depth != 0 {
+        return;
+    }
     t.preempt_disable();
     // SAFETY: preemption is disabled, and `leave` is the last use.
     if unsafe { Carrier::here() }.slot().is_none() {

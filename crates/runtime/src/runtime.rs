@@ -121,6 +121,11 @@ impl Inner {
         self.stopped.load(Acquire)
     }
 
+    /// Has it stopped, and have all its kernel threads ended? Then no user thread's code runs.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.has_stopped() && self.alive.load(Acquire) == 0
+    }
+
     /// One of the runtime's kernel threads ends.
     pub(crate) fn thread_gone(&self) {
         self.alive.fetch_sub(1, AcqRel);
@@ -507,6 +512,7 @@ impl Runtime {
             std::thread::sleep(Duration::from_micros(200));
         }
         rt.stopped.store(true, SeqCst);
+        thread::wake_owners();
         preempt::install_overflow_report(core::ptr::null());
         // Kernel threads that wait for a user thread's end must learn that it will not come.
         for h in 0..rt.table.high() {

@@ -837,6 +837,35 @@ fn block_in_place_needs_no_clock() {
 }
 
 /// Whatever is done inside.
+/// What nests or waits inside does not end a call: others still run while the outer one blocks.
+#[test]
+fn block_in_place_nests_and_waits() {
+    type Inside = fn();
+    let insides: [Inside; 3] = [
+        || quaver::block_in_place(|| ()),
+        || quaver::sleep(Duration::from_micros(100)),
+        quaver::yield_now,
+    ];
+    for inside in insides {
+        // Without a quantum nobody else gives the worker away soon.
+        on_runtime(Builder::new().workers(1).quantum(None), || {
+            let (mut reader, mut writer) = pipe().unwrap();
+            // Runs while the other is blocked, and ends that.
+            let other = quaver::spawn(move || {
+                quaver::sleep(Duration::from_millis(1));
+                writer.write_all(&[1]).unwrap();
+            });
+            quaver::block_in_place(|| {
+                inside();
+                let me = quaver::foreign::thread::current().unwrap();
+                assert_eq!(me.runs_on(), None, "it has a worker");
+                reader.read_exact(&mut [0]).unwrap();
+            });
+            other.join().unwrap();
+        });
+    }
+}
+
 #[test]
 fn block_in_place_allows_everything() {
     for setup in Setup::all() {

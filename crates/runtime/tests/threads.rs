@@ -17,6 +17,7 @@ use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 use support::drops::{Counted, Drops};
 use support::setup::{alone, with_leftover};
 use support::{
@@ -872,4 +873,69 @@ fn without_fsgsbase() {
     if child::role().is_none() && std::env::var_os("QUAVER_NO_FSGSBASE").is_none() {
         child::all_tests_with(("QUAVER_NO_FSGSBASE", "1"), "without_fsgsbase");
     }
+}
+
+/// A thread that waits for its own end is told so.
+#[test]
+fn joining_oneself_panics() {
+    on_runtime(Builder::new().workers(1), || {
+        let (sender, receiver) = quaver::sync::oneshot::channel();
+        let (done, told) = quaver::sync::oneshot::channel();
+        let me = quaver::spawn(move || {
+            let me: quaver::JoinHandle<()> = receiver.recv().unwrap();
+            let joined = catch_unwind(AssertUnwindSafe(|| me.join()));
+            done.send(joined.is_err()).unwrap();
+        });
+        sender.send(me).unwrap();
+        assert!(told.recv().unwrap());
+    });
+}
+
+/// A result whose destructor panics when the handle is dropped does not keep its thread.
+#[test]
+fn a_result_that_panics_when_it_is_dropped() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("on purpose");
+        }
+    }
+    let leftover = alone(|| {
+        let rt = Builder::new().workers(1).build().unwrap();
+        rt.run(|| {
+            for _ in 0..3 {
+                let handle = quaver::spawn(|| Bomb);
+                while !handle.is_finished() {
+                    quaver::yield_now();
+                }
+                assert!(catch_unwind(AssertUnwindSafe(|| drop(handle))).is_err());
+            }
+        });
+        rt.shutdown()
+    });
+    assert_eq!(leftover.threads, 0);
+}
+
+/// A scope of a kernel thread ends when the runtime has been shut down under it.
+#[test]
+fn a_scope_outlives_its_runtime() {
+    alone(|| {
+        let rt = Builder::new().workers(1).build().unwrap();
+        let (started, is_started) = std::sync::mpsc::channel();
+        let owner = std::thread::spawn(move || {
+            let number = AtomicUsize::new(0);
+            quaver::scope(|s| {
+                s.spawn(|| {
+                    started.send(()).unwrap();
+                    loop {
+                        number.fetch_add(1, SeqCst);
+                        quaver::sleep(Duration::from_millis(1));
+                    }
+                });
+            });
+        });
+        is_started.recv().unwrap();
+        assert_eq!(rt.shutdown().threads, 1);
+        assert!(owner.join().is_err());
+    });
 }

@@ -71,6 +71,8 @@ pub(crate) struct Uthread {
     pub(crate) regions: Cell<u32>,
     /// A preemption was asked for inside a section or region: see to it at the end. Cleared at dispatch.
     pub(crate) deferred: Cell<bool>,
+    /// Depth of the calls that block ([`block_in_place`](crate::block_in_place)): while it is not 0 the thread wants no worker.
+    pub(crate) blocking: Cell<u32>,
     /// See [`phase`].
     pub(crate) phase: AtomicU8,
     /// The carrier on which it must go on, which waits for it; null for any.
@@ -128,6 +130,7 @@ impl Uthread {
             no_preempt: Cell::new(1),
             regions: Cell::new(0),
             deferred: Cell::new(false),
+            blocking: Cell::new(0),
             phase: AtomicU8::new(phase::FREE),
             home: AtomicPtr::new(core::ptr::null_mut()),
             park: AtomicU32::new(park_state::EMPTY),

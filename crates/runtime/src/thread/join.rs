@@ -51,7 +51,12 @@ impl<T> JoinHandle<T> {
     ///
     /// The panic's payload. If the runtime is shut down before the thread has ended, the payload is a [`ShutDown`] (only a
     /// kernel thread can see that).
+    /// # Panics
+    ///
+    /// On the thread itself, which would wait for ever.
+    #[track_caller]
     pub fn join(self) -> std::thread::Result<T> {
+        assert!(!self.is_current(), "a user thread cannot join itself");
         self.join_or_error().unwrap_or_else(|e| Err(Box::new(e)))
     }
 
@@ -131,6 +136,11 @@ impl<T> JoinHandle<T> {
         Wait::Done
     }
 
+    /// Is it the calling thread?
+    fn is_current(&self) -> bool {
+        super::raw::current().is_some_and(|me| core::ptr::eq(me, self.block()))
+    }
+
     /// Has the thread ended? Joining it then does not wait.
     pub fn is_finished(&self) -> bool {
         self.block().is_done()
@@ -168,11 +178,21 @@ impl<T> JoinHandle<T> {
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         let t = self.block();
+        // Released also if the result's destructor panics.
+        let _release = Release(self.thread.rt, t);
         if t.life.fetch_add(life::DETACHED, AcqRel) & life::READY != 0 {
             packet::drop_result(t);
         }
-        if t.life.fetch_add(life::RELEASED, AcqRel) & life::DONE != 0 {
-            recycle_here(self.thread.rt, t);
+    }
+}
+
+/// The handle needs nothing more of the thread.
+struct Release(&'static Inner, &'static Uthread);
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        if self.1.life.fetch_add(life::RELEASED, AcqRel) & life::DONE != 0 {
+            recycle_here(self.0, self.1);
         }
     }
 }

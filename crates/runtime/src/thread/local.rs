@@ -2,6 +2,7 @@
 
 use super::control::Uthread;
 use super::raw;
+use crate::block;
 use crate::runtime::Inner;
 use crate::worker::{carrier::Carrier, scheduler};
 use core::fmt;
@@ -137,6 +138,13 @@ pub fn yield_now() {
 /// Lets another thread run if there is one. `t` is the calling thread.
 #[inline]
 pub(crate) fn try_yield(t: &'static Uthread) -> bool {
+    let left = only_yield(t);
+    block::leave_again(t);
+    left
+}
+
+/// As [`try_yield`], and the thread may be left on a worker that it wants to give away.
+pub(crate) fn only_yield(t: &'static Uthread) -> bool {
     t.preempt_disable();
     // SAFETY: the calling thread, preemption disabled.
     let left = unsafe { scheduler::leave_if_work(t, Why::Yielded) };

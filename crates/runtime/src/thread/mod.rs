@@ -14,9 +14,10 @@ pub(crate) mod table;
 pub use builder::Builder;
 pub(crate) use builder::{spawn_unchecked, spawn_with};
 pub use join::JoinHandle;
-pub(crate) use local::try_yield;
 pub use local::{Thread, ThreadId, current, park, park_timeout, yield_now};
+pub(crate) use local::{only_yield, try_yield};
 pub use quaver_sched::Service;
+pub(crate) use scope::wake_owners;
 pub use scope::{Scope, ScopedJoinHandle, scope};
 
 use crate::arch::{pkru, switch};
@@ -127,6 +128,7 @@ impl<'a> Start<'a> {
         t.scope.set(self.scope.map_or(core::ptr::null(), Arc::into_raw));
         t.no_preempt.set(1);
         t.regions.set(0);
+        t.blocking.set(0);
         t.pkru.set(pkru::get());
         t.park.store(park_state::EMPTY, Relaxed);
         t.life.store(self.life, Relaxed);

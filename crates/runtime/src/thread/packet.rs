@@ -106,11 +106,18 @@ pub(super) unsafe fn take_result<T>(t: &Uthread) -> std::thread::Result<T> {
 
 /// Drops the result, which nobody will take, and frees the packet. Runs code of the user.
 pub(super) fn drop_result(t: &Uthread) {
+    /// Frees also if the destructor panics.
+    struct Free<'a>(&'a Uthread);
+    impl Drop for Free<'_> {
+        fn drop(&mut self) {
+            free(self.0);
+        }
+    }
+    let _free = Free(t);
     if let Some(f) = t.drop_result.get() {
         // SAFETY: READY and DETACHED are both set, and the one who set the second is here, once.
         unsafe { f(t.packet.get()) };
     }
-    free(t);
 }
 
 /// Frees a packet in the heap.

@@ -1,6 +1,7 @@
 //! What the rest of the crate needs to know of the calling user thread: who it is, park, unpark.
 
 use crate::arch::segment::{self, GS_CURRENT};
+use crate::block;
 use crate::runtime::Inner;
 use crate::thread::control::{Uthread, park_state};
 use crate::tsc;
@@ -106,6 +107,7 @@ fn park_until(deadline: Option<tsc::Ticks>) -> bool {
         rt.slots()[heap as usize].cancel_timer(t);
     }
     t.preempt_enable();
+    block::leave_again(t);
     deadline.is_none_or(|at| tsc::now() < at)
 }
 

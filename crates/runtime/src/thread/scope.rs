@@ -1,13 +1,13 @@
 //! Threads that may borrow from their caller, as `std::thread::scope`.
 
 use super::{Builder, JoinHandle, Thread};
-use crate::park;
-use crate::runtime::{Inner, NoRuntime};
+use crate::park::{self, Waiter};
+use crate::runtime::{Inner, NoRuntime, ShutDown};
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicUsize, Ordering::*};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Where scoped threads are started; see [`scope`].
@@ -23,10 +23,55 @@ pub(crate) struct Data {
     running: AtomicUsize,
     /// Panics that nobody has seen by joining.
     panics: AtomicUsize,
-    owner: park::Waiter,
+    owner: Waiter,
+    /// The runtime of its threads.
+    rt: OnceLock<&'static Inner>,
+}
+
+/// Kernel threads that wait for the threads of a scope. Used by kernel threads only.
+static OWNERS: Mutex<Vec<Waiter>> = Mutex::new(Vec::new());
+
+/// A runtime has stopped: those who wait for its threads look again.
+pub(crate) fn wake_owners() {
+    OWNERS.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|&w| park::unpark(w));
 }
 
 impl Data {
+    /// Waits until all threads have left.
+    ///
+    /// # Panics
+    ///
+    /// If they never will.
+    #[track_caller]
+    fn wait(&self) {
+        if self.running.load(Acquire) == 0 {
+            return;
+        }
+        let (Waiter::Kernel(me), Some(rt)) = (self.owner, self.rt.get()) else {
+            while self.running.load(Acquire) != 0 {
+                park::park(self.owner);
+            }
+            return;
+        };
+        OWNERS.lock().unwrap_or_else(PoisonError::into_inner).push(self.owner);
+        while self.running.load(Acquire) != 0 && !rt.has_stopped() {
+            park::park(self.owner);
+        }
+        let mut owners = OWNERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mine = |w: &Waiter| matches!(w, Waiter::Kernel(w) if core::ptr::eq(*w, me));
+        if let Some(at) = owners.iter().position(mine) {
+            owners.swap_remove(at);
+        }
+        drop(owners);
+        // A thread that a system call has kept from being stopped still uses what it has borrowed.
+        while self.running.load(Acquire) != 0 {
+            if rt.is_gone() {
+                panic!("the quaver runtime was shut down before the threads of a scope had ended");
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// A thread's closure and, if nobody will take it, its result are gone: nothing of it borrows any more.
     pub(super) fn leave(self: Arc<Self>) {
         let owner = self.owner;
@@ -49,7 +94,8 @@ pub struct ScopedJoinHandle<'scope, T> {
 ///
 /// # Panics
 ///
-/// If `f` panics, or a thread that was not joined has panicked.
+/// If `f` panics, or a thread that was not joined has panicked. On a kernel thread also if the
+/// runtime is shut down before the scope's threads have ended, which are never run again then.
 ///
 /// ```
 /// # quaver::Builder::new().workers(1).build().unwrap().run(|| {
@@ -71,14 +117,13 @@ pub fn scope<'env, T>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) ->
             running: AtomicUsize::new(0),
             panics: AtomicUsize::new(0),
             owner: park::current(),
+            rt: OnceLock::new(),
         }),
         scope: PhantomData,
         env: PhantomData,
     };
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-    while scope.data.running.load(Acquire) != 0 {
-        park::park(scope.data.owner);
-    }
+    scope.data.wait();
     match result {
         Err(panic) => resume_unwind(panic),
         Ok(_) if scope.data.panics.load(Relaxed) != 0 => panic!("a scoped user thread panicked"),
@@ -109,6 +154,9 @@ impl<'scope> Scope<'scope, '_> {
         f: impl FnOnce() -> T + Send + 'scope,
     ) -> io::Result<ScopedJoinHandle<'scope, T>> {
         let rt = Inner::running().ok_or_else(|| io::Error::other(NoRuntime))?;
+        if !core::ptr::eq(*self.data.rt.get_or_init(|| rt), rt) {
+            return Err(io::Error::other(ShutDown));
+        }
         self.data.running.fetch_add(1, Relaxed);
         let data = self.data.clone();
         let body = move || {
