@@ -31,7 +31,7 @@ pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) table: Table,
     pub(crate) policy: &'static dyn Policy,
-    /// `policy.accounts()`.
+    /// `policy.accounts()`, or somebody wants to know how long each thread has run.
     pub(crate) accounts: bool,
     /// `policy.central()`: what a worker makes runnable may be for another one.
     pub(crate) central: bool,
@@ -333,7 +333,7 @@ impl Runtime {
         let inner: &'static Inner = Box::leak(Box::new(Inner {
             table,
             policy,
-            accounts: policy.accounts(),
+            accounts: policy.accounts() || crate::foreign::thread::counts_run_time(),
             central: policy.central(),
             slots: OnceLock::new(),
             timer_table: Arc::new(TimerTable::new(config.max_threads)),

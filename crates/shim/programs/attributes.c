@@ -1,10 +1,11 @@
-/* Threads on stacks of the program's, and with real-time priorities. */
+/* Threads on stacks of the program's, with real-time priorities, and their CPU clocks. */
 #define _GNU_SOURCE
 #include "check.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define SIZE (256 << 10)
@@ -106,10 +107,63 @@ static void priorities(void) {
     EXPECT(sched_setscheduler(0, SCHED_OTHER, &p) == 0 && sched_getscheduler(0) == SCHED_OTHER);
 }
 
+static double seconds(clockid_t clock) {
+    struct timespec t;
+    EXPECT(clock_gettime(clock, &t) == 0);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static double used(void) {
+    struct rusage u;
+    EXPECT(getrusage(RUSAGE_THREAD, &u) == 0);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+}
+
+static int stop;
+
+static void *burns(void *p) {
+    double *own = p;
+    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED))
+        spin(1000);
+    *own = seconds(CLOCK_THREAD_CPUTIME_ID);
+    return NULL;
+}
+
+/* What a thread computes is its own time, and not that of one that sleeps meanwhile. */
+static void clocks(void) {
+    double own, before = seconds(CLOCK_THREAD_CPUTIME_ID), begun = seconds(CLOCK_MONOTONIC);
+    clockid_t its, mine;
+    pthread_t t;
+    EXPECT(pthread_create(&t, NULL, burns, &own) == 0);
+    EXPECT(pthread_getcpuclockid(t, &its) == 0 && pthread_getcpuclockid(pthread_self(), &mine) == 0);
+    double last = 0;
+    while (last < 0.05) {
+        usleep(5000);
+        double now = seconds(its);
+        EXPECT(now >= last);
+        last = now;
+    }
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    EXPECT(pthread_join(t, NULL) == 0);
+    double all = seconds(CLOCK_MONOTONIC) - begun;
+    EXPECT(own >= last && own <= all * 1.02 + 0.001);
+    double after = seconds(CLOCK_THREAD_CPUTIME_ID);
+    EXPECT(after >= before && after - before <= all * 1.02 + 0.001);
+    double both = used();
+    EXPECT(both >= after - 0.02 && seconds(mine) >= after);
+    struct timespec resolution;
+    EXPECT(clock_getres(mine, &resolution) == 0 && resolution.tv_sec == 0);
+    /* Computing counts. */
+    before = seconds(CLOCK_THREAD_CPUTIME_ID);
+    while (seconds(CLOCK_THREAD_CPUTIME_ID) < before + 0.01)
+        spin(1000);
+}
+
 int main(int argc, char **argv) {
     rounds = argc > 1 && atoi(argv[1]) ? 2000 : 20;
     stacks();
     priorities();
+    clocks();
     puts("attributes: ok");
     return 0;
 }

@@ -5,6 +5,7 @@
 mod attributes;
 mod c11;
 mod cancel;
+mod cpu_time;
 mod exec;
 mod interrupt;
 mod io;

@@ -49,7 +49,6 @@ pub(crate) enum Once {
     RobustCond,
     Priority,
     Stack,
-    CpuClock,
     KernelThread,
 }
 

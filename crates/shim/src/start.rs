@@ -81,6 +81,7 @@ fn start() {
     if std::env::var("QUAVER_QUANTUM").is_ok_and(|q| matches!(&*q, "off" | "none" | "0")) {
         builder = builder.quantum(Some(RESCUE));
     }
+    uthread::count_run_time();
     match builder.build() {
         // It ends with the process.
         Ok(runtime) => core::mem::forget::<Runtime>(runtime),

@@ -3,7 +3,6 @@
 use crate::attributes::{self, Attributes};
 use crate::cancel::{self, Point};
 use crate::real::real;
-use crate::say::{Once, once};
 use crate::state::{self, LIVE, META, Start, Thread, cancel as bits, fate};
 use crate::sys::kernel_tid;
 use crate::time;
@@ -434,21 +433,4 @@ pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
             Some(t) => cancel::request(t),
         }
     }
-}
-
-/// See `pthread_getcpuclockid(3)`: fails, because the kernel does not know the CPU time of a user thread.
-///
-/// # Safety
-///
-/// As there.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_getcpuclockid(thread: pthread_t, clock: *mut clockid_t) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe {
-        if state::of(thread).is_none() {
-            return real!(pthread_getcpuclockid(thread => pthread_t, clock => *mut clockid_t) -> c_int);
-        }
-    }
-    once(Once::CpuClock, format_args!("user threads have no CPU clocks (ENOENT)"));
-    libc::ENOENT
 }

@@ -4,10 +4,12 @@ use crate::JoinHandle;
 use crate::runtime::{Inner, NoRuntime};
 use crate::thread::stack::OwnStack;
 use crate::thread::{self, raw};
+use crate::tsc;
 use core::ops::Range;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, Ordering::*};
 pub use quaver_sched::{Attributes, DEFAULT_PRIORITY};
 use std::io;
+use std::time::Duration;
 
 /// A user thread. Only what is alive may be asked; nothing here keeps it so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +96,50 @@ pub fn try_yield() -> bool {
     raw::current().is_some_and(thread::try_yield)
 }
 
+static COUNTS_RUN_TIME: AtomicBool = AtomicBool::new(false);
+
+/// The runtimes that are built from now on know [`Thread::run_time`]. It costs some nanoseconds a switch.
+pub fn count_run_time() {
+    COUNTS_RUN_TIME.store(true, Relaxed);
+}
+
+pub(crate) fn counts_run_time() -> bool {
+    COUNTS_RUN_TIME.load(Relaxed)
+}
+
 impl Thread {
+    /// Its number, for [`from_number`](Self::from_number).
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
+    /// The thread of this number, or another that has it by now.
+    pub fn from_number(number: u32) -> Thread {
+        Thread(number)
+    }
+
+    /// How long it has run on workers since it began; `None`: there is no such thread, or nobody counts
+    /// ([`count_run_time`]). Time in calls that block outside the workers is not in it; time in which the kernel ran something
+    /// else in the worker's place is. Never blocks.
+    pub fn run_time(self) -> Option<Duration> {
+        let rt = Inner::latest().filter(|rt| rt.accounts)?;
+        let t = self.block()?;
+        let mut before = t.ran.load(Acquire);
+        loop {
+            let running = rt
+                .slots()
+                .iter()
+                .find_map(|slot| slot.running().filter(|(_, r)| r.task.0 == self.0));
+            let now = running.map_or(0, |(_, r)| tsc::now().saturating_sub(r.since));
+            let ran = t.ran.load(Acquire);
+            // Else it was taken off its slot meanwhile.
+            if ran == before {
+                return Some(tsc::to_duration(ran + now));
+            }
+            before = ran;
+        }
+    }
+
     /// The thread pointer of its TLS block, which is what `pthread_self` returns on it.
     pub fn fs_base(self) -> usize {
         self.block().map_or(0, |t| t.fs.get())

@@ -105,6 +105,8 @@ pub(crate) struct Uthread {
     pub(crate) stack_top: AtomicUsize,
     /// A stack of its own, and `region` and `stack_top` as they were before.
     pub(crate) own_stack: UnsafeCell<Option<(OwnStack, usize, usize)>>,
+    /// Ticks that it has run before its present run, where somebody counts them. Written by who takes it off its slot.
+    pub(crate) ran: AtomicU64,
     /// Unique in the process, never reused.
     pub(crate) id: Cell<u64>,
     /// A [`Waiter`] as a word. Written by the owner of the `JoinHandle` only, while `JOINING` is not set.
@@ -147,6 +149,7 @@ impl Uthread {
             region: AtomicUsize::new(0),
             stack_top: AtomicUsize::new(0),
             own_stack: UnsafeCell::new(None),
+            ran: AtomicU64::new(0),
             id: Cell::new(0),
             joiner: AtomicPtr::new(core::ptr::null_mut()),
             permit: AtomicU64::new(0),

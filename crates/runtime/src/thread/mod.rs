@@ -135,6 +135,7 @@ impl<'a> Start<'a> {
         let id = NEXT_ID.fetch_add(1, Relaxed);
         t.id.set(id);
         t.permit.store(id << 1, Relaxed);
+        t.ran.store(0, Relaxed);
         t.phase.store(phase::ALIVE, Relaxed);
         let stats = slot.map_or(&rt.stats, |s| &s.stats);
         stats.spawned.add_shared(1, slot.is_none());

@@ -188,10 +188,11 @@ pub(crate) unsafe fn leave_and_come_home(t: &'static Uthread, why: Why) {
     }
 }
 
-/// Tells the policy how long `t` has run.
+/// Tells the policy how long `t` has run, and adds it up.
 #[cold]
 fn account(slot: &Slot, t: &Uthread, now: Ticks) {
     let ran = now.saturating_sub(slot.run_since());
+    t.ran.store(t.ran.load(Relaxed) + ran, Relaxed);
     slot.policy().task_stopped(slot.id, t.task(), ran);
 }
 
