@@ -68,10 +68,10 @@ class Draw(unittest.TestCase):
             self.assertTrue(figure["real"] and figure["difference"], path)
             self.assertEqual("measured" in figure, not figure["real"].startswith("nothing"), path)
             names = {curve["name"] for curve in figure["curve"]}
-            for one, other, _ in figure.get("headlines", []):
+            for one, other, *_ in figure.get("headlines", []):
                 self.assertLessEqual({one, other}, names, path)
             readme = (path.parent / "README.md").read_text(encoding="utf-8")
-            for part in ("*Simulated*", "*Run for real*", "*Difference*"):
+            for part in ("*Simulated*", "*Run for real*", "*Compared*"):
                 self.assertIn(part, readme, path)
 
 

@@ -66,12 +66,9 @@ pub struct System {
     /// Leaving a thread that was preempted, on top of `dispatch`.
     #[serde(default)]
     pub preempt_switch: u64,
-    /// Taking work from another worker, once it is found.
+    /// Taking work from another worker, idle or not: from when it is queued until it begins there.
     #[serde(default)]
     pub steal: u64,
-    /// An idle worker's look at another's queue on its round.
-    #[serde(default)]
-    pub look: u64,
     /// Looking for packets, at every entry of a thread.
     #[serde(default)]
     pub poll: u64,

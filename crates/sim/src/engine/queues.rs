@@ -1,6 +1,5 @@
 //! Threads become runnable, and idle workers take them.
 
-use quaver_load::Uniform as _;
 use quaver_sched::{Concerns, Pick, Place, Task, Why};
 
 use super::Engine;
@@ -14,7 +13,7 @@ impl Engine<'_> {
             if self.rules.dispatcher {
                 self.assign(worker);
             } else {
-                self.start_idle(worker, place);
+                self.start_idle(worker);
             }
             return;
         }
@@ -73,36 +72,13 @@ impl Engine<'_> {
         Some(pick)
     }
 
-    /// An idle worker takes what has become runnable at `place`: it wakes up, or finds it on its round.
-    fn start_idle(&mut self, worker: usize, place: Place) {
-        let others = self.idle.len();
+    /// An idle worker takes what has become runnable. If it has gone to sleep, it must wake up first.
+    fn start_idle(&mut self, worker: usize) {
         if let Some((pick, stolen)) = self.pick(worker) {
             self.remove_idle(worker);
             let parked = self.now - self.workers[worker].idle_since >= self.rules.system.spin;
-            let before = if parked {
-                self.rules.system.wake.sample(&mut self.random)
-            } else {
-                self.until_found(worker, place, others)
-            };
-            self.enter(worker, pick, stolen, before);
+            let wake = if parked { self.rules.system.wake.sample(&mut self.random) } else { 0 };
+            self.enter(worker, pick, stolen, wake);
         }
-    }
-
-    /// How long it takes until one of the idle workers comes by: each goes round all queues, and is anywhere on its round.
-    fn until_found(&mut self, worker: usize, place: Place, idle: usize) -> u64 {
-        let look = self.rules.system.look;
-        if look == 0 {
-            return 0;
-        }
-        let (queues, searchers) = match place {
-            // Each looks at the shared queue and at its own between any two others.
-            Place::Shared => (1, idle),
-            Place::Local(owner) if owner == worker => (1, 1),
-            Place::Local(_) => (self.workers.len(), idle),
-        };
-        let round = (look * queues as u64) as f64;
-        // The first of so many that are evenly spread over the round.
-        let share = 1.0 - (1.0 - self.random.unit()).powf(1.0 / searchers.max(1) as f64);
-        (round * share) as u64
     }
 }

@@ -43,7 +43,7 @@ overrides! {
     }
     system, change_system, System {
         times {
-            dispatch preempt_switch steal look poll request spin app_switch ingest assign handoff
+            dispatch preempt_switch steal poll request spin app_switch ingest assign handoff
         }
         delays { wake }
     }
