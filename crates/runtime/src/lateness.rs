@@ -2,25 +2,23 @@
 
 use crate::tsc::{self, Ticks};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use quaver_sched::steps;
 use std::time::Duration;
 
-/// Steps in each doubling of time.
-const STEPS: usize = 4;
-/// Up to 2^36 ns, more than a minute.
-const BUCKETS: usize = 36 * STEPS;
+/// Below this many nanoseconds all times are one.
+const LEAST: u64 = 4;
+const FIRST: usize = steps::of(LEAST);
+/// Up to 2^38 ns, more than a minute.
+const BUCKETS: usize = steps::of(1 << 38) - FIRST;
 
-/// The bucket of a time: by its highest bit and the two below.
+/// Where a time is counted.
 fn bucket(ns: u64) -> usize {
-    let ns = ns.max(STEPS as u64);
-    let high = ns.ilog2() as usize;
-    let next_two = (ns >> (high - 2)) as usize & (STEPS - 1);
-    ((high - 2) * STEPS + next_two).min(BUCKETS - 1)
+    (steps::of(ns.max(LEAST)) - FIRST).min(BUCKETS - 1)
 }
 
 /// The longest time in a bucket.
 fn upper(bucket: usize) -> u64 {
-    let (high, next_two) = (bucket / STEPS + 2, bucket % STEPS);
-    ((STEPS + next_two + 1) as u64) << (high - 2)
+    steps::end(FIRST + bucket)
 }
 
 /// Counts by time, of one slot. Written only where a preemption was put off first.

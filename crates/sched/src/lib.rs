@@ -10,6 +10,7 @@
 //! * [`timers`]: which task wakes when.
 //! * [`clock`]: when a worker must be interrupted, and when the clock may sleep.
 //! * [`Tax`]: what preemptions may cost.
+//! * [`steps`]: counting spans of time by their order of magnitude.
 //! * [`settings`]: what a runtime can be told, as text.
 #![no_std]
 
@@ -25,6 +26,7 @@ mod policy;
 pub mod queue;
 pub mod settings;
 mod spec;
+pub mod steps;
 mod sync;
 mod table;
 mod tax;

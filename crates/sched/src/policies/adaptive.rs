@@ -26,6 +26,7 @@ use alloc::boxed::Box;
 use crate::{
     Attributes, Pick, Place, Policy, Running, Task, Time, Why,
     policies::{TwoQueue, TwoQueueTimes},
+    steps,
     sync::{AtomicU32, AtomicU64, CachePadded, Ordering::Relaxed},
     table,
 };
@@ -45,9 +46,6 @@ pub struct AdaptiveTimes {
     pub max_age: Option<Time>,
 }
 
-/// Steps to a power of two.
-const STEPS: u32 = 4;
-const BUCKETS: usize = (64 * STEPS) as usize;
 /// So many observations are enough to go by.
 const ENOUGH: u64 = 100;
 /// A load above this is taken for this: the formula has a pole at 1.
@@ -70,7 +68,7 @@ pub struct Adaptive {
 /// which does no harm.
 #[derive(Debug)]
 struct Observed {
-    lengths: [AtomicU32; BUCKETS],
+    lengths: [AtomicU32; steps::COUNT],
     busy: AtomicU64,
 }
 
@@ -112,7 +110,7 @@ impl Adaptive {
         let length = attained.load(Relaxed);
         if length > 0 {
             attained.store(0, Relaxed);
-            let count = &self.workers[worker].lengths[bucket(length)];
+            let count = &self.workers[worker].lengths[steps::of(length)];
             count.store(count.load(Relaxed).saturating_add(1), Relaxed);
         }
     }
@@ -125,7 +123,7 @@ impl Adaptive {
         if self.next_choice.compare_exchange(next, after, Relaxed, Relaxed).is_err() {
             return;
         }
-        let mut lengths = [0u64; BUCKETS];
+        let mut lengths = [0u64; steps::COUNT];
         for worker in &self.workers {
             for (sum, count) in lengths.iter_mut().zip(&worker.lengths) {
                 *sum += u64::from(count.load(Relaxed));
@@ -147,36 +145,23 @@ impl Adaptive {
     }
 }
 
-/// Where a length is counted: by the position of its highest bit and the two bits below.
-fn bucket(length: Time) -> usize {
-    let high = length.ilog2();
-    let below = if high >= 2 { (length >> (high - 2)) & 3 } else { (length << (2 - high)) & 3 };
-    (high * STEPS) as usize + below as usize
-}
-
-/// The middle of a bucket.
-fn middle(bucket: usize) -> f64 {
-    let power = (1u64 << (bucket as u32 / STEPS)) as f64;
-    power * (1.0 + ((bucket as u32 % STEPS) as f64 + 0.5) / f64::from(STEPS))
-}
-
-/// The quantum among the limits of buckets for which the median task is slowed down least.
-fn best(lengths: &[u64; BUCKETS], load: f64, cost: f64, least: Time, most: Time) -> Time {
+/// The quantum among the limits of steps for which the median task is slowed down least.
+fn best(lengths: &[u64; steps::COUNT], load: f64, cost: f64, least: Time, most: Time) -> Time {
     let all: u64 = lengths.iter().sum();
     let mut below = 0;
     let is_median = |count: &u64| {
         below += count;
         below * 2 >= all
     };
-    let median = middle(lengths.iter().position(is_median).unwrap_or(0));
+    let median = steps::middle(lengths.iter().position(is_median).unwrap_or(0));
     let seen = || lengths.iter().enumerate().filter(|(_, count)| **count > 0);
     let mean_of = |f: &dyn Fn(f64) -> f64| {
-        seen().map(|(b, &count)| count as f64 * f(middle(b))).sum::<f64>() / all as f64
+        seen().map(|(b, &count)| count as f64 * f(steps::middle(b))).sum::<f64>() / all as f64
     };
     let mean = mean_of(&|s| s);
     let slowdown = |quantum: Time| {
         let q = quantum as f64;
-        // A length in the bucket of the quantum itself counts as within it.
+        // A length in the step of the quantum itself counts as within it.
         let preemptions = mean_of(&|s| (((s / q * 0.9) as u64) as f64).min(1e6));
         let load = (load * (1.0 + cost * preemptions / mean)).min(0.999);
         // Who is longer than the quantum is preempted too, and waits for all that is left of the
@@ -185,12 +170,10 @@ fn best(lengths: &[u64; BUCKETS], load: f64, cost: f64, least: Time, most: Time)
         let wait = mean_of(&|s| s.min(most) * s.min(most)) / (2.0 * mean_of(&|s| s.min(most)));
         wait / median * load / (1.0 - load)
     };
-    let steps = (bucket(least.max(1))..=bucket(most.max(1))).map(|b| {
-        let power = 1u64 << (b as u32 / STEPS);
-        (power + power / 4 * (b as u64 % u64::from(STEPS))).clamp(least, most.max(least))
-    });
+    let choices = (steps::of(least)..=steps::of(most))
+        .map(|step| steps::start(step).clamp(least, most.max(least)));
     // The first of equals: the shorter quantum costs nothing where nothing is long.
-    let choice = steps.fold((f64::INFINITY, least), |best, quantum| {
+    let choice = choices.fold((f64::INFINITY, least), |best, quantum| {
         let here = slowdown(quantum);
         if here < best.0 { (here, quantum) } else { best }
     });
@@ -259,21 +242,9 @@ impl Policy for Adaptive {
 mod tests {
     use super::*;
 
-    #[test]
-    fn buckets_are_in_order_and_their_middles_lie_within() {
-        let mut last = 0;
-        for length in (1..5_000).chain([1 << 40, (1 << 40) + (1 << 39), u64::MAX]) {
-            let here = bucket(length);
-            assert!(here >= last, "{length}");
-            assert!((middle(here) / length as f64 - 1.0).abs() <= 0.5, "{length}");
-            last = here;
-        }
-        assert!(last < BUCKETS);
-    }
-
-    fn seen(of: &[(Time, u64)]) -> [u64; BUCKETS] {
-        let mut lengths = [0; BUCKETS];
-        of.iter().for_each(|&(length, count)| lengths[bucket(length)] += count);
+    fn seen(of: &[(Time, u64)]) -> [u64; steps::COUNT] {
+        let mut lengths = [0; steps::COUNT];
+        of.iter().for_each(|&(length, count)| lengths[steps::of(length)] += count);
         lengths
     }
 
