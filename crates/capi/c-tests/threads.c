@@ -85,6 +85,18 @@ static void attributes(void) {
     EXPECT(quaver_spawn(&t, &attr, deep, NULL) == QUAVER_EXHAUSTED && strstr(quaver_last_message(), "stack"));
 }
 
+static bool heeded;
+
+static void priorities(void) {
+    quaver_thread *t;
+    OK(quaver_spawn(&t, NULL, parks, NULL));
+    EXPECT(quaver_set_priority(t, 2) == (heeded ? QUAVER_OK : QUAVER_STATE));
+    EXPECT(quaver_set_priority(t, -100) == (heeded ? QUAVER_OK : QUAVER_STATE));
+    EXPECT(quaver_set_priority(NULL, 0) == QUAVER_INVALID);
+    OK(quaver_unpark(t));
+    OK(quaver_join(t, NULL));
+}
+
 static void cancels(void) {
     quaver_thread *t[5];
     stop = quaver_cancel_token_new();
@@ -149,6 +161,7 @@ static void *program(void *unused) {
     (void)unused;
     joins();
     attributes();
+    priorities();
     cancels();
     selects();
     messages();
@@ -159,6 +172,7 @@ int main(void) {
     static const char *const settings[] = {"workers=1,quantum=50us", "workers=2; policy=priority", "workers=1 quantum=off"};
     messages();
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        heeded = strstr(settings[i], "policy=priority") != NULL;
         OK(quaver_start(settings[i]));
         OK(quaver_run(program, NULL, NULL));
         OK(quaver_shutdown(NULL));

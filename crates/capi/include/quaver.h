@@ -152,6 +152,9 @@ int quaver_detach(quaver_thread *thread);
 /** Has the thread ended? Joining it then does not wait. False for null. */
 bool quaver_is_finished(const quaver_thread *thread);
 
+/** Makes a thread more or less urgent, as `priority` in quaver_thread_attr. QUAVER_STATE if the policy heeds no priorities. */
+int quaver_set_priority(const quaver_thread *thread, int priority);
+
 /** The number of a thread: unique in the process, never used again. 0 for null. */
 uint64_t quaver_thread_id(const quaver_thread *thread);
 

@@ -7,7 +7,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::ManuallyDrop;
 use quaver::thread::{Builder, Service};
 use quaver::{Handle, JoinHandle};
-use quaver_sched::DEFAULT_PRIORITY;
+use quaver_sched::{DEFAULT_PRIORITY, PRIORITIES};
 use std::time::Duration;
 
 /// `quaver_thread_attr`.
@@ -35,8 +35,7 @@ impl ThreadAttr {
         if self.weight != 0 {
             builder = builder.weight(self.weight);
         }
-        let priority = c_int::from(DEFAULT_PRIORITY).saturating_add(self.priority);
-        builder = builder.priority(priority.clamp(0, c_int::from(u8::MAX)) as u8);
+        builder = builder.priority(priority(self.priority));
         Ok(builder.service(match self.service {
             0 => Service::LatencyCritical,
             1 => Service::BestEffort,
@@ -46,6 +45,12 @@ impl ThreadAttr {
             }
         }))
     }
+}
+
+/// A priority of C, relative to the ordinary one, as that of Rust.
+fn priority(relative: c_int) -> u8 {
+    let absolute = c_int::from(DEFAULT_PRIORITY).saturating_add(relative);
+    absolute.clamp(0, c_int::from(PRIORITIES) - 1) as u8
 }
 
 /// `quaver_thread`: the right to join.
@@ -150,6 +155,22 @@ pub unsafe extern "C" fn quaver_join_timeout(
             }
         }
     }
+}
+
+/// See `quaver.h`.
+///
+/// # Safety
+///
+/// `thread` is null or came from `quaver_spawn` and has been neither joined nor detached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quaver_set_priority(thread: *const Thread, relative: c_int) -> c_int {
+    // SAFETY: the caller's contract.
+    let Some(thread) = (unsafe { thread.as_ref() }) else {
+        return Failure::new(Status::Invalid, "quaver_set_priority: the thread is null").report();
+    };
+    let heeded = thread.0.set_priority(priority(relative));
+    let message = "quaver_set_priority: the policy heeds no priorities; choose policy=priority";
+    report(if heeded { Ok(()) } else { Err(Failure::new(Status::State, message)) })
 }
 
 /// See `quaver.h`.

@@ -16,8 +16,9 @@
 //!
 //! # Where to look
 //!
-//! * [`spawn`], [`scope`], [`JoinHandle`], [`yield_now`], [`sleep`]: threads, as in `std::thread`.
-//! * [`sync`]: locks, condition variables, channels, as in `std::sync`, for user threads and kernel threads alike.
+//! * [`spawn`], [`scope`], [`JoinHandle`], [`yield_now`], [`sleep`], [`thread`]: threads, as in `std::thread`.
+//! * [`sync`]: locks, condition variables, channels, as in `std::sync`, for user threads and kernel threads alike;
+//!   [`select`](sync::select) and [`CancelToken`](sync::CancelToken).
 //! * [`Builder`], [`Runtime`], [`Handle`]: starting a runtime, using it from other kernel threads.
 //! * [`no_preempt`]: short regions that must not be interrupted; [`Guarded`]: an allocator in such regions.
 //! * [`block_in_place`]: calls that block in the kernel.
