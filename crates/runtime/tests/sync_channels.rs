@@ -1,7 +1,8 @@
 //! `mpsc` and `oneshot` among kernel threads.
 
 use quaver::sync::mpsc::{
-    self, Receiver, RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError,
+    self, Receiver, RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError,
+    TrySendError,
 };
 use quaver::sync::oneshot;
 use std::sync::Arc;
@@ -308,4 +309,42 @@ fn oneshot_drops_its_value_once() {
     drop(rx);
     drop(tx.send(counted.clone()));
     assert_eq!(Arc::strong_count(&counted), 1);
+}
+
+/// Each value is received once or comes back to its sender, with room for none and for one.
+#[test]
+fn sends_with_a_timeout_lose_nothing() {
+    const EACH: usize = 300;
+    for capacity in [0, 1] {
+        let (tx, rx) = mpsc::sync_channel(capacity);
+        let threads: Vec<_> = (0..4)
+            .map(|i| {
+                let tx = tx.clone();
+                thread::spawn(move || {
+                    let send = |n: usize| match tx
+                        .send_timeout(i * EACH + n, Duration::from_micros(n as u64 % 9 * 10))
+                    {
+                        Ok(()) => true,
+                        Err(SendTimeoutError::Timeout(back)) => {
+                            assert_eq!(back, i * EACH + n);
+                            false
+                        }
+                        Err(SendTimeoutError::Disconnected(_)) => unreachable!(),
+                    };
+                    (0..EACH).filter(|&n| send(n)).count()
+                })
+            })
+            .collect();
+        drop(tx);
+        let mut received: Vec<_> = rx.iter().inspect(|_| thread::yield_now()).collect();
+        let sent: usize = threads.into_iter().map(|t| t.join().unwrap()).sum();
+        assert_eq!(received.len(), sent);
+        received.sort_unstable();
+        received.dedup();
+        assert_eq!(received.len(), sent);
+    }
+    let (tx, rx) = mpsc::sync_channel(0);
+    drop(rx);
+    let gone = tx.send_timeout(7, Duration::from_millis(1));
+    assert_eq!(gone, Err(SendTimeoutError::Disconnected(7)));
 }

@@ -4,6 +4,7 @@ use quaver::sync::{Mutex, TryLockError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 #[test]
 fn excludes() {
@@ -130,4 +131,39 @@ fn the_guard_drops_nothing_but_itself() {
     assert_eq!(Arc::strong_count(&counted), 2);
     drop(m);
     assert_eq!(Arc::strong_count(&counted), 1);
+}
+
+/// Threads that give up leave nothing behind: those that do not are all served.
+#[test]
+fn timeouts_lose_no_wake_up() {
+    const EACH: u64 = 400;
+    let m = Mutex::new(0u64);
+    let sum: u64 = thread::scope(|s| {
+        let threads: Vec<_> = (0..6)
+            .map(|i| {
+                let m = &m;
+                s.spawn(move || {
+                    let mut taken = 0;
+                    for n in 0..EACH {
+                        let guard = if i % 2 == 0 {
+                            Some(m.lock().unwrap())
+                        } else {
+                            m.lock_timeout(Duration::from_micros(n % 7 * 10)).ok()
+                        };
+                        if let Some(mut guard) = guard {
+                            *guard += 1;
+                            taken += 1;
+                            thread::yield_now();
+                        }
+                    }
+                    taken
+                })
+            })
+            .collect();
+        threads.into_iter().map(|t| t.join().unwrap()).sum()
+    });
+    assert!(sum >= 3 * EACH);
+    assert_eq!(*m.lock_timeout(Duration::ZERO).unwrap(), sum);
+    let _held = m.lock().unwrap();
+    assert!(matches!(m.lock_timeout(Duration::from_millis(1)), Err(TryLockError::WouldBlock)));
 }

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::thread;
+use std::time::Duration;
 
 #[test]
 fn readers_and_writers_exclude_each_other() {
@@ -126,4 +127,66 @@ fn downgrade_lets_no_writer_in_between() {
         t.join().unwrap();
     }
     assert_eq!((*lock.read().unwrap(), seen.load(SeqCst)), (4 * ROUNDS, 4 * ROUNDS));
+}
+
+/// Readers and writers that give up leave nothing behind: those that do not are all served.
+#[test]
+fn timeouts_lose_no_wake_up() {
+    const EACH: u64 = 300;
+    let lock = RwLock::new((0u64, 0u64));
+    let written: u64 = thread::scope(|s| {
+        let threads: Vec<_> = (0..8)
+            .map(|i| {
+                let lock = &lock;
+                s.spawn(move || {
+                    let mut written = 0;
+                    for n in 0..EACH {
+                        let timeout = Duration::from_micros(n % 7 * 10);
+                        if i % 2 == 0 {
+                            let guard = if i < 4 {
+                                lock.read().ok()
+                            } else {
+                                lock.read_timeout(timeout).ok()
+                            };
+                            guard.inspect(|pair| assert_eq!(pair.0, pair.1));
+                        } else {
+                            let guard = if i < 4 {
+                                lock.write().ok()
+                            } else {
+                                lock.write_timeout(timeout).ok()
+                            };
+                            if let Some(mut pair) = guard {
+                                pair.0 += 1;
+                                thread::yield_now();
+                                pair.1 += 1;
+                                written += 1;
+                            }
+                        }
+                    }
+                    written
+                })
+            })
+            .collect();
+        threads.into_iter().map(|t| t.join().unwrap()).sum()
+    });
+    assert_eq!(lock.read_timeout(Duration::ZERO).unwrap().0, written);
+    let held = lock.read().unwrap();
+    let refused = lock.write_timeout(Duration::from_millis(1));
+    assert!(matches!(refused, Err(TryLockError::WouldBlock)));
+    assert!(lock.read_timeout(Duration::from_millis(1)).is_ok());
+    drop((held, refused));
+    let _held = lock.write().unwrap();
+    assert!(lock.read_timeout(Duration::from_millis(1)).is_err());
+}
+
+/// A reader behind a writer that gives up joins those who read.
+#[test]
+fn a_writer_that_gives_up_lets_readers_in() {
+    let lock = RwLock::new(());
+    let held = lock.read().unwrap();
+    thread::scope(|s| {
+        s.spawn(|| assert!(lock.write_timeout(Duration::from_millis(20)).is_err()));
+        s.spawn(|| drop(lock.read().unwrap())).join().unwrap();
+    });
+    drop(held);
 }

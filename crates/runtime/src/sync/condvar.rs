@@ -215,7 +215,7 @@ impl Condvar {
         if timed_out {
             raw.lock();
         } else {
-            raw.acquire_queued(&node);
+            raw.acquire_queued(&node, None);
         }
         mutex.poison().check((mutex.guard(), WaitTimeoutResult(timed_out)))
     }

@@ -34,9 +34,11 @@ mod ring;
 pub(crate) mod slot;
 mod unbounded;
 
+use crate::park;
 use crate::park::shim::Arc;
 use flavor::Flavor;
 use std::cell::Cell;
+use std::error::Error;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -123,6 +125,44 @@ enum Side<T> {
     Bounded(Arc<bounded::Chan<T>>),
 }
 
+/// Why [`SyncSender::send_timeout`] did not send; contains the value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum SendTimeoutError<T> {
+    /// There was no room in time.
+    Timeout(T),
+    /// The receiver is gone.
+    Disconnected(T),
+}
+
+impl<T> SendTimeoutError<T> {
+    /// The value.
+    pub fn into_inner(self) -> T {
+        match self {
+            SendTimeoutError::Timeout(value) | SendTimeoutError::Disconnected(value) => value,
+        }
+    }
+}
+
+impl<T> fmt::Debug for SendTimeoutError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SendTimeoutError::Timeout(_) => "Timeout(..)",
+            SendTimeoutError::Disconnected(_) => "Disconnected(..)",
+        })
+    }
+}
+
+impl<T> fmt::Display for SendTimeoutError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SendTimeoutError::Timeout(_) => "timed out waiting for room in the channel",
+            SendTimeoutError::Disconnected(_) => "sending on a closed channel",
+        })
+    }
+}
+
+impl<T> Error for SendTimeoutError<T> {}
+
 impl<T> Sender<T> {
     /// Sends a value. Never waits.
     ///
@@ -142,7 +182,28 @@ impl<T> SyncSender<T> {
     ///
     /// If the receiver is gone or goes away in the meantime; the error contains the value.
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
-        self.chan.send(value)
+        self.chan.send(value, None).map_err(|e| SendError(e.into_inner()))
+    }
+
+    /// As [`send`](Self::send), for at most `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// [`SendTimeoutError`], which contains the value: there was no room in time (with capacity 0, it was not received), or the
+    /// receiver is gone.
+    ///
+    /// ```
+    /// use quaver::sync::mpsc::{SendTimeoutError, sync_channel};
+    /// use std::time::Duration;
+    ///
+    /// let (tx, rx) = sync_channel(1);
+    /// tx.send('a').unwrap();
+    /// let full = tx.send_timeout('b', Duration::from_millis(1));
+    /// assert_eq!(full, Err(SendTimeoutError::Timeout('b')));
+    /// assert_eq!(rx.recv(), Ok('a'));
+    /// ```
+    pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
+        self.chan.send(value, park::deadline_after(timeout))
     }
 
     /// Sends a value if there is room at this moment, or with capacity 0 if the receiver waits. Never waits.

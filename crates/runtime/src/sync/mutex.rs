@@ -3,6 +3,7 @@
 pub(crate) mod raw;
 
 use super::poison;
+use crate::park;
 use crate::park::shim::const_unless_loom;
 use raw::RawMutex;
 use std::cell::UnsafeCell;
@@ -11,6 +12,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
+use std::time::Duration;
 
 /// A mutual exclusion lock, with the interface of [`std::sync::Mutex`].
 ///
@@ -107,6 +109,32 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         if self.raw.try_lock() {
+            self.poison.check(self.guard()).map_err(TryLockError::Poisoned)
+        } else {
+            Err(TryLockError::WouldBlock)
+        }
+    }
+
+    /// As [`lock`](Self::lock), for at most `timeout`. It is a waiter like any other meanwhile. A timeout of zero is
+    /// [`try_lock`](Self::try_lock), but may give the worker to others.
+    ///
+    /// # Errors
+    ///
+    /// [`TryLockError::WouldBlock`] if the mutex could not be had in time, [`TryLockError::Poisoned`] with the guard if an
+    /// owner panicked.
+    ///
+    /// ```
+    /// use quaver::sync::Mutex;
+    /// use std::time::Duration;
+    ///
+    /// let mutex = Mutex::new(1);
+    /// let held = mutex.lock().unwrap();
+    /// assert!(mutex.lock_timeout(Duration::from_millis(1)).is_err());
+    /// drop(held);
+    /// assert_eq!(*mutex.lock_timeout(Duration::from_millis(1)).unwrap(), 1);
+    /// ```
+    pub fn lock_timeout(&self, timeout: Duration) -> TryLockResult<MutexGuard<'_, T>> {
+        if self.raw.try_lock() || self.raw.lock_deadline(park::deadline_after(timeout)) {
             self.poison.check(self.guard()).map_err(TryLockError::Poisoned)
         } else {
             Err(TryLockError::WouldBlock)

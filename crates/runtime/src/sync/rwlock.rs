@@ -3,6 +3,7 @@
 mod raw;
 
 use super::poison;
+use crate::park;
 use crate::park::shim::const_unless_loom;
 use raw::RawRwLock;
 use std::cell::UnsafeCell;
@@ -12,6 +13,7 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
+use std::time::Duration;
 
 /// A lock for many readers or one writer, with the interface of [`std::sync::RwLock`].
 ///
@@ -108,6 +110,38 @@ impl<T: ?Sized> RwLock<T> {
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
         self.raw.read();
         self.poison.check(self.read_guard())
+    }
+
+    /// As [`read`](Self::read), for at most `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// [`TryLockError::WouldBlock`] if it was not possible in time, [`TryLockError::Poisoned`] with the guard if a writer
+    /// panicked.
+    ///
+    /// # Panics
+    ///
+    /// If there are more than 2^27 - 1 readers.
+    pub fn read_timeout(&self, timeout: Duration) -> TryLockResult<RwLockReadGuard<'_, T>> {
+        if self.raw.read_deadline(park::deadline_after(timeout)) {
+            self.poison.check(self.read_guard()).map_err(TryLockError::Poisoned)
+        } else {
+            Err(TryLockError::WouldBlock)
+        }
+    }
+
+    /// As [`write`](Self::write), for at most `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// [`TryLockError::WouldBlock`] if it was not possible in time, [`TryLockError::Poisoned`] with the guard if a writer
+    /// panicked.
+    pub fn write_timeout(&self, timeout: Duration) -> TryLockResult<RwLockWriteGuard<'_, T>> {
+        if self.raw.write_deadline(park::deadline_after(timeout)) {
+            self.poison.check(self.write_guard()).map_err(TryLockError::Poisoned)
+        } else {
+            Err(TryLockError::WouldBlock)
+        }
     }
 
     /// Locks for reading if it is possible at this moment. Never waits. Fails while anybody waits behind other readers.

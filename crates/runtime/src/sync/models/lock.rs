@@ -6,6 +6,7 @@ use crate::sync::{Mutex, RwLock};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
+use std::time::Duration;
 
 /// A counter that loom watches for unordered accesses.
 struct Watched(UnsafeCell<u32>);
@@ -162,5 +163,60 @@ fn rwlock_downgrade_keeps_writers_out() {
         }
         join(ts);
         assert!(shared.0.try_write().is_ok());
+    });
+}
+
+/// One who gives up takes no wake-up along: the other waiter gets the lock.
+#[test]
+fn a_timeout_leaves_the_mutex_to_the_others() {
+    explore_crowd(2, || {
+        let m = Arc::new((Mutex::new(()), Watched::new()));
+        let held = m.0.lock().unwrap();
+        let hasty = thread::spawn({
+            let m = m.clone();
+            move || {
+                if let Ok(_guard) = m.0.lock_timeout(Duration::ZERO) {
+                    m.1.add();
+                }
+            }
+        });
+        let patient = thread::spawn({
+            let m = m.clone();
+            move || {
+                let _guard = m.0.lock().unwrap();
+                m.1.add();
+            }
+        });
+        m.1.add();
+        drop(held);
+        join([hasty, patient]);
+        assert!(m.0.lock().is_ok() && m.1.get() >= 2);
+    });
+}
+
+/// As above, with a writer that gives up before a reader.
+#[test]
+fn a_timeout_leaves_the_rwlock_to_the_others() {
+    explore_crowd(2, || {
+        let l = Arc::new((RwLock::new(()), Watched::new()));
+        let held = l.0.read().unwrap();
+        let hasty = thread::spawn({
+            let l = l.clone();
+            move || {
+                if let Ok(_guard) = l.0.write_timeout(Duration::ZERO) {
+                    l.1.add();
+                }
+            }
+        });
+        let patient = thread::spawn({
+            let l = l.clone();
+            move || {
+                let _guard = l.0.read().unwrap();
+                l.1.get();
+            }
+        });
+        drop(held);
+        join([hasty, patient]);
+        assert!(l.0.write().is_ok());
     });
 }

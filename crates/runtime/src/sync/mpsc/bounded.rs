@@ -1,5 +1,6 @@
 //! The channel with a capacity, and the rendezvous channel, whose capacity is 0.
 
+use super::SendTimeoutError;
 use super::flavor::Flavor;
 use super::ring::Ring;
 use super::slot::Slot;
@@ -7,7 +8,8 @@ use crate::park::{self, SpinGuard, SpinLock};
 use crate::sync::list::{Batch, Node, Signal, WaitList};
 use crate::sync::watch::Watched;
 use std::ptr::NonNull;
-use std::sync::mpsc::{SendError, TryRecvError, TrySendError};
+use std::sync::mpsc::{TryRecvError, TrySendError};
+use std::time::Instant;
 
 /// Invariants: when the receiver waits, the ring is empty, no sender waits, and there are senders. When senders wait,
 /// the ring is full and there is a receiver (but for the time that its removal takes).
@@ -43,23 +45,47 @@ impl<T> Chan<T> {
         }
     }
 
-    pub(super) fn send(&self, value: T) -> Result<(), SendError<T>> {
+    /// Sends, waiting until `deadline` at most.
+    pub(super) fn send(
+        &self,
+        value: T,
+        deadline: Option<Instant>,
+    ) -> Result<(), SendTimeoutError<T>> {
         let me = park::current();
         let (value, mut state) = match self.send_now(value) {
             Ok(()) => return Ok(()),
             Err((value, Some(state))) => (value, state),
-            Err((value, None)) => return Err(SendError(value)),
+            Err((value, None)) => return Err(SendTimeoutError::Disconnected(value)),
         };
         let node = Node::new(me, Slot::filled(value));
         // SAFETY: the node is new, and we leave when it has been signalled.
         unsafe { state.blocked.push_back(NonNull::from(&node)) };
         drop(state);
         self.watched.wake();
-        match node.wait() {
-            Signal::Granted => Ok(()),
-            // SAFETY: the wait is over, so the slot is ours, and nobody took the value.
-            _ => Err(SendError(unsafe { node.payload().take() })),
+        let signal = node.wait_deadline(deadline).unwrap_or_else(|| self.give_up_sending(&node));
+        if signal == Signal::Granted {
+            return Ok(());
         }
+        // SAFETY: the wait is over, so the slot is ours, and nobody took the value.
+        let value = unsafe { node.payload().take() };
+        Err(if signal == Signal::Closed {
+            SendTimeoutError::Disconnected(value)
+        } else {
+            SendTimeoutError::Timeout(value)
+        })
+    }
+
+    /// Takes the node of a sender whose time is up out of the list. The result is its signal: if it has one, it was taken out
+    /// at the last moment.
+    #[cold]
+    fn give_up_sending(&self, node: &Node<Slot<T>>) -> Signal {
+        let mut state = self.state.lock();
+        let signal = node.signal();
+        if signal == Signal::Waiting {
+            // SAFETY: list invariant 5: signals of senders are set under this lock.
+            unsafe { state.blocked.remove(node) };
+        }
+        signal
     }
 
     pub(super) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {

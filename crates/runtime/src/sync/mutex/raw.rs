@@ -23,6 +23,11 @@
 //! losses it gets the lock by direct hand-over. So the first in line is passed over at most `LOSSES` wake-ups, and a
 //! waiter with `n` before it waits for at most `(n + 1) * (LOSSES + 1)` wake-ups.
 //!
+//! # Timeouts
+//!
+//! A waiter whose time is up takes its node out of the list, and HANDOFF back if it was the first. If it has been woken
+//! meanwhile it goes on like any woken one, and gives up from the list if it loses: so a wake-up is never lost with it.
+//!
 //! # Spinning
 //!
 //! Only when the owner may be running on another CPU ([`patience`](park::patience)) and nobody is queued, and then
@@ -35,6 +40,7 @@ use crate::sync::word::{FIRST_FREE, QUEUED, WaitWord};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::Instant;
 
 const LOCKED: u32 = FIRST_FREE;
 const WAKING: u32 = FIRST_FREE << 1;
@@ -69,7 +75,7 @@ impl RawMutex {
     #[inline]
     pub(crate) fn lock(&self) {
         if !self.word.swap(0, LOCKED, Acquire) {
-            self.lock_contended();
+            self.lock_contended(None);
         }
     }
 
@@ -105,8 +111,14 @@ impl RawMutex {
         }
     }
 
+    /// As [`lock`](Self::lock), until `deadline`. `false`: it came first.
+    #[inline]
+    pub(crate) fn lock_deadline(&self, deadline: Option<Instant>) -> bool {
+        self.word.swap(0, LOCKED, Acquire) || self.lock_contended(deadline)
+    }
+
     #[cold]
-    fn lock_contended(&self) {
+    fn lock_contended(&self, deadline: Option<Instant>) -> bool {
         let me = park::current();
         let mut patience = park::patience(me);
         let node = Node::new(me, Wanted { mutex: ptr::null(), on_condvar: Cell::new(false) });
@@ -114,7 +126,7 @@ impl RawMutex {
             let state = self.word.settled();
             if state & LOCKED == 0 {
                 if self.word.swap(state, state | LOCKED, Acquire) {
-                    return;
+                    return true;
                 }
             } else if patience > 0 && state & QUEUED == 0 {
                 patience -= 1;
@@ -126,20 +138,30 @@ impl RawMutex {
                 break;
             }
         }
-        self.acquire_queued(&node);
+        self.acquire_queued(&node, deadline)
     }
 
     /// Waits until the calling thread owns the lock. Its `node` has been put into the list, or has been admitted
-    /// ([`admit`](Self::admit)) or soon will be; on return it is in no list.
-    pub(crate) fn acquire_queued(&self, node: &Node<Wanted>) {
+    /// ([`admit`](Self::admit)) or soon will be; on return it is in no list. `false`: `deadline` came first. There may be
+    /// one only for a node that is in this list already.
+    pub(crate) fn acquire_queued(&self, node: &Node<Wanted>, deadline: Option<Instant>) -> bool {
         let mut losses = 0;
-        while node.wait() != Signal::Granted {
+        loop {
+            match node.wait_deadline(deadline) {
+                Some(Signal::Granted) => return true,
+                Some(_) => {}
+                None => match self.give_up(node) {
+                    Signal::Granted => return true,
+                    Signal::Woken => {}
+                    _ => return false,
+                },
+            }
             // Woken: WAKING stands for us.
             loop {
                 let state = self.word.settled();
                 if state & LOCKED == 0 {
                     if self.word.swap(state, (state | LOCKED) & !WAKING, Acquire) {
-                        return;
+                        return true;
                     }
                 } else if let Some(mut held) = self.word.hold_if(state) {
                     losses += 1;
@@ -152,6 +174,26 @@ impl RawMutex {
                 }
             }
         }
+    }
+
+    /// Takes the node of a waiter whose time is up out of the list. The result is its signal: if it has one, it was taken out
+    /// at the last moment.
+    #[cold]
+    fn give_up(&self, node: &Node<Wanted>) -> Signal {
+        let mut held = self.word.hold();
+        let (mut state, signal) = (held.state(), node.signal());
+        if signal == Signal::Waiting {
+            // SAFETY: list invariant 5: signals of nodes in this list are set under its lock.
+            unsafe {
+                if held.list().before(node).is_none() {
+                    // It was meant for this one, if it was set.
+                    state &= !HANDOFF;
+                }
+                held.list().remove(node);
+            }
+        }
+        drop(held.release(state));
+        signal
     }
 
     #[cold]

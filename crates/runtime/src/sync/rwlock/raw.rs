@@ -31,6 +31,7 @@ use crate::sync::mutex::raw::LOSSES;
 use crate::sync::word::{FIRST_FREE, Held, QUEUED, WaitWord};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::Instant;
 
 const WRITER: u32 = FIRST_FREE;
 const WAKING: u32 = FIRST_FREE << 1;
@@ -76,8 +77,20 @@ impl RawRwLock {
     #[inline]
     pub(crate) fn read(&self) {
         if !self.try_read() {
-            self.read_contended();
+            self.read_contended(None);
         }
+    }
+
+    /// As [`read`](Self::read), until `deadline`. `false`: it came first.
+    #[inline]
+    pub(crate) fn read_deadline(&self, deadline: Option<Instant>) -> bool {
+        self.try_read() || self.read_contended(deadline)
+    }
+
+    /// As [`write`](Self::write), until `deadline`. `false`: it came first.
+    #[inline]
+    pub(crate) fn write_deadline(&self, deadline: Option<Instant>) -> bool {
+        self.try_write() || self.write_contended(deadline)
     }
 
     #[inline]
@@ -96,7 +109,7 @@ impl RawRwLock {
     #[inline]
     pub(crate) fn write(&self) {
         if !self.word.swap(0, WRITER, Acquire) {
-            self.write_contended();
+            self.write_contended(None);
         }
     }
 
@@ -114,7 +127,7 @@ impl RawRwLock {
     }
 
     #[cold]
-    fn read_contended(&self) {
+    fn read_contended(&self, deadline: Option<Instant>) -> bool {
         let me = park::current();
         let mut patience = park::patience(me);
         let node = Node::new(me, Access::Read);
@@ -122,7 +135,7 @@ impl RawRwLock {
             let state = self.word.settled();
             if admits_reader(state) {
                 if self.word.swap(state, one_more_reader(state), Acquire) {
-                    return;
+                    return true;
                 }
             } else if patience > 0 && state & QUEUED == 0 {
                 patience -= 1;
@@ -135,11 +148,36 @@ impl RawRwLock {
             }
         }
         // Readers are only ever granted.
-        node.wait();
+        node.wait_deadline(deadline).is_some() || self.give_up(&node) == Signal::Granted
+    }
+
+    /// Takes the node of a waiter whose time is up out of the list. The result is its signal: if it has one, it was taken out
+    /// at the last moment.
+    #[cold]
+    fn give_up(&self, node: &Node<Access>) -> Signal {
+        let mut held = self.word.hold();
+        let (mut state, signal) = (held.state(), node.signal());
+        if signal == Signal::Waiting {
+            // SAFETY: list invariant 5: signals of nodes in this list are set under its lock.
+            unsafe {
+                if held.list().before(node).is_none() {
+                    // It was meant for this one, if it was set.
+                    state &= !HANDOFF;
+                }
+                held.list().remove(node);
+            }
+        }
+        if signal == Signal::Waiting && !is_free(state) && state & WRITER == 0 {
+            // Readers may have stood behind this writer only.
+            self.admit_readers(held, state);
+        } else {
+            drop(held.release(state));
+        }
+        signal
     }
 
     #[cold]
-    fn write_contended(&self) {
+    fn write_contended(&self, deadline: Option<Instant>) -> bool {
         let me = park::current();
         let mut patience = park::patience(me);
         let node = Node::new(me, Access::Write);
@@ -152,7 +190,7 @@ impl RawRwLock {
                 let kept = if losses.is_some() { state & !WAKING } else { state };
                 if is_free(state) {
                     if self.word.swap(state, kept | WRITER, Acquire) {
-                        return;
+                        return true;
                     }
                 } else if losses.is_none() && patience > 0 && state & QUEUED == 0 {
                     patience -= 1;
@@ -177,8 +215,14 @@ impl RawRwLock {
                     break;
                 }
             }
-            if node.wait() == Signal::Granted {
-                return;
+            let signal = match node.wait_deadline(deadline) {
+                Some(signal) => signal,
+                None => self.give_up(&node),
+            };
+            match signal {
+                Signal::Granted => return true,
+                Signal::Waiting | Signal::Abandoned => return false,
+                Signal::Woken | Signal::Closed => {}
             }
             losses.get_or_insert(0u32);
         }
