@@ -32,9 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                         empty += 1;
                     }
                     let end = now();
-                    if empty > 0 {
-                        rounds.push((end - start) / empty);
-                    }
+                    rounds.extend((end - start).checked_div(empty));
                     taken.store(end, SeqCst);
                 }
             });

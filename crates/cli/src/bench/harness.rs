@@ -160,7 +160,7 @@ fn rows(benchmark: &'static str, group: &Group, logs: &[Log]) -> Vec<Row> {
         let mut reference: Option<Vec<Option<f64>>> = None;
         for (job, log) in group.jobs.iter().zip(logs) {
             for reading in job.readings.iter().filter(|reading| reading.row == name) {
-                let values = log.values(reading.metric);
+                let values = log.values(&reading.metric);
                 let numbers: Vec<f64> = values.iter().copied().flatten().collect();
                 let Some(Summary { min, median, max, runs }) = Summary::of(&numbers) else {
                     continue;

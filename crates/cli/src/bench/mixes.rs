@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use quaver_bench_common::{Outcome, Sample};
 use quaver_load::{ArrivalProcess, Limit, Mix, Schedule};
 use serde::{Deserialize, Serialize};
@@ -20,15 +20,15 @@ use super::context::{Context, Task};
 use super::plan::{Group, Plan, Reading};
 use crate::validate::real::{Speed, serve};
 
-/// The name of a metric: percentile of latency, or of slowdown.
-const METRICS: [&str; 3] = ["p50", "p99", "p99_9"];
+/// Percentiles of latency, or of slowdown, of each class and of all requests.
+const PERCENTILES: [&str; 3] = ["p50", "p99", "p99.9"];
+/// The name of all requests together.
+const ALL: &str = "all";
 
 /// One of the papers' loads.
 struct Figure {
     name: &'static str,
     mix: &'static str,
-    /// Whose latency counts; `None`: of all requests.
-    class: Option<&'static str>,
     slowdown: bool,
     policies: &'static [&'static str],
     /// Those that are also measured with [`TAX`].
@@ -42,7 +42,6 @@ const FIGURES: [Figure; 3] = [
     Figure {
         name: "aspen",
         mix: "get:95%:fixed=1us,scan:5%:fixed=260us",
-        class: Some("get"),
         slowdown: false,
         policies: &[
             "ws:quantum=none",
@@ -55,7 +54,6 @@ const FIGURES: [Figure; 3] = [
     Figure {
         name: "dispersive",
         mix: "short:99.5%:fixed=4us,long:0.5%:fixed=10ms",
-        class: None,
         slowdown: false,
         policies: &["fifo", "shinjuku:quantum=30us", "two-queue:quantum=30us"],
         taxed: &["two-queue:quantum=30us"],
@@ -63,7 +61,6 @@ const FIGURES: [Figure; 3] = [
     Figure {
         name: "rocksdb",
         mix: "get:50%:fixed=950ns,scan:50%:fixed=591us",
-        class: None,
         slowdown: true,
         policies: &["ws:quantum=none", "ws:quantum=20us", "ws:quantum=50us"],
         taxed: &["ws:quantum=20us"],
@@ -74,7 +71,6 @@ const FIGURES: [Figure; 3] = [
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MixSpec {
     mix: String,
-    class: Option<String>,
     slowdown: bool,
     policy: String,
     tax: u32,
@@ -102,19 +98,16 @@ fn group(context: &Context, figure: &Figure, load_percent: u32, client: usize) -
     let title = format!("{} {load_percent}%", figure.name);
     let span_ms = context.effort.pick(300, 3_000);
     let unit = if figure.slowdown { "x" } else { "us" };
-    let readings =
-        METRICS.map(|name| Reading::new(format!("{title} {}", name.replace('_', ".")), name, unit));
-    let task = Task {
-        cpus: context.place.both(),
-        expected: Duration::from_millis(2 * span_ms),
-        readings: readings.into(),
-    };
+    let classes = names(figure.mix);
+    let reading = |metric: String| Reading::new(format!("{title} {metric}"), metric, unit);
+    let readings = classes.iter().flat_map(|class| metrics(class)).map(reading).collect();
+    let task =
+        Task { cpus: context.place.both(), expected: Duration::from_millis(2 * span_ms), readings };
     let untaxed = figure.policies.iter().map(|&policy| (policy, 100));
     let variants = untaxed.chain(figure.taxed.iter().map(|&policy| (policy, TAX)));
     let jobs = variants.map(|(policy, tax)| {
         let spec = MixSpec {
             mix: figure.mix.into(),
-            class: figure.class.map(str::to_owned),
             slowdown: figure.slowdown,
             policy: policy.into(),
             tax,
@@ -154,29 +147,38 @@ pub fn run(spec: &MixSpec) -> anyhow::Result<Outcome> {
     let speed = runtime.run(|| Speed::measure(None));
     let summary =
         serve(&runtime, &schedule.warm_up(span / 10), spec.client, speed, span, None)?.summary;
-    let class = match &spec.class {
-        Some(name) => summary.classes.iter().find(|class| class.name == *name),
-        None => Some(&summary.total),
-    };
-    let class = class.context("the mix has no such class")?;
-    let sample = Sample { ops: class.completed, ..Sample::default() };
-    let none = "no request was served";
-    let values = if spec.slowdown {
-        let of = class.slowdown.context(none)?;
-        [of.p50, of.p99, of.p999].map(|slowdown| slowdown.value)
-    } else {
-        let of = class.latency_ns.context(none)?;
-        [of.p50, of.p99, of.p999].map(|ns| ns.value as f64 / 1e3)
-    };
-    let sample =
-        METRICS.into_iter().zip(values).fold(sample, |s, (name, value)| s.with(name, value));
-    let missing = class.offered - class.completed;
+    let all = &summary.total;
+    ensure!(all.completed > 0, "no request was served");
+    let mut sample = Sample { ops: all.completed, ..Sample::default() };
+    for (name, class) in names(&spec.mix).iter().zip(summary.classes.iter().chain([all])) {
+        // A class of which nothing came in a short run has no row.
+        let values = if spec.slowdown {
+            class.slowdown.map(|of| [of.p50, of.p99, of.p999].map(|slowdown| slowdown.value))
+        } else {
+            class.latency_ns.map(|of| [of.p50, of.p99, of.p999].map(|ns| ns.value as f64 / 1e3))
+        };
+        for (metric, value) in metrics(name).iter().zip(values.into_iter().flatten()) {
+            sample = sample.with(metric, value);
+        }
+    }
+    let missing = all.offered - all.completed;
     Ok(if missing > 0 {
-        sample.note(format!("{missing} of {} requests were not served", class.offered))
+        sample.note(format!("{missing} of {} requests were not served", all.offered))
     } else {
         sample
     }
     .into())
+}
+
+/// The classes of a mix, and what all together are called.
+fn names(mix: &str) -> Vec<String> {
+    let mix: Mix = mix.parse().expect("the mix is well-formed");
+    let classes = mix.classes().iter().map(|class| class.name.clone());
+    classes.chain([ALL.to_owned()]).collect()
+}
+
+fn metrics(class: &str) -> [String; 3] {
+    PERCENTILES.map(|percentile| format!("{class} {percentile}"))
 }
 
 #[cfg(test)]
@@ -188,8 +190,7 @@ mod tests {
         for figure in FIGURES {
             let mix: Mix = figure.mix.parse().unwrap();
             assert!(mix.capacity(1).unwrap() > 0.0);
-            let names: Vec<_> = mix.classes().iter().map(|class| class.name.as_str()).collect();
-            assert!(figure.class.is_none_or(|class| names.contains(&class)));
+            assert_eq!(names(figure.mix).len(), 3);
             for policy in figure.policies.iter().chain(figure.taxed) {
                 policy.parse::<quaver::PolicySpec>().unwrap();
             }

@@ -49,15 +49,15 @@ pub struct Reading {
     /// The name of the row.
     pub row: String,
     /// The name of the metric in the answer.
-    pub metric: &'static str,
+    pub metric: String,
     /// The unit of the row.
     pub unit: &'static str,
 }
 
 impl Reading {
     /// A row `row` in `unit`, from `metric`.
-    pub fn new(row: impl Into<String>, metric: &'static str, unit: &'static str) -> Self {
-        Self { row: row.into(), metric, unit }
+    pub fn new(row: impl Into<String>, metric: impl Into<String>, unit: &'static str) -> Self {
+        Self { row: row.into(), metric: metric.into(), unit }
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Skyloft's Figs. 5 and 6 measure with Linux' schbench. This is a program of our own that does the same: *message*
 //! threads wake *worker* threads, a worker multiplies matrices and waits for the next message. It is run as kernel threads
-//! under the kernel's scheduler, and as user threads of one worker under several policies, on the same CPU:
+//! under the kernel's scheduler, with its default slice and with the shortest that it accepts, and as user threads of one
+//! worker under several policies, on the same CPU:
 //!
 //! * *wakeup* is the time from the message until the woken thread runs, *request* that of its work, and *rps* how many requests
 //!   a second were served: a policy that is good at one pays with another;
@@ -24,6 +25,7 @@ pub use self::flags::Flags;
 use super::child::Work;
 use super::context::{Context, Task};
 use super::plan::{Group, Plan, Reading};
+use crate::slice;
 
 /// The paper's Table 5, and time slices of its Fig. 6. With one worker `ws` is round robin.
 const POLICIES: [&str; 6] = [
@@ -36,6 +38,8 @@ const POLICIES: [&str; 6] = [
 ];
 /// Of these, for a look.
 const QUICK: [&str; 3] = ["ws:quantum=50us", "eevdf:quantum=12500ns", "fifo"];
+/// The shortest time slice that Linux accepts: tuned for wake-ups as far as it can be, beside policies that are.
+const SHORTEST_SLICE_US: u64 = 100;
 /// The clock of the runtime: one that needs no CPU of its own.
 const CLOCK: &str = "posix-timer";
 
@@ -43,9 +47,28 @@ const CLOCK: &str = "posix-timer";
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SchbenchSpec {
     flags: Flags,
-    /// The runtime's; `None`: kernel threads.
-    policy: Option<String>,
+    who: Who,
     cpu: usize,
+}
+
+/// Whose threads they are.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Who {
+    /// The kernel's, with this time slice in microseconds, or its default.
+    Kernel(Option<u64>),
+    /// The runtime's, under this policy.
+    Runtime(String),
+}
+
+impl Who {
+    fn name(&self) -> String {
+        match self {
+            Who::Kernel(None) => "kernel threads".into(),
+            Who::Kernel(Some(us)) => format!("kernel threads, slice {us}us"),
+            Who::Runtime(policy) => format!("quaver {policy}"),
+        }
+    }
 }
 
 /// The jobs of this benchmark; with `flags` only those.
@@ -71,12 +94,14 @@ fn group(context: &Context, flags: Flags, expected: Duration) -> Group {
     let cpu = context.place.worker;
     let task = Task { cpus: vec![cpu], expected, readings: readings.into() };
     let policies: &[&str] = if context.effort.quick { &QUICK } else { &POLICIES };
-    let job = |policy: Option<&str>| {
-        let name = policy.map_or("kernel threads".into(), |policy| format!("quaver {policy}"));
-        let spec = SchbenchSpec { flags, policy: policy.map(str::to_owned), cpu };
+    let job = |who: Who| {
+        let name = who.name();
+        let spec = SchbenchSpec { flags, who, cpu };
         task.job(name, context.child(&Work::Schbench(spec)))
     };
-    let jobs = std::iter::once(None).chain(policies.iter().copied().map(Some)).map(job);
+    let kernel = [None, Some(SHORTEST_SLICE_US)].map(Who::Kernel);
+    let runtime = policies.iter().map(|&policy| Who::Runtime(policy.into()));
+    let jobs = kernel.into_iter().chain(runtime).map(job);
     Group { title: format!("schbench {title}"), jobs: jobs.collect() }
 }
 
@@ -86,11 +111,19 @@ fn group(context: &Context, flags: Flags, expected: Duration) -> Group {
 ///
 /// When the runtime cannot be built, or a thread cannot be started.
 pub fn run(spec: &SchbenchSpec) -> anyhow::Result<Outcome> {
-    let Some(policy) = &spec.policy else {
-        return threads::run(&spec.flags, |work| {
-            let thread = std::thread::Builder::new().spawn(work)?;
-            Ok(Box::new(move || thread.join().is_ok()))
-        });
+    let policy = match &spec.who {
+        Who::Runtime(policy) => policy,
+        Who::Kernel(us) => {
+            let slice = us.map(Duration::from_micros);
+            return threads::run(&spec.flags, |work| {
+                let tuned = move || {
+                    slice.into_iter().for_each(slice::set);
+                    work();
+                };
+                let thread = std::thread::Builder::new().spawn(tuned)?;
+                Ok(Box::new(move || thread.join().is_ok()))
+            });
+        }
     };
     let runtime = quaver::Builder::new()
         .workers(1)
