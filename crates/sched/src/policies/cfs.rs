@@ -23,7 +23,7 @@ use alloc::boxed::Box;
 use crate::{
     AttributeTable, Attributes, Class, DEFAULT_WEIGHT, Pick, Place, Policy, Running, Task, Time,
     Why,
-    policies::looks::Looks,
+    policies::looks::{self, Looks},
     queue::{Heap, Moves, Nodes},
     sync::{AtomicU32, AtomicU64, CachePadded, Ordering::Relaxed},
     table,
@@ -156,16 +156,18 @@ impl Cfs {
         me.load.load(Relaxed) + running.map_or(0, |task| self.weight(Task(task)))
     }
 
-    /// See [`Looks::heavier`].
-    fn heavier(&self, worker: usize) -> Option<usize> {
-        let first = |other: usize| self.workers[other].queue.peek().map(|task| self.weight(task));
-        self.looks.heavier(worker, |worker| self.load(worker), first)
+    /// The weight of the first task that waits at `worker`. From anywhere.
+    fn first(&self, worker: usize) -> Option<u64> {
+        self.workers[worker].queue.peek().map(|task| self.weight(task))
     }
 
     /// Take tasks from workers that have more. That worker only.
     fn even_out(&self, worker: usize, now: Time) {
         for _ in 0..MOST_MOVED {
-            let Some(other) = self.heavier(worker) else { return };
+            let Some(other) = self.looks.heavier(worker, |w| self.load(w), |w| self.first(w))
+            else {
+                return;
+            };
             let moved = self.moves.during(worker, || {
                 let (task, _) = self.pop(other)?;
                 self.queue(worker, task, Why::Preempted, now);
@@ -279,8 +281,12 @@ impl Policy for Cfs {
         };
         let first = me.queue.least();
         let for_timer = timer.map(|timer| stop_for(me.least.load(Relaxed)).max(timer));
-        let for_look =
-            || self.heavier(worker).map(|_| self.looks.stop_at(worker, running, quantum));
+        let is_heavier =
+            |other| looks::is_heavier(worker, other, |w| self.load(w), |w| self.first(w));
+        let for_look = || {
+            let more = self.looks.any_has_more(worker, is_heavier);
+            more.then(|| self.looks.stop_at(worker, running, quantum))
+        };
         let for_others = first.map_or_else(for_look, |first| Some(stop_for(first)));
         for_others.into_iter().chain(for_timer).min()
     }

@@ -27,7 +27,7 @@ use alloc::boxed::Box;
 use crate::{
     AttributeTable, Attributes, Class, DEFAULT_WEIGHT, Pick, Place, Policy, Running, Task, Time,
     Why,
-    policies::looks::Looks,
+    policies::looks::{self, Looks},
     queue::{Heap, Moves, Nodes},
     sync::{AtomicU32, AtomicU64, AtomicUsize, CachePadded, Ordering::*, Spin},
     table,
@@ -243,14 +243,16 @@ impl Eevdf {
         }
     }
 
-    /// See [`Looks::heavier`].
-    fn heavier(&self, worker: usize) -> Option<usize> {
-        let first = |other: usize| {
-            let there = &self.workers[other];
-            let first = there.eligible.peek().or_else(|| there.early.peek());
-            first.map(|task| self.weight(task))
-        };
-        self.looks.heavier(worker, |worker| self.workers[worker].load.load(Relaxed), first)
+    /// The weights of what `worker` has, waiting and running. From anywhere.
+    fn load(&self, worker: usize) -> u64 {
+        self.workers[worker].load.load(Relaxed)
+    }
+
+    /// The weight of a task that `worker` would give away first. From anywhere.
+    fn first(&self, worker: usize) -> Option<u64> {
+        let me = &self.workers[worker];
+        let first = me.eligible.peek().or_else(|| me.early.peek());
+        first.map(|task| self.weight(task))
     }
 
     /// Take the next task of another worker out of its account.
@@ -265,7 +267,10 @@ impl Eevdf {
     /// Take tasks from workers that have more. That worker only.
     fn even_out(&self, worker: usize, now: Time) {
         for _ in 0..MOST_MOVED {
-            let Some(other) = self.heavier(worker) else { return };
+            let Some(other) = self.looks.heavier(worker, |w| self.load(w), |w| self.first(w))
+            else {
+                return;
+            };
             let moved = self.moves.during(worker, || {
                 let task = self.take_from(other, now)?;
                 self.queue(worker, task, Why::Preempted, now);
@@ -328,8 +333,8 @@ impl Policy for Eevdf {
         match place {
             Place::Local(worker) => self.queue(worker, task, why, now),
             Place::Shared => {
-                let load = |worker: &usize| self.workers[*worker].load.load(Relaxed);
-                let least = (0..self.workers.len()).min_by_key(load).unwrap_or(0);
+                let workers = 0..self.workers.len();
+                let least = workers.min_by_key(|&worker| self.load(worker)).unwrap_or(0);
                 self.queue(least, task, why, now);
             }
         }
@@ -397,7 +402,10 @@ impl Policy for Eevdf {
         let end = running.since.saturating_add(slice);
         let for_timer = timer.map(|timer| end.max(timer));
         if me.queued.load(Acquire) == 0 {
-            let look = self.heavier(worker).map(|_| self.looks.stop_at(worker, running, slice));
+            let is_heavier =
+                |other| looks::is_heavier(worker, other, |w| self.load(w), |w| self.first(w));
+            let more = self.looks.any_has_more(worker, is_heavier);
+            let look = more.then(|| self.looks.stop_at(worker, running, slice));
             return [look, for_timer].into_iter().flatten().min();
         }
         let after = {

@@ -15,7 +15,7 @@ use alloc::boxed::Box;
 
 use crate::{
     Running, Task, Time,
-    sync::{AtomicU32, AtomicU64, CachePadded, Ordering::Relaxed},
+    sync::{AtomicU32, AtomicU64, AtomicUsize, CachePadded, Ordering::Relaxed},
 };
 
 /// Quanta between two looks.
@@ -33,13 +33,19 @@ struct Look {
     /// The number plus one of what was dispatched last and is in no queue; 0: none. The host may
     /// choose a task's successor before it queues the task again.
     running: AtomicU32,
+    /// The other worker that was looked at last, from anywhere, to find one with more.
+    watched: AtomicUsize,
 }
 
 impl Looks {
     pub(super) fn new(workers: usize) -> Self {
         // Who is alone never looks.
         let first = if workers == 1 { Time::MAX } else { 0 };
-        let look = || Look { next: AtomicU64::new(first), running: AtomicU32::new(0) };
+        let look = || Look {
+            next: AtomicU64::new(first),
+            running: AtomicU32::new(0),
+            watched: AtomicUsize::new(0),
+        };
         Looks((0..workers).map(|_| CachePadded(look())).collect())
     }
 
@@ -71,11 +77,25 @@ impl Looks {
         load: impl Fn(usize) -> u64,
         first: impl Fn(usize) -> Option<u64>,
     ) -> Option<usize> {
-        let mine = load(worker);
-        let is_heavier = |&other: &usize| {
-            other != worker && first(other).is_some_and(|weight| mine + weight < load(other))
-        };
+        let is_heavier = |&other: &usize| is_heavier(worker, other, &load, &first);
         (0..self.0.len()).filter(is_heavier).max_by_key(|&other| load(other))
+    }
+
+    /// Is there another worker of which `has_more` is true? Looks at two, not at all: clocks ask
+    /// all the time. Who is asked again comes to all in turn, and stays with one that has more.
+    /// From anywhere.
+    pub(super) fn any_has_more(&self, worker: usize, has_more: impl Fn(usize) -> bool) -> bool {
+        let watched = &self.0[worker].watched;
+        let has_more = |other: usize| other != worker && has_more(other);
+        let last = watched.load(Relaxed);
+        if has_more(last) {
+            return true;
+        }
+        let count = self.0.len();
+        let step = if (last + 1) % count == worker { 2 } else { 1 };
+        let next = (last + step) % count;
+        watched.store(next, Relaxed);
+        has_more(next)
     }
 
     /// A task goes into a queue of `worker`. That worker only.
@@ -90,4 +110,14 @@ impl Looks {
     pub(super) fn running(&self, worker: usize) -> usize {
         usize::from(self.0[worker].running.load(Relaxed) != 0)
     }
+}
+
+/// Does `other` have more than `worker` even if its first waiting task moves there?
+pub(super) fn is_heavier(
+    worker: usize,
+    other: usize,
+    load: impl Fn(usize) -> u64,
+    first: impl Fn(usize) -> Option<u64>,
+) -> bool {
+    other != worker && first(other).is_some_and(|weight| load(worker) + weight < load(other))
 }

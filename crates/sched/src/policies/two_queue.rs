@@ -221,7 +221,10 @@ impl Policy for TwoQueue {
                 }
             }
         };
-        if new_waits || preempted_waits || !self.preempted.others_have_two(worker) {
+        if new_waits
+            || preempted_waits
+            || !self.looks.any_has_more(worker, |other| self.preempted.len(other) >= 2)
+        {
             return at;
         }
         let look = self.looks.stop_at(worker, running, quantum);

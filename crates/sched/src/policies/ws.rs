@@ -96,7 +96,7 @@ impl Policy for WorkStealing {
         let quantum = self.quantum?;
         let waiting = !self.queues.is_empty(worker) || !self.shared.is_empty();
         let at = stop_at(running, quantum, waiting, timer);
-        if waiting || !self.queues.others_have_two(worker) {
+        if waiting || !self.looks.any_has_more(worker, |other| self.queues.len(other) >= 2) {
             return at;
         }
         let look = self.looks.stop_at(worker, running, quantum);

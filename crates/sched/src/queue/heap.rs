@@ -6,6 +6,12 @@
 //! average, which matters under a spin lock. As in a [`List`](super::List) there is no node to allocate.
 //!
 //! Among equal keys the order is first in, first out: each addition takes a number, which is compared after the key.
+//!
+//! # Ordering
+//!
+//! The lock orders everything in the heap: who takes a task sees what was done before it was added.
+//! `len` is stored under the lock with release. Who sees the length without the lock sees what the
+//! holder did before; the root and its key are only hints then.
 
 use alloc::boxed::Box;
 

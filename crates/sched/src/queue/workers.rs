@@ -103,12 +103,6 @@ impl<const N: usize> WorkerQueues<N> {
         });
     }
 
-    /// Do at least two tasks wait in the queue of a worker other than `worker`? From anywhere.
-    pub fn others_have_two(&self, worker: usize) -> bool {
-        let others = (0..self.workers.len()).filter(|&other| other != worker);
-        others.into_iter().any(|other| self.len(other) >= 2)
-    }
-
     /// How many tasks wait in the worker's own queue. From anywhere.
     pub fn len(&self, worker: usize) -> usize {
         self.workers[worker].queue.len()

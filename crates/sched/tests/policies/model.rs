@@ -35,6 +35,8 @@ struct Worker {
     looks_at: Option<Time>,
     /// What was dispatched last and has not come back.
     running: Option<u32>,
+    /// The other worker that it watches for having more.
+    watched: std::cell::Cell<usize>,
 }
 
 impl Model {
@@ -166,6 +168,23 @@ impl Model {
         same(oldest, class, pick)
     }
 
+    /// Has the other worker that was watched last, or the next, two tasks that may be moved?
+    fn watches_two(&self, worker: usize) -> bool {
+        let have = |w: &Worker| if self.rule == "ws" { w.new.len() } else { w.preempted.len() };
+        let has_two = |other: usize| other != worker && have(&self.workers[other]) >= 2;
+        let watched = &self.workers[worker].watched;
+        if has_two(watched.get()) {
+            return true;
+        }
+        let count = self.workers.len();
+        let mut next = (watched.get() + 1) % count;
+        if next == worker {
+            next = (next + 1) % count;
+        }
+        watched.set(next);
+        has_two(next)
+    }
+
     pub fn preempt_at(&self, worker: usize, run: &Running, timer: Option<Time>) -> Option<Time> {
         if self.rule == "fifo" {
             return None;
@@ -182,10 +201,7 @@ impl Model {
                 Class::Preempted => run.since + self.long,
             });
         }
-        let others = self.workers.iter().enumerate().filter(|(other, _)| *other != worker);
-        let evened = |w: &Worker| if self.rule == "ws" { w.new.len() } else { w.preempted.len() };
-        let others_have_two = self.rule != "rr" && others.map(|(_, w)| evened(w)).max() >= Some(2);
-        if others_have_two && !new_waits && me.preempted.is_empty() {
+        if self.rule != "rr" && !new_waits && me.preempted.is_empty() && self.watches_two(worker) {
             reasons.push(end.max(me.looks_at.unwrap_or(0)));
         }
         reasons.into_iter().min()
