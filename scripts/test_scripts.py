@@ -163,6 +163,13 @@ class Shape(unittest.TestCase):
         ]:
             self.wrong(lambda d: check_json.selftest(d, 1000), document(counts, skipped), part)
 
+    def test_programs_that_differ_or_were_not_run_are_refused(self):
+        good = {"programs": 200, "differences": 0, "runs": 1600, "operations": 1, "unconfirmed": 0, "unstable": 0}
+        check_json.fuzz(good)
+        self.wrong(check_json.fuzz, {**good, "differences": 1}, "something else")
+        self.wrong(check_json.fuzz, {**good, "programs": 20}, "only 20 programs")
+        self.wrong(check_json.fuzz, {**good, "runs": 200}, "only 200 runs")
+
 
 class Docs(unittest.TestCase):
     def test_a_message_is_known_by_its_longest_fixed_part(self):

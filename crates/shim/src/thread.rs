@@ -148,6 +148,9 @@ pub(crate) fn finish(t: &'static Thread, result: *mut c_void) {
 unsafe fn join(thread: pthread_t, result: *mut *mut c_void, limits: &Limits<'_>) -> c_int {
     // SAFETY: the caller's contract.
     let Some(t) = (unsafe { state::of(thread) }) else { return libc::ESRCH };
+    if t.fate.load(Relaxed) == fate::DETACHED {
+        return libc::EINVAL;
+    }
     if state::me().is_some_and(|me| ptr::eq(me, t)) {
         return libc::EDEADLK;
     }

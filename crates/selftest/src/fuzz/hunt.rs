@@ -233,7 +233,7 @@ impl Shared<'_> {
         let (mut differ, mut runs) = (0, 0);
         let mut seen = None;
         // One that has been seen already is confirmed once.
-        while runs < AGAIN && !(known && differ > 0) && !(hangs && differ > 0) {
+        while runs < AGAIN && !progress.stop() && !(known && differ > 0) && !(hangs && differ > 0) {
             let trace = self.place.run(&alone, 0, way, LONG_PATIENCE)?;
             runs += 1;
             if shrink::compare(&alone[0], native, &trace, 0).is_some() {
@@ -290,6 +290,7 @@ impl Shared<'_> {
             // One that differs always needs one run to show it.
             let runs = if differ == runs || hangs { 1 } else { (4 * runs).div_ceil(differ) };
             if details < SHRUNK
+                && !progress.stop()
                 && let Some((program, operations, native, trace)) =
                     shrink::shrink(&self.place, &batch.programs[i], way, runs)
             {

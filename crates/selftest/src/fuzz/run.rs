@@ -63,6 +63,10 @@ impl Place {
                 command.args(["run", "--quantum", quantum, "--workers", &workers.to_string()]);
                 // The spinning clock would take a CPU from whatever else runs here.
                 command.args(["--clock", "timer-thread"]).arg("--").arg(interpreter);
+                if quantum == "off" {
+                    // Who computes there keeps its worker, by design.
+                    command.env("FUZZ_POLITE", "1");
+                }
                 command
             }
         }

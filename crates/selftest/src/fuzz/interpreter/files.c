@@ -296,6 +296,7 @@ static void line_get(const long *a, struct record *r) {
     if (!O(0)->file)
         O(0)->file = fdopen(O(0)->fd[0], "r");
     r->r = fgets(line, sizeof line, O(0)->file) != NULL;
+    r->e = r->r ? 0 : errno;
     r->x = sum_of((unsigned char *)line, (long)strlen(line), 1);
 }
 

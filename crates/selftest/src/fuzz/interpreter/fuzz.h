@@ -96,6 +96,9 @@ void *thread_main(void *p);
 /* Lets others run: a turn of a loop that waits for something that is no operation under test. */
 void pass_time(int *turns);
 void nap(long us);
+/* A turn of a loop that lets nobody else run, unless nobody preempts it. */
+void compute_a_while(void);
+extern int polite;
 struct timespec in_ms(clockid_t clock, long ms);
 /* Deterministic work, with a result that wrong registers would change. */
 uint64_t burn(long rounds, uint64_t seed);

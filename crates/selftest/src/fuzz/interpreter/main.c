@@ -32,6 +32,14 @@ void pass_time(int *turns) {
         nap(*turns < 100 ? 50 : 1000);
 }
 
+int polite;
+
+void compute_a_while(void) {
+    burn(100, 1);
+    if (polite)
+        sched_yield();
+}
+
 struct timespec in_ms(clockid_t clock, long ms) {
     struct timespec t;
     clock_gettime(clock, &t);
@@ -171,6 +179,7 @@ int main(int argc, char **argv) {
     struct record *all = mmap(NULL, status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, trace, 0);
     if (all == MAP_FAILED)
         fail("cannot map the trace");
+    polite = getenv("FUZZ_POLITE") != NULL;
     objects = calloc(OBJECTS, sizeof *objects);
     operations = calloc(status.st_size / sizeof *records + 1, sizeof *operations);
     records = all;
