@@ -232,8 +232,9 @@ impl Shared<'_> {
             self.kinds.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&deviation.kind);
         let (mut differ, mut runs) = (0, 0);
         let mut seen = None;
-        // One that has been seen already is confirmed once.
-        while runs < AGAIN && !progress.stop() && !(known && differ > 0) && !(hangs && differ > 0) {
+        // Seen again is enough for one of a known kind, or that takes long.
+        let enough = |differ| differ > 0 && (known || hangs);
+        while runs < AGAIN && !progress.stop() && !enough(differ) {
             let trace = self.place.run(&alone, 0, way, LONG_PATIENCE)?;
             runs += 1;
             if shrink::compare(&alone[0], native, &trace, 0).is_some() {
