@@ -3,7 +3,8 @@
 use alloc::{format, string::String};
 use core::{error::Error, fmt, time::Duration};
 
-/// Units by length, so that the first one that ends a text is the right one; with nanoseconds in each.
+/// Units by length, so that the first one that ends a text is the right one; with nanoseconds in
+/// each.
 const UNITS: [(&str, u64); 6] = [
     ("\u{b5}s", 1_000),  // micro sign
     ("\u{3bc}s", 1_000), // Greek mu
@@ -48,7 +49,8 @@ impl fmt::Display for DurationError {
 
 impl Error for DurationError {}
 
-/// Parse a duration such as `20us`, `1.5ms`, `100ns`, `0s`. White space around it is ignored; nothing is rounded.
+/// Parse a duration such as `20us`, `1.5ms`, `100ns`, `0s`. White space around it is ignored;
+/// nothing is rounded.
 ///
 /// # Errors
 ///
@@ -105,8 +107,8 @@ fn decimal(digits: &str) -> Option<u64> {
         .try_fold(0u64, |value, digit| value.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
 }
 
-/// Write a duration in the largest unit of which it has at least one, exactly: `20us`, `1.5ms`, `0ns`.
-/// [`parse_duration`] reads it back to the same value, up to 584 years.
+/// Write a duration in the largest unit of which it has at least one, exactly: `20us`, `1.5ms`,
+/// `0ns`. [`parse_duration`] reads it back to the same value, up to 584 years.
 ///
 /// ```
 /// # use core::time::Duration;

@@ -1,8 +1,8 @@
 //! Scheduling policies and run queues: pure logic over task handles.
 //!
-//! Nothing here calls an operating system, reads a clock or holds a pointer to a thread: a task is a number
-//! ([`Task`]), time is a number that the host passes in ([`Time`]). The same code therefore schedules real user
-//! threads in the runtime and simulated ones in a simulator.
+//! Nothing here calls an operating system, reads a clock or holds a pointer to a thread: a task is
+//! a number ([`Task`]), time is a number that the host passes in ([`Time`]). The same code
+//! therefore schedules real user threads in the runtime and simulated ones in a simulator.
 //!
 //! * [`Policy`]: the interface, after Skyloft's Table 2 (SOSP '24, section 3.4).
 //! * [`policies`]: the built-in ones; [`Spec`] chooses one by name.

@@ -64,7 +64,8 @@ pub struct Running {
     pub class: Class,
 }
 
-/// Whose answer of [`Policy::preempt_at`] a task that becomes runnable can change, beside that of idle workers.
+/// Whose answer of [`Policy::preempt_at`] a task that becomes runnable can change, beside that of
+/// idle workers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Concerns {
     /// That of the worker in whose queue it is; of all, if the queue is shared.
@@ -154,8 +155,8 @@ pub trait Policy: Send + Sync {
         false
     }
 
-    /// Who must be asked [`preempt_at`](Policy::preempt_at) again when a task has become runnable. Asked once, by hosts that
-    /// arm a timer for each worker.
+    /// Who must be asked [`preempt_at`](Policy::preempt_at) again when a task has become runnable.
+    /// Asked once, by hosts that arm a timer for each worker.
     fn arrival_concerns(&self) -> Concerns {
         if self.central() { Concerns::All } else { Concerns::Place }
     }
@@ -174,10 +175,10 @@ pub trait Policy: Send + Sync {
     /// timer expires: a thread that becomes runnable then counts as waiting from then on. The
     /// result may lie in the past: preempt at once.
     ///
-    /// The answer changes with every dispatch and arrival at this worker, and of shared work. It may
-    /// also change because other workers' queues have grown: then a host asks now and then, every
-    /// 16 quanta or so, while work is made and no worker is idle. Clocks also ask what would be if something had
-    /// waited from the dispatch on ([`clock::quantum`](crate::clock::quantum)).
+    /// The answer changes with every dispatch and arrival at this worker, and of shared work. It
+    /// may also change because other workers' queues have grown: then a host asks now and then,
+    /// every 16 quanta or so, while work is made and no worker is idle. Clocks also ask what would
+    /// be if something had waited from the dispatch on ([`clock::quantum`](crate::clock::quantum)).
     fn preempt_at(
         &self,
         worker: usize,

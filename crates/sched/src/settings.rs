@@ -1,8 +1,10 @@
-//! The settings of a runtime as text: one table for builders, the environment, C and macro arguments.
+//! The settings of a runtime as text: one table for builders, the environment, C and macro
+//! arguments.
 //!
-//! A list of settings, as C gives it, is `NAME=VALUE` any number of times. Blanks, commas and semicolons separate, in the list
-//! and inside values alike: `workers=2, policy=two-queue:long=100us,max-age=1ms cpus=0,1`. A word that cannot begin a
-//! setting belongs to the value before it.
+//! A list of settings, as C gives it, is `NAME=VALUE` any number of times. Blanks, commas and
+//! semicolons separate, in the list and inside values alike: `workers=2,
+//! policy=two-queue:long=100us,max-age=1ms cpus=0,1`. A word that cannot begin a setting belongs to
+//! the value before it.
 
 use alloc::{
     format,
@@ -209,8 +211,8 @@ pub fn unknown(name: &str) -> String {
     }
 }
 
-/// Which of the names `given` may be a misspelling of: the one with the fewest letters to add, drop or change, if these are at
-/// most about a quarter of it.
+/// Which of the names `given` may be a misspelling of: the one with the fewest letters to add, drop
+/// or change, if these are at most about a quarter of it.
 pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let (distance, name) = names.map(|name| (distance(given, name), name)).min()?;
     (distance <= ((name.len() + 2) / 4).max(1)).then_some(name)

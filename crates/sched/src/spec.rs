@@ -1,12 +1,14 @@
-//! The choice of a policy as text: `two-queue`, `ws:quantum=50us`, `two-queue:quantum=20us,long=100us,max-age=1ms`.
+//! The choice of a policy as text: `two-queue`, `ws:quantum=50us`,
+//! `two-queue:quantum=20us,long=100us,max-age=1ms`.
 //!
 //! ```text
 //! SPEC  = NAME [ ":" KEY "=" VALUE { "," KEY "=" VALUE } ]
 //! VALUE = a duration, or "none"; a quantum of zero means none
 //! ```
 //!
-//! Keys that are left out take defaults that follow the quantum: `long` is five quanta (Aspen section 3.2 uses 100 us),
-//! `max-age` fifty. The default quantum is 20 us. What each policy has is in one table (`table`).
+//! Keys that are left out take defaults that follow the quantum: `long` is five quanta (Aspen
+//! section 3.2 uses 100 us), `max-age` fifty. The default quantum is 20 us. What each policy has is
+//! in one table (`table`).
 
 mod error;
 mod table;
@@ -158,14 +160,15 @@ impl Spec {
         self.given[at] = true;
     }
 
-    /// How long a thread may run while others wait; `None`: it is never preempted. For `cfs` it is the shortest slice, for
-    /// `eevdf` the slice, for `adaptive` the shortest quantum.
+    /// How long a thread may run while others wait; `None`: it is never preempted. For `cfs` it is
+    /// the shortest slice, for `eevdf` the slice, for `adaptive` the shortest quantum.
     pub fn quantum(&self) -> Option<Duration> {
         self.get(QUANTUM).flatten()
     }
 
-    /// The same with another quantum; `None` or zero: never preempt. Of the other times only those change that must not
-    /// be below the quantum, such as a long quantum: they become equal to it. No effect on `fifo`, which never preempts.
+    /// The same with another quantum; `None` or zero: never preempt. Of the other times only those
+    /// change that must not be below the quantum, such as a long quantum: they become equal to it.
+    /// No effect on `fifo`, which never preempts.
     #[must_use]
     pub fn with_quantum(mut self, new: Option<Duration>) -> Self {
         self.set(QUANTUM, new);
@@ -175,8 +178,9 @@ impl Spec {
         self
     }
 
-    /// The same policy for another quantum: times that were given stay, but for those that must not be below the quantum,
-    /// and times that were not given follow the quantum. [`with_quantum`](Self::with_quantum) leaves both alone.
+    /// The same policy for another quantum: times that were given stay, but for those that must not
+    /// be below the quantum, and times that were not given follow the quantum.
+    /// [`with_quantum`](Self::with_quantum) leaves both alone.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -196,33 +200,37 @@ impl Spec {
         new
     }
 
-    /// How long a preempted thread may run while only preempted ones wait (`two-queue`); `None` for other policies.
+    /// How long a preempted thread may run while only preempted ones wait (`two-queue`); `None` for
+    /// other policies.
     pub fn long_quantum(&self) -> Option<Duration> {
         self.get(LONG).flatten()
     }
 
-    /// The same with another long quantum, at least the quantum. No effect on other policies than `two-queue`.
+    /// The same with another long quantum, at least the quantum. No effect on other policies than
+    /// `two-queue`.
     #[must_use]
     pub fn with_long_quantum(mut self, long: Duration) -> Self {
         self.set(LONG, Some(long));
         self
     }
 
-    /// How long a thread may wait before it is preferred to others (`two-queue`, `adaptive`, `priority`); `None`: for
-    /// ever, or another policy.
+    /// How long a thread may wait before it is preferred to others (`two-queue`, `adaptive`,
+    /// `priority`); `None`: for ever, or another policy.
     pub fn max_age(&self) -> Option<Duration> {
         self.get(MAX_AGE).flatten()
     }
 
-    /// The same with another maximal age, at least 1 ns; `None`: no limit. No effect on policies without one.
+    /// The same with another maximal age, at least 1 ns; `None`: no limit. No effect on policies
+    /// without one.
     #[must_use]
     pub fn with_max_age(mut self, max_age: Option<Duration>) -> Self {
         self.set(MAX_AGE, max_age);
         self
     }
 
-    /// Make the policy for `workers` workers and the tasks `0..max_tasks`. `to_time` converts a duration to the host's
-    /// unit; a quantum that it makes 0 becomes 1. Tables for tasks are reserved, not touched.
+    /// Make the policy for `workers` workers and the tasks `0..max_tasks`. `to_time` converts a
+    /// duration to the host's unit; a quantum that it makes 0 becomes 1. Tables for tasks are
+    /// reserved, not touched.
     ///
     /// # Panics
     ///
@@ -324,7 +332,8 @@ fn duration(key: &'static str, value: &str) -> Result<Duration, SpecError> {
     parse_duration(value).map_err(|error| SpecError::BadValue { key, error })
 }
 
-/// A duration or "none". For a maximal age a bare 0 is a duration without a unit, for a quantum it means none.
+/// A duration or "none". For a maximal age a bare 0 is a duration without a unit, for a quantum it
+/// means none.
 fn or_none(key: &'static str, value: &str) -> Result<Option<Duration>, SpecError> {
     if value == "none" || (key == QUANTUM && value == "0") {
         return Ok(None);

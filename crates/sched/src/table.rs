@@ -1,7 +1,8 @@
 //! Tables with one word for each task, in memory that costs nothing until it is touched.
 //!
-//! A host may reserve room for millions of tasks and use a few: the tables come zeroed from the allocator, which maps
-//! large ones without touching them. Zero therefore has to be a valid initial value everywhere.
+//! A host may reserve room for millions of tasks and use a few: the tables come zeroed from the
+//! allocator, which maps large ones without touching them. Zero therefore has to be a valid initial
+//! value everywhere.
 
 use alloc::boxed::Box;
 
@@ -12,13 +13,15 @@ use crate::{
 
 #[cfg(not(loom))]
 pub(crate) fn zeroed_u32(len: u32) -> Box<[AtomicU32]> {
-    // SAFETY: `AtomicU32` has the representation of `u32`, for which all bits zero is a valid value.
+    // SAFETY: `AtomicU32` has the representation of `u32`, for which all bits zero is a valid
+    // value.
     unsafe { Box::new_zeroed_slice(len as usize).assume_init() }
 }
 
 #[cfg(not(loom))]
 pub(crate) fn zeroed_u64(len: u32) -> Box<[AtomicU64]> {
-    // SAFETY: `AtomicU64` has the representation of `u64`, for which all bits zero is a valid value.
+    // SAFETY: `AtomicU64` has the representation of `u64`, for which all bits zero is a valid
+    // value.
     unsafe { Box::new_zeroed_slice(len as usize).assume_init() }
 }
 

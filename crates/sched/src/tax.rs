@@ -1,13 +1,16 @@
 //! What preemptions may cost.
 //!
-//! Where threads are interrupted in order to serve short requests soon, the interruptions themselves take time, and on a busy worker
-//! that time is missing. A [`Tax`] bounds it: a worker's account gains a share of the time in which the worker works, and all of the time in which
-//! it has nothing to do, for that nobody else wants; each interruption is paid from it. So a worker with time to spare preempts
-//! as often as the quantum says, a busy one no more often than the share allows, and no load suffers more from preemption
-//! than that share of the capacity. What is saved is bounded, so that a quiet hour does not pay for a bad second.
+//! Where threads are interrupted in order to serve short requests soon, the interruptions
+//! themselves take time, and on a busy worker that time is missing. A [`Tax`] bounds it: a worker's
+//! account gains a share of the time in which the worker works, and all of the time in which it has
+//! nothing to do, for that nobody else wants; each interruption is paid from it. So a worker with
+//! time to spare preempts as often as the quantum says, a busy one no more often than the share
+//! allows, and no load suffers more from preemption than that share of the capacity. What is saved
+//! is bounded, so that a quiet hour does not pay for a bad second.
 //!
-//! The account is one number, the time up to which the share of the past has been spent: the generic cell rate algorithm of
-//! telephone networks, which needs no timer. Not in the papers; `quaver-go` has the same bound.
+//! The account is one number, the time up to which the share of the past has been spent: the
+//! generic cell rate algorithm of telephone networks, which needs no timer. Not in the papers;
+//! `quaver-go` has the same bound.
 
 use crate::Time;
 use core::time::Duration;
@@ -41,12 +44,12 @@ pub struct Tax {
 }
 
 impl Tax {
-    /// How much of its time a worker of the runtime keeps for preemptions that come later: a burst of short requests behind long ones
-    /// is a matter of milliseconds.
+    /// How much of its time a worker of the runtime keeps for preemptions that come later: a burst
+    /// of short requests behind long ones is a matter of milliseconds.
     pub const SAVINGS: Duration = Duration::from_millis(2);
 
-    /// `percent` of the time, 1 to 99, for interruptions that take `price` each; up to `savings` of it may be kept for later.
-    /// Other percentages are taken for the nearest of these.
+    /// `percent` of the time, 1 to 99, for interruptions that take `price` each; up to `savings` of
+    /// it may be kept for later. Other percentages are taken for the nearest of these.
     pub fn new(percent: u32, price: Time, savings: Time) -> Tax {
         let percent = u64::from(percent.clamp(1, 99));
         let in_full = |time: Time| time.saturating_mul(100).div_ceil(percent);

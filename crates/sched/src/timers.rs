@@ -1,17 +1,19 @@
 //! Timers: which task wakes when.
 //!
-//! [`TimerHeap`] is a binary-heap-like array with four children a node (shallower, and the four keys compared lie
-//! together), ordered by time and, among equal times, by order of insertion. A [`TimerTable`] holds one word for each
-//! task: in which heap its timer is, and at which position. So a timer can be cancelled in logarithmic time, and a host
-//! can ask the table *whose* heap a task's timer is in: usual is one heap a worker and one table for all.
+//! [`TimerHeap`] is a binary-heap-like array with four children a node (shallower, and the four
+//! keys compared lie together), ordered by time and, among equal times, by order of insertion. A
+//! [`TimerTable`] holds one word for each task: in which heap its timer is, and at which position.
+//! So a timer can be cancelled in logarithmic time, and a host can ask the table *whose* heap a
+//! task's timer is in: usual is one heap a worker and one table for all.
 //!
 //! # Threads
 //!
-//! A heap is used by one thread at a time (`&mut`); a host that lets others cancel puts it under a lock. The table is
-//! shared. A task's entry is written only by the operations of the heap that holds its timer; for a task to go from one
-//! heap to another, the host must order the removal from the first before the insertion into the second, as it does
-//! when a task runs first on one worker and then on another. [`TimerTable::heap_of`] may be asked from anywhere, but its
-//! answer is a hint until the heap that it names is locked: then [`TimerHeap::cancel`] tells the truth.
+//! A heap is used by one thread at a time (`&mut`); a host that lets others cancel puts it under a
+//! lock. The table is shared. A task's entry is written only by the operations of the heap that
+//! holds its timer; for a task to go from one heap to another, the host must order the removal from
+//! the first before the insertion into the second, as it does when a task runs first on one worker
+//! and then on another. [`TimerTable::heap_of`] may be asked from anywhere, but its answer is a
+//! hint until the heap that it names is locked: then [`TimerHeap::cancel`] tells the truth.
 
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
@@ -34,7 +36,8 @@ impl TimerTable {
         TimerTable(table::zeroed_u64(max_tasks))
     }
 
-    /// The heap (by the number given to [`TimerHeap::new`]) in which `task` has a timer at this moment, if any.
+    /// The heap (by the number given to [`TimerHeap::new`]) in which `task` has a timer at this
+    /// moment, if any.
     pub fn heap_of(&self, task: Task) -> Option<u32> {
         match self.entry(task).load(Relaxed) {
             NOWHERE => None,
@@ -84,8 +87,8 @@ impl TimerHeap {
         TimerHeap { id, table, heap: Vec::new(), next_seq: 0 }
     }
 
-    /// Let `task` expire at `at`. If it has a timer in this heap already, that is moved. `O(log n)`; allocates when the
-    /// heap grows beyond its greatest length so far.
+    /// Let `task` expire at `at`. If it has a timer in this heap already, that is moved. `O(log
+    /// n)`; allocates when the heap grows beyond its greatest length so far.
     ///
     /// # Panics
     ///
@@ -100,14 +103,15 @@ impl TimerHeap {
         self.sift_up(self.heap.len() - 1);
     }
 
-    /// How many timers the heap should have room for before the next [`insert`](Self::insert), if that would allocate:
-    /// for hosts that must not allocate while they have the heap. They make a [`TimerRoom`] first, then
-    /// [`exchange_room`](Self::exchange_room).
+    /// How many timers the heap should have room for before the next [`insert`](Self::insert), if
+    /// that would allocate: for hosts that must not allocate while they have the heap. They make a
+    /// [`TimerRoom`] first, then [`exchange_room`](Self::exchange_room).
     pub fn room_wanted(&self) -> Option<usize> {
         (self.heap.len() == self.heap.capacity()).then(|| (2 * self.heap.len()).max(64))
     }
 
-    /// Move into `room`, unless it is too small by now. Returns what is to be freed. Does not allocate.
+    /// Move into `room`, unless it is too small by now. Returns what is to be freed. Does not
+    /// allocate.
     pub fn exchange_room(&mut self, mut room: TimerRoom) -> TimerRoom {
         if room.0.capacity() > self.heap.capacity() {
             room.0.extend_from_slice(&self.heap);
@@ -135,7 +139,8 @@ impl TimerHeap {
         self.heap.first().map(|timer| timer.at)
     }
 
-    /// Remove the earliest timer if it has expired (`at <= now`) and return its task. Call until `None`. `O(log n)`.
+    /// Remove the earliest timer if it has expired (`at <= now`) and return its task. Call until
+    /// `None`. `O(log n)`.
     pub fn pop_expired(&mut self, now: Time) -> Option<Task> {
         let &Timer { at, task, .. } = self.heap.first()?;
         if at > now {
@@ -159,13 +164,15 @@ impl TimerHeap {
         let removed = self.heap.swap_remove(position);
         self.table.entry(removed.task).store(NOWHERE, Relaxed);
         if position < self.heap.len() {
-            // The last one came here from another branch: it may be too early for this place or too late.
+            // The last one came here from another branch: it may be too early for this place or too
+            // late.
             let position = self.sift_up(position);
             self.sift_down(position);
         }
     }
 
-    /// Exchange the timer at `position` with its parents until none is later. Returns where it ends.
+    /// Exchange the timer at `position` with its parents until none is later. Returns where it
+    /// ends.
     fn sift_up(&mut self, mut position: usize) -> usize {
         while position > 0 {
             let parent = (position - 1) / ARITY;

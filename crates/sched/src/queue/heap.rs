@@ -1,11 +1,14 @@
-//! An unbounded queue of tasks in the order of a key, linked through a table, under a tiny spin lock.
+//! An unbounded queue of tasks in the order of a key, linked through a table, under a tiny spin
+//! lock.
 //!
-//! A leftist heap (Crane 1972): a binary tree in which every task's key is not above those of its children, and in
-//! which the way to the nearest free place is never longer to the right than to the left. So the rightmost path has at
-//! most `log2(n + 1)` tasks, and both adding and taking are a merge along two such paths: logarithmic always, not only on
-//! average, which matters under a spin lock. As in a [`List`](super::List) there is no node to allocate.
+//! A leftist heap (Crane 1972): a binary tree in which every task's key is not above those of its
+//! children, and in which the way to the nearest free place is never longer to the right than to
+//! the left. So the rightmost path has at most `log2(n + 1)` tasks, and both adding and taking are
+//! a merge along two such paths: logarithmic always, not only on average, which matters under a
+//! spin lock. As in a [`List`](super::List) there is no node to allocate.
 //!
-//! Among equal keys the order is first in, first out: each addition takes a number, which is compared after the key.
+//! Among equal keys the order is first in, first out: each addition takes a number, which is
+//! compared after the key.
 //!
 //! # Ordering
 //!
@@ -21,11 +24,13 @@ use crate::{
     table,
 };
 
-/// The place of each task in whichever [`Heap`] holds it. Share one table among all heaps of a policy.
+/// The place of each task in whichever [`Heap`] holds it. Share one table among all heaps of a
+/// policy.
 #[derive(Debug)]
 pub struct Nodes(Box<[Node]>);
 
-/// A link holds a task's number plus one, 0 for none. All are accessed relaxed, under the lock of the heap.
+/// A link holds a task's number plus one, 0 for none. All are accessed relaxed, under the lock of
+/// the heap.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     left: AtomicU32,
@@ -38,7 +43,8 @@ pub(crate) struct Node {
 }
 
 impl Nodes {
-    /// Nodes for the tasks `0..max_tasks`: 32 bytes each, physically allocated as tasks are first queued.
+    /// Nodes for the tasks `0..max_tasks`: 32 bytes each, physically allocated as tasks are first
+    /// queued.
     ///
     /// # Panics
     ///
@@ -61,7 +67,8 @@ impl Nodes {
         (node.key.load(Relaxed), node.number.load(Relaxed))
     }
 
-    /// Merge two trees: their rightmost paths are threaded into one, in order, and ranks restored from below.
+    /// Merge two trees: their rightmost paths are threaded into one, in order, and ranks restored
+    /// from below.
     fn merge(&self, mut a: u32, mut b: u32) -> u32 {
         let mut path = [NIL; 2 * LONGEST_PATH];
         let mut length = 0;
@@ -91,11 +98,12 @@ impl Nodes {
 /// No task, as a link.
 const NIL: u32 = 0;
 
-/// A path to the right of `n` tasks means at least `2^n - 1` tasks, of which there are less than 2^32.
+/// A path to the right of `n` tasks means at least `2^n - 1` tasks, of which there are less than
+/// 2^32.
 const LONGEST_PATH: usize = 32;
 
-/// A queue of tasks with the smallest key first, which anyone may add to and take from. Every operation that needs nodes
-/// must be given the same table. See the [module](super) rules.
+/// A queue of tasks with the smallest key first, which anyone may add to and take from. Every
+/// operation that needs nodes must be given the same table. See the [module](super) rules.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Heap {
@@ -133,12 +141,14 @@ impl Heap {
         self.set_root(nodes, root, self.len.load(Relaxed) + 1);
     }
 
-    /// Take the task with the smallest key. `O(log n)`; does not touch the lock if the heap is empty.
+    /// Take the task with the smallest key. `O(log n)`; does not touch the lock if the heap is
+    /// empty.
     pub fn pop(&self, nodes: &Nodes) -> Option<(Task, u64)> {
         self.pop_if(nodes, |_| true)
     }
 
-    /// Take the task with the smallest key if `wanted` says so of the key, which is asked under the lock.
+    /// Take the task with the smallest key if `wanted` says so of the key, which is asked under the
+    /// lock.
     pub fn pop_if(&self, nodes: &Nodes, wanted: impl FnOnce(u64) -> bool) -> Option<(Task, u64)> {
         if self.is_empty() {
             return None;
@@ -171,7 +181,8 @@ impl Heap {
         (!self.is_empty()).then(|| self.least.load(Relaxed))
     }
 
-    /// The task with the smallest key, without taking it; two loads. Others may take it at any moment.
+    /// The task with the smallest key, without taking it; two loads. Others may take it at any
+    /// moment.
     pub fn peek(&self) -> Option<Task> {
         (!self.is_empty()).then(|| self.root.load(Relaxed))?.checked_sub(1).map(Task)
     }
@@ -199,7 +210,8 @@ mod tests {
             rng_seed: proptest::test_runner::RngSeed::Fixed(1),
             ..ProptestConfig::default() })]
 
-        /// Any additions and removals: the same order as a sorted set, first in, first out among equals.
+        /// Any additions and removals: the same order as a sorted set, first in, first out among
+        /// equals.
         #[test]
         fn order_is_that_of_keys_and_then_of_arrival(
             steps in prop::collection::vec(prop::option::weighted(0.6, 0..20u64), 1..400),
@@ -224,7 +236,8 @@ mod tests {
         }
     }
 
-    /// The bound that makes `merge` safe with a fixed array: ascending keys make a path to the left.
+    /// The bound that makes `merge` safe with a fixed array: ascending keys make a path to the
+    /// left.
     #[test]
     fn paths_to_the_right_stay_short() {
         let count = 1 << 12;

@@ -1,4 +1,5 @@
-//! Models of the queues for loom: every interleaving of a few operations, under the C11 memory model.
+//! Models of the queues for loom: every interleaving of a few operations, under the C11 memory
+//! model.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p quaver-sched --release --lib`.
 
@@ -15,7 +16,8 @@ use loom::{
 use super::{Links, List, LocalQueue, Ring, RingFull, WorkerQueues};
 use crate::Task;
 
-/// Everybody's takings together are the tasks `0..n`, each once; each one's takings are in the order of enqueueing.
+/// Everybody's takings together are the tasks `0..n`, each once; each one's takings are in the
+/// order of enqueueing.
 fn assert_shared_out(takings: &[Vec<u32>], n: u32) {
     for taken in takings {
         assert!(taken.is_sorted(), "{taken:?} out of order");
@@ -25,7 +27,8 @@ fn assert_shared_out(takings: &[Vec<u32>], n: u32) {
     assert_eq!(all, (0..n).collect::<Vec<_>>());
 }
 
-/// For models with too many interleavings: those in which threads are interrupted at most five times.
+/// For models with too many interleavings: those in which threads are interrupted at most five
+/// times.
 fn bounded(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(5);
@@ -45,8 +48,8 @@ fn rob<const N: usize>(victim: &Ring<N>) -> Vec<u32> {
     taken
 }
 
-/// The owner takes, wraps around and takes on, while a thief steals. What the thief reads are whole entries that the
-/// owner does not write over in the meantime.
+/// The owner takes, wraps around and takes on, while a thief steals. What the thief reads are whole
+/// entries that the owner does not write over in the meantime.
 #[test]
 fn ring_owner_and_thief() {
     loom::model(|| {
@@ -63,7 +66,8 @@ fn ring_owner_and_thief() {
     });
 }
 
-/// The owner finds the ring full, or not, depending on the thief; the slot that the thief has emptied is used again.
+/// The owner finds the ring full, or not, depending on the thief; the slot that the thief has
+/// emptied is used again.
 #[test]
 fn ring_full() {
     loom::model(|| {
@@ -98,7 +102,8 @@ fn ring_two_thieves() {
     });
 }
 
-/// What the owner has pushed is seen by somebody who knows that it has, and `is_empty` is never wrong about it.
+/// What the owner has pushed is seen by somebody who knows that it has, and `is_empty` is never
+/// wrong about it.
 #[test]
 fn ring_push_is_seen() {
     loom::model(|| {
@@ -137,7 +142,8 @@ fn ring_publishes() {
     });
 }
 
-/// Two enqueuers and a taker on one list: nothing is lost or doubled, and each enqueuer's tasks come in its order.
+/// Two enqueuers and a taker on one list: nothing is lost or doubled, and each enqueuer's tasks
+/// come in its order.
 #[test]
 fn list_shared_by_three() {
     loom::model(|| {
@@ -195,14 +201,16 @@ fn refill_hides_nothing() {
     });
 }
 
-/// An observer always sees the task that a thief keeps in its own queue, wherever it is on its way there.
+/// An observer always sees the task that a thief keeps in its own queue, wherever it is on its way
+/// there.
 #[test]
 fn stealing_hides_nothing() {
     loom::model(|| {
         let links = Arc::new(Links::new(3));
         let queues = Arc::new(WorkerQueues::<4>::new(2));
         (0..3).for_each(|task| queues.push(0, &links, Task(task)));
-        // Of three tasks the thief takes two and the owner one. Whoever is first: one task stays that nobody runs.
+        // Of three tasks the thief takes two and the owner one. Whoever is first: one task stays
+        // that nobody runs.
         let (queues1, links1) = (queues.clone(), links.clone());
         let thief = thread::spawn(move || queues1.steal(1, &links1));
         let queues2 = queues.clone();
@@ -255,7 +263,8 @@ fn stealing_overflow_hides_nothing() {
     });
 }
 
-/// The host's protocol of the module documentation: either the enqueuer sees the sleeper, or the sleeper sees the task.
+/// The host's protocol of the module documentation: either the enqueuer sees the sleeper, or the
+/// sleeper sees the task.
 #[test]
 fn no_lost_wake_up() {
     loom::model(|| {

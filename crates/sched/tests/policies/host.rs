@@ -1,11 +1,12 @@
 //! A host in simulated time: workers that run tasks as a policy says, with tickless preemption.
 //!
-//! It does what a runtime does. A worker polls its timers only between tasks, asks the policy what is next, and is
-//! interrupted at the moment that `preempt_at` names; the clock asks again after every event. A task arrives by a
-//! timer of a worker or from outside, runs for its service time in as many pieces as the policy makes, and ends.
+//! It does what a runtime does. A worker polls its timers only between tasks, asks the policy what
+//! is next, and is interrupted at the moment that `preempt_at` names; the clock asks again after
+//! every event. A task arrives by a timer of a worker or from outside, runs for its service time in
+//! as many pieces as the policy makes, and ends.
 //!
-//! The host checks at every event that no worker idles while work waits, that nobody is interrupted in vain, and that
-//! every task runs for its service time exactly.
+//! The host checks at every event that no worker idles while work waits, that nobody is interrupted
+//! in vain, and that every task runs for its service time exactly.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -159,7 +160,8 @@ impl<'a> Host<'a> {
         polled
     }
 
-    /// Give a worker that runs nothing something to run. False: it runs something already, or there is nothing.
+    /// Give a worker that runs nothing something to run. False: it runs something already, or there
+    /// is nothing.
     fn dispatch(&mut self, worker: usize) -> bool {
         if self.workers[worker].running.is_some() {
             return false;
@@ -171,8 +173,9 @@ impl<'a> Host<'a> {
         assert!(self.left[task.0 as usize] > 0, "{task:?} has ended");
         assert!(self.jobs[task.0 as usize].arrives <= self.now, "{task:?} has not arrived");
         if let Some(since) = self.preempted_at.remove(&task.0) {
-            // With several workers, another one may have been faster with what it was preempted for.
-            // EEVDF compares averages, which are rounded: it may stop a task an instant too early.
+            // With several workers, another one may have been faster with what it was preempted
+            // for. EEVDF compares averages, which are rounded: it may stop a task an instant too
+            // early.
             let exact = self.workers.len() == 1 && self.policy.name() != "eevdf";
             let in_vain = since == self.now && exact;
             assert!(!in_vain, "{task:?} goes on as if it had not been preempted");

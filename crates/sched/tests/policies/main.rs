@@ -1,4 +1,5 @@
-//! The rules of the built-in policies: by hand, against reference models, in simulated time, and with real threads.
+//! The rules of the built-in policies: by hand, against reference models, in simulated time, and
+//! with real threads.
 
 mod contest;
 mod fairness;

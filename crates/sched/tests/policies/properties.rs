@@ -1,4 +1,5 @@
-//! Random calls: every policy does exactly what its model does; nothing is lost, doubled or left waiting.
+//! Random calls: every policy does exactly what its model does; nothing is lost, doubled or left
+//! waiting.
 
 use proptest::{prelude::*, test_runner::RngSeed};
 
@@ -143,8 +144,9 @@ proptest! {
         prop_assert_eq!(nowhere, (0..TASKS).collect::<Vec<_>>());
     }
 
-    /// Nothing is lost, doubled, invisible or left behind, whatever the weights and priorities; nobody is stopped
-    /// for nothing; accounts are kept of running times that are small, large, or none.
+    /// Nothing is lost, doubled, invisible or left behind, whatever the weights and priorities;
+    /// nobody is stopped for nothing; accounts are kept of running times that are small, large, or
+    /// none.
     #[test]
     fn every_policy_conserves_work(
         text in without_model(),

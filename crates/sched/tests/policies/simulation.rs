@@ -1,4 +1,5 @@
-//! What the rules come to, in simulated time: waiting is bounded, short requests do not wait for long ones.
+//! What the rules come to, in simulated time: waiting is bounded, short requests do not wait for
+//! long ones.
 
 use proptest::{prelude::*, test_runner::RngSeed};
 
@@ -26,7 +27,8 @@ impl Random {
     }
 }
 
-/// 99.5 % short requests of 1 us and 0.5 % of 500 us, Poisson arrivals, at 70 % of what the workers can do.
+/// 99.5 % short requests of 1 us and 0.5 % of 500 us, Poisson arrivals, at 70 % of what the workers
+/// can do.
 fn bimodal(workers: usize, count: usize) -> Vec<Job> {
     let mut random = Random(42);
     let mean_service = 0.995 * 1_000.0 + 0.005 * 500_000.0;
@@ -54,8 +56,9 @@ fn short_p999(spec: &str, workers: usize, jobs: &[Job]) -> Time {
     times[times.len() * 999 / 1000]
 }
 
-/// The reason for all this: with preemption a short request does not wait for a long one. Simulated time, so the
-/// numbers are the same on every machine; the factors leave room for changes of the rules, not for noise.
+/// The reason for all this: with preemption a short request does not wait for a long one. Simulated
+/// time, so the numbers are the same on every machine; the factors leave room for changes of the
+/// rules, not for noise.
 #[test]
 fn short_requests_do_not_wait_for_long_ones() {
     let jobs = bimodal(4, 40_000);
@@ -68,7 +71,8 @@ fn short_requests_do_not_wait_for_long_ones() {
     assert!(two_queue < rr / 2 && two_queue < ws / 2);
 }
 
-/// A busy loop that never yields is stopped one quantum after other work arrives behind it, not before.
+/// A busy loop that never yields is stopped one quantum after other work arrives behind it, not
+/// before.
 #[test]
 fn endless_work_is_stopped_as_soon_as_it_has_used_its_quantum() {
     for (arrives, service) in [(3 * US, US), (50 * US, 5 * US)] {
@@ -100,8 +104,8 @@ fn who_is_alone_is_never_interrupted() {
     }
 }
 
-/// More new work than the worker can do arrives for ever: without an age limit preempted work never runs again, with
-/// one it does.
+/// More new work than the worker can do arrives for ever: without an age limit preempted work never
+/// runs again, with one it does.
 #[test]
 fn preempted_work_is_not_starved_by_overload() {
     let long = |place| Job { arrives: 0, service: 200 * US, place };
@@ -128,8 +132,9 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// The bound that `two-queue` states: a preempted task with `p` older ones before it is dispatched at the latest
-    /// `2 (p + 1)` dispatches after it came of age; while new work waits, each lasts one quantum at most.
+    /// The bound that `two-queue` states: a preempted task with `p` older ones before it is
+    /// dispatched at the latest `2 (p + 1)` dispatches after it came of age; while new work waits,
+    /// each lasts one quantum at most.
     #[test]
     fn two_queue_bounds_the_wait_of_preempted_work(
         quantum in 1..50u64,
@@ -156,8 +161,9 @@ proptest! {
         }
     }
 
-    /// Any jobs under any policy: the host's checks hold (nobody idles beside work, nobody is interrupted in vain,
-    /// everybody gets the service time), and all end as soon as they could have in total.
+    /// Any jobs under any policy: the host's checks hold (nobody idles beside work, nobody is
+    /// interrupted in vain, everybody gets the service time), and all end as soon as they could
+    /// have in total.
     #[test]
     fn any_jobs_under_any_policy(
         spec in prop::sample::select(vec![

@@ -32,7 +32,8 @@ fn new_work_anywhere_before_preempted_work() {
     }
 }
 
-/// Without preempted work of its own a worker leaves stealing to `balance`, where the host expects it.
+/// Without preempted work of its own a worker leaves stealing to `balance`, where the host expects
+/// it.
 #[test]
 fn dequeue_steals_only_ahead_of_own_preempted_work() {
     let policy = build(PLAIN, 2, 4);

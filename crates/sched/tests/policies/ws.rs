@@ -16,8 +16,8 @@ fn own_then_shared_then_stolen() {
     assert_eq!(policy.task_dequeue(1, 0).unwrap().task, Task(7));
 }
 
-/// A worker whose own queue never runs empty comes to the shared queue at every 31st dispatch, and one that is fed from
-/// the shared queue all the time comes to its own.
+/// A worker whose own queue never runs empty comes to the shared queue at every 31st dispatch, and
+/// one that is fed from the shared queue all the time comes to its own.
 #[test]
 fn neither_own_nor_shared_queue_starves() {
     let policy = build("ws", 1, 3000);
