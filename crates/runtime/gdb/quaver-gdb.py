@@ -214,6 +214,7 @@ class Uthread:
         self.alive = block[d["Uthread.phase"]] == d["phase.ALIVE"]
         self.ended = bool(half("life") & d["life.DONE"])
         self.parked = half("park") == d["park.PARKED"]
+        self.waits_for, self.waits_at = word("waits_for"), word("waits_at")
         self.carrier = self.kernel_thread = None
 
     @property
@@ -506,6 +507,27 @@ def symbol_name(address):
     return name if found else f"{address:#x}"
 
 
+def waits_for(rt, t):
+    """What a thread waits for, and who holds it, as far as that is known."""
+    if t.ended or t.waits_for == 0:
+        return ""
+    try:
+        what = read(t.waits_for, 32).partition(b"\0")[0].decode("utf-8", "replace")
+        other = rt.by_address.get(t.waits_at)
+        if other is not None:
+            return f"end of {other.id}"
+        if t.waits_at == 0:
+            return what
+        holder = ""
+        if what == "mutex":
+            at = read_word(t.waits_at + rt.d["RawMutex.owner"])
+            owner = next((o for o in rt.threads if o.region <= at <= o.stack_top), None)
+            holder = f" held by {owner.id}" if owner is not None else " held by a kernel thread"
+        return f"{what} {t.waits_at:#x}{holder}"
+    except gdb.MemoryError:
+        return "?"
+
+
 def state_and_place(rt, t):
     """What the thread does, and where in the program."""
     try:
@@ -537,14 +559,15 @@ def kib(n):
 def print_table(rt, threads):
     """What `info uthreads` prints."""
     here = rt.of_kernel_thread(gdb.selected_thread())
-    rows = [("", "Id", "State", "Worker", "LWP", "Stack", "Name", "Where")]
+    rows = [("", "Id", "State", "Worker", "LWP", "Stack", "Name", "Waits for", "Where")]
     for t in threads:
         state, place = state_and_place(rt, t)
         used, size = t.stack_use()
         stack = "" if t.ended else f"{kib(used)} of {kib(size)}"
         worker = "" if t.carrier is None or t.carrier.worker is None else str(t.carrier.worker)
         lwp = "" if t.carrier is None else str(t.carrier.lwp)
-        rows.append(("*" if t is here else "", str(t.id), state, worker, lwp, stack, t.name, place))
+        waits = waits_for(rt, t)
+        rows.append(("*" if t is here else "", str(t.id), state, worker, lwp, stack, t.name, waits, place))
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths)] + [row[-1]]
@@ -572,8 +595,8 @@ class InfoUthreads(gdb.Command):
     """List user threads of Quaver.
 Usage: info uthreads [NUMBER | FIRST-LAST]...
 
-Columns: number; state; worker and kernel thread (LWP) if it is on one; how much of its stack it uses; name; the
-innermost function of the program that it is in. `*` marks the one on the selected kernel thread.
+Columns: number; state; worker and kernel thread (LWP) if it is on one; how much of its stack it uses; name; what
+it waits for, with the address, and the thread that holds it if it is a mutex; the innermost function of the program that it is in. `*` marks the one on the selected kernel thread.
 
 States: `running` on a worker; `away` in the kernel, or in a blocking call, without a worker; `parked` until
 somebody wakes it; `preempted` or `ready`: waits for a worker, after it was interrupted or of its own will; `new`:

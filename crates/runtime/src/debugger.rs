@@ -11,6 +11,7 @@
 use crate::arch::segment::{GS_CURRENT, GS_SELF};
 use crate::arch::switch;
 use crate::runtime::{self, Inner};
+use crate::sync::mutex::raw::RawMutex;
 use crate::thread::control::{Uthread, life, park_state, phase};
 use crate::thread::stack;
 use crate::worker::carrier::Carrier;
@@ -35,7 +36,7 @@ const fn field(name: &str, value: usize) -> Field {
     Field { name: to, value: value as u64 }
 }
 
-const FIELDS: [Field; 28] = [
+const FIELDS: [Field; 31] = [
     field("Inner.table.blocks", offset_of!(Inner, table.blocks)),
     field("Inner.table.high", offset_of!(Inner, table.high)),
     field("Inner.max_threads", offset_of!(Inner, config.max_threads)),
@@ -52,6 +53,9 @@ const FIELDS: [Field; 28] = [
     field("Uthread.id", offset_of!(Uthread, id)),
     field("Uthread.name", offset_of!(Uthread, name)),
     field("Uthread.label", offset_of!(Uthread, label)),
+    field("Uthread.waits_for", offset_of!(Uthread, waits_for)),
+    field("Uthread.waits_at", offset_of!(Uthread, waits_at)),
+    field("RawMutex.owner", RawMutex::OWNER),
     field("phase.ALIVE", phase::ALIVE as usize),
     field("life.DONE", life::DONE as usize),
     field("park.PARKED", park_state::PARKED as usize),

@@ -46,6 +46,7 @@ pub(crate) use kernel::KernelParker;
 pub(crate) use spin::set_parallel;
 pub(crate) use spin::{NoPreempt, Relax, SpinGuard, SpinLock, patience};
 
+use std::ffi::CStr;
 use std::fmt;
 #[cfg(not(loom))]
 use std::ptr;
@@ -152,6 +153,21 @@ pub(crate) fn current() -> Waiter {
     match shim::user::current_handle() {
         Some(handle) => Waiter::User { handle, runtime: RUNNING.load(Relaxed) },
         None => Waiter::Kernel(kernel::current()),
+    }
+}
+
+/// While this lives, debuggers say that the calling thread waits for something.
+pub(crate) struct Waiting(());
+
+/// Says what the calling thread is about to wait for: `info uthreads` prints the text and the address. For paths that wait only.
+pub(crate) fn waits_for<T: ?Sized>(what: &'static CStr, at: *const T) -> Waiting {
+    shim::user::set_waits(what.as_ptr(), at.addr());
+    Waiting(())
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        shim::user::set_waits(core::ptr::null(), 0);
     }
 }
 

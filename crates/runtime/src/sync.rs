@@ -35,7 +35,7 @@ mod condvar;
 mod lazy_lock;
 pub(crate) mod list;
 pub mod mpsc;
-mod mutex;
+pub(crate) mod mutex;
 mod once;
 mod once_lock;
 pub mod oneshot;

@@ -24,6 +24,7 @@ pub fn sleep(duration: Duration) {
         return;
     }
     let until = crate::park::deadline_after(duration);
+    let _waiting = crate::park::waits_for(c"time", core::ptr::null::<()>());
     while raw::park_current(until) {}
 }
 

@@ -145,6 +145,77 @@ fn play_fault(setup: Setup) {
     });
 }
 
+/// In a child: two threads that wait for each other's lock, and others that wait for other things.
+fn play_stand_still(setup: Setup) {
+    use quaver::sync::{Condvar, Mutex};
+    let locks = [Mutex::new(()), Mutex::new(())];
+    let held = [AtomicBool::new(false), AtomicBool::new(false)];
+    let never = Condvar::new();
+    let (_sender, receiver) = quaver::sync::mpsc::channel::<()>();
+    with_runtime(setup.builder(), |rt| {
+        rt.run(|| {
+            let named = |name: &str| quaver::thread::Builder::new().name(name.into());
+            quaver::scope(|s| {
+                let (locks, held, never) = (&locks, &held, &never);
+                for (i, name) in ["first", "second"].into_iter().enumerate() {
+                    let both = move || {
+                        let _mine = locks[i].lock();
+                        held[i].store(true, SeqCst);
+                        while !held[1 - i].load(SeqCst) {
+                            quaver::yield_now();
+                        }
+                        let _other = locks[1 - i].lock();
+                    };
+                    named(name).spawn_scoped(s, both).unwrap();
+                }
+                let notified = move || {
+                    let other = Mutex::new(());
+                    drop(never.wait(other.lock().unwrap()));
+                };
+                named("notified").spawn_scoped(s, notified).unwrap();
+                named("receiving").spawn_scoped(s, move || receiver.recv()).unwrap();
+                let sleeping = || quaver::sleep(std::time::Duration::MAX);
+                let sleeping = named("sleeping").spawn_scoped(s, sleeping).unwrap();
+                named("joining").spawn_scoped(s, move || sleeping.join()).unwrap();
+                println!("ready");
+                let _ = std::io::stdout().flush();
+            });
+        });
+    });
+}
+
+/// What a thread waits for, and who holds it.
+#[test]
+fn a_deadlock_is_explained() {
+    if is_missing() {
+        return;
+    }
+    let target = Target::start(child::command("stand still"));
+    // The threads are on their way to where they wait: look until they are there.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    let table = loop {
+        let table = Session::attached(&target).run(&["info uthreads"])[0].clone();
+        let waits = |name: &str| row(&table, name).state == "parked";
+        let all = ["first", "second", "notified", "receiving", "sleeping", "joining", "main"];
+        if all.into_iter().all(waits) || std::time::Instant::now() > deadline {
+            break table;
+        }
+    };
+    let expect = |name: &str, what: &str| {
+        assert!(row(&table, name).text.contains(what), "{name} should wait for {what}:\n{table}");
+    };
+    for (name, other) in [("first", "second"), ("second", "first")] {
+        let number = row(&table, other).number;
+        expect(name, "mutex 0x");
+        expect(name, &format!(" held by {number} "));
+    }
+    expect("notified", "condvar 0x");
+    expect("receiving", "channel 0x");
+    expect("sleeping", " time ");
+    expect("joining", &format!("end of {}", row(&table, "sleeping").number));
+    expect("main", "scope 0x");
+}
+
 #[test]
 fn the_child() {
     let Some(role) = child::role() else { return };
@@ -153,6 +224,7 @@ fn the_child() {
     match role.parse::<usize>() {
         Ok(setup) => play(Setup::with_workers(1)[setup]),
         Err(_) if role == "fault" => play_fault(Setup::with_workers(1)[0]),
+        Err(_) if role == "stand still" => play_stand_still(Setup::with_workers(1)[0]),
         Err(_) if role == "two" => play_two(Setup::with_workers(1)[0]),
         Err(_) => {
             println!("ready");

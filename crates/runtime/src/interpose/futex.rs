@@ -43,6 +43,7 @@ pub(crate) unsafe fn wait(
     debug_assert!(matches!(me, Waiter::User { .. }));
     // SAFETY: the caller's contract.
     let unchanged = || unsafe { &*word }.load(SeqCst) == expected;
+    let _waiting = park::waits_for(c"futex", word);
     LOT.wait(me, word as usize, bits, unchanged, || {
         if interrupted() {
             Err(libc::EINTR)

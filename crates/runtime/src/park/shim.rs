@@ -159,6 +159,8 @@ mod model {
             unreachable!("no user threads in models")
         }
 
+        pub(crate) fn set_waits(_what: *const core::ffi::c_char, _at: usize) {}
+
         pub(crate) fn unpark(_handle: u32) {
             unreachable!("no user threads in models")
         }

@@ -73,6 +73,7 @@ impl Barrier {
             // SAFETY: the node is new, and we leave when it has been signalled.
             unsafe { round.list.push_back(NonNull::from(&node)) };
             drop(round);
+            let _waiting = park::waits_for(c"barrier", self);
             node.wait();
             return BarrierWaitResult(false);
         }

@@ -211,11 +211,14 @@ impl Condvar {
         drop(held.release(0));
         raw.unlock_awaited();
 
+        let waiting = park::waits_for(c"condvar", self);
         let timed_out = node.wait_deadline(deadline).is_none() && self.remove(&node);
+        drop(waiting);
         if timed_out {
             raw.lock();
         } else {
             raw.acquire_queued(&node, None);
+            raw.note_owner();
         }
         mutex.poison().check((mutex.guard(), WaitTimeoutResult(timed_out)))
     }

@@ -163,6 +163,7 @@ impl Once {
         // SAFETY: the node is new, and we leave when it has been signalled.
         unsafe { held.list().push_back(NonNull::from(&node)) };
         drop(held.release(state));
+        let _waiting = park::waits_for(c"once", self);
         node.wait();
     }
 

@@ -208,6 +208,7 @@ impl<T> Receiver<T> {
                     continue;
                 }
             }
+            let _waiting = park::waits_for(c"channel", &raw const *self.shared);
             if !park::park_deadline(me, deadline)
                 && state.compare_exchange(WAITING, EMPTY, Acquire, Relaxed).is_ok()
             {

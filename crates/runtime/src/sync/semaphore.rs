@@ -199,6 +199,7 @@ impl Semaphore {
     }
 
     fn wait(&self, node: &Node<()>, deadline: Option<Instant>) -> Result<(), AcquireTimeoutError> {
+        let _waiting = park::waits_for(c"semaphore", self);
         let signal = node.wait_deadline(deadline).unwrap_or_else(|| {
             let mut state = self.state.lock();
             let signal = node.signal();

@@ -122,6 +122,7 @@ impl WaitGroup {
         // SAFETY: the node is new, and we leave when it has been signalled.
         unsafe { state.list.push_back(NonNull::from(&node)) };
         drop(state);
+        let _waiting = park::waits_for(c"wait group", &raw const *self.shared);
         node.wait();
     }
 

@@ -131,6 +131,7 @@ mod real {
             let woken = || nodes.iter().any(|(_, node)| node.signal() != Signal::Waiting);
             let mut late = false;
             while found.is_none() && !late && !woken() {
+                let _waiting = park::waits_for(c"one of several", nodes.as_ptr());
                 late = !park::park_deadline(me, deadline);
             }
             for (watched, node) in &nodes {

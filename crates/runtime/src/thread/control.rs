@@ -114,6 +114,9 @@ pub(crate) struct Uthread {
     /// What [`thread::park`](super::park) waits for: twice `id`, plus one if it is there. So an `unpark` for an earlier thread
     /// in this place finds another number.
     pub(crate) permit: AtomicU64,
+    /// What it waits for, or null, and the address of that: for debuggers.
+    pub(crate) waits_for: Cell<*const core::ffi::c_char>,
+    pub(crate) waits_at: Cell<usize>,
     /// Given by the user.
     pub(crate) name: UnsafeCell<Option<Box<str>>>,
     /// Stands for `name` if it is not empty.
@@ -153,6 +156,8 @@ impl Uthread {
             id: Cell::new(0),
             joiner: AtomicPtr::new(core::ptr::null_mut()),
             permit: AtomicU64::new(0),
+            waits_for: Cell::new(core::ptr::null()),
+            waits_at: Cell::new(0),
             name: UnsafeCell::new(None),
             label: Label::new(),
         }

@@ -115,6 +115,7 @@ impl<T> JoinHandle<T> {
         let me = park::current();
         t.joiner.store(me.into_raw(), Relaxed);
         let mut seen = t.life.fetch_add(life::JOINING, AcqRel);
+        let _waiting = park::waits_for(c"end of thread", t);
         while seen & life::EXITING == 0 {
             if self.thread.rt.has_stopped() {
                 return Wait::ShutDown;

@@ -116,6 +116,7 @@ pub fn park_timeout(timeout: Duration) {
 fn take_permit(t: &Uthread, deadline: Option<Instant>) {
     let none = t.id.get() << 1;
     let take = || t.permit.compare_exchange(none | 1, none, Acquire, Relaxed).is_ok();
+    let _waiting = crate::park::waits_for(c"unpark", core::ptr::null::<()>());
     while !take() {
         if !raw::park_current(deadline) {
             take();

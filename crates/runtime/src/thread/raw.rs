@@ -59,6 +59,14 @@ pub(crate) fn current_handle() -> Option<u32> {
     current().map(|t| t.handle)
 }
 
+/// Tells debuggers what the calling user thread is about to wait for.
+pub(crate) fn set_waits(what: *const core::ffi::c_char, at: usize) {
+    if let Some(t) = current() {
+        t.waits_for.set(what);
+        t.waits_at.set(at);
+    }
+}
+
 /// Waits for the calling user thread's token. `false`: `deadline` came first.
 ///
 /// On a kernel thread: a bug of the caller.

@@ -47,6 +47,7 @@ impl Data {
         if self.running.load(Acquire) == 0 {
             return;
         }
+        let _waiting = park::waits_for(c"scope", self);
         let (Waiter::Kernel(me), Some(rt)) = (self.owner, self.rt.get()) else {
             while self.running.load(Acquire) != 0 {
                 park::park(self.owner);

@@ -62,7 +62,9 @@ impl<T> Chan<T> {
         unsafe { state.blocked.push_back(NonNull::from(&node)) };
         drop(state);
         self.watched.wake();
+        let waiting = park::waits_for(c"room in channel", self);
         let signal = node.wait_deadline(deadline).unwrap_or_else(|| self.give_up_sending(&node));
+        drop(waiting);
         if signal == Signal::Granted {
             return Ok(());
         }

@@ -32,6 +32,7 @@ pub(super) fn recv<T>(
         Err(TryRecvError::Empty) => {}
     }
     let deadline = timeout.and_then(park::deadline_after);
+    let _waiting = park::waits_for(c"channel", channel);
     let signal = match node.wait_deadline(deadline) {
         Some(signal) => signal,
         None if channel.give_up(&node) => return Err(RecvTimeoutError::Timeout),

@@ -63,12 +63,39 @@ unsafe impl Send for Wanted {}
 /// See the module documentation.
 pub(crate) struct RawMutex {
     word: WaitWord<Wanted>,
+    /// An address on the stack of the thread that has locked it last: debuggers find the owner by it.
+    #[cfg(not(loom))]
+    owner: std::sync::atomic::AtomicUsize,
+}
+
+#[cfg(not(loom))]
+impl RawMutex {
+    /// For debuggers.
+    pub(crate) const OWNER: usize = core::mem::offset_of!(RawMutex, owner);
 }
 
 impl RawMutex {
     const_unless_loom! {
         pub(crate) fn new() -> Self {
-            RawMutex { word: WaitWord::new(0) }
+            RawMutex {
+                word: WaitWord::new(0),
+                #[cfg(not(loom))]
+                owner: std::sync::atomic::AtomicUsize::new(0),
+            }
+        }
+    }
+
+    /// The calling thread has it.
+    #[inline(always)]
+    pub(crate) fn note_owner(&self) {
+        #[cfg(not(loom))]
+        {
+            let here: usize;
+            // SAFETY: reads the stack pointer.
+            unsafe {
+                core::arch::asm!("mov {}, rsp", out(reg) here, options(nomem, nostack, preserves_flags));
+            }
+            self.owner.store(here, Relaxed);
         }
     }
 
@@ -77,11 +104,13 @@ impl RawMutex {
         if !self.word.swap(0, LOCKED, Acquire) {
             self.lock_contended(None);
         }
+        self.note_owner();
     }
 
     #[inline]
     pub(crate) fn try_lock(&self) -> bool {
         if self.word.swap(0, LOCKED, Acquire) {
+            self.note_owner();
             return true;
         }
         loop {
@@ -90,6 +119,7 @@ impl RawMutex {
                 return false;
             }
             if self.word.swap(state, state | LOCKED, Acquire) {
+                self.note_owner();
                 return true;
             }
         }
@@ -114,7 +144,11 @@ impl RawMutex {
     /// As [`lock`](Self::lock), until `deadline`. `false`: it came first.
     #[inline]
     pub(crate) fn lock_deadline(&self, deadline: Option<Instant>) -> bool {
-        self.word.swap(0, LOCKED, Acquire) || self.lock_contended(deadline)
+        let locked = self.word.swap(0, LOCKED, Acquire) || self.lock_contended(deadline);
+        if locked {
+            self.note_owner();
+        }
+        locked
     }
 
     #[cold]
@@ -146,6 +180,7 @@ impl RawMutex {
     /// one only for a node that is in this list already.
     pub(crate) fn acquire_queued(&self, node: &Node<Wanted>, deadline: Option<Instant>) -> bool {
         let mut losses = 0;
+        let _waiting = park::waits_for(c"mutex", self);
         loop {
             match node.wait_deadline(deadline) {
                 Some(Signal::Granted) => return true,

@@ -147,6 +147,7 @@ impl RawRwLock {
                 break;
             }
         }
+        let _waiting = park::waits_for(c"reading", self);
         // Readers are only ever granted.
         node.wait_deadline(deadline).is_some() || self.give_up(&node) == Signal::Granted
     }
@@ -215,6 +216,7 @@ impl RawRwLock {
                     break;
                 }
             }
+            let _waiting = park::waits_for(c"writing", self);
             let signal = match node.wait_deadline(deadline) {
                 Some(signal) => signal,
                 None => self.give_up(&node),
