@@ -3,7 +3,6 @@
 //! Interrupts take microseconds. On a virtual machine the host may run others in its place for milliseconds, and no
 //! scheduler inside can do anything about it; so results are shown beside this.
 
-use std::io;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -32,13 +31,8 @@ impl Noise {
     /// # Errors
     ///
     /// The thread cannot be started or put on that CPU.
-    pub fn watch(cpu: usize, span: Duration) -> io::Result<Noise> {
-        let watch = move || {
-            affinity::pin(&[cpu])?;
-            Ok(Noise::of(std::iter::repeat_with(Instant::now), span))
-        };
-        let thread = std::thread::Builder::new().name("noise".into()).spawn(watch)?;
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    pub fn watch(cpu: usize, span: Duration) -> anyhow::Result<Noise> {
+        affinity::on_cpu("noise", cpu, || Ok(Noise::of(std::iter::repeat_with(Instant::now), span)))
     }
 
     /// What these readings of a clock, as fast as they came, say until `span` is over.

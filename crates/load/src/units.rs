@@ -1,19 +1,20 @@
 //! Numbers with units: `4us`, `99.5%`.
 //!
-//! Durations are parsed in integers, so `0.1us` is exactly 100 ns. No exponents, signs, infinities: what a person
-//! would not write is more likely a mistake.
+//! No exponents, signs, infinities: what a person would not write is more likely a mistake.
+
+use std::time::Duration;
+
+use quaver_sched::{DurationError, parse_duration};
 
 use crate::error::{Spec, SpecError};
 
-/// The units of a duration, longest first, with their nanoseconds.
-const UNITS: [(&str, u64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
-
-/// Parses a duration such as `4us`, `1.5ms`, `10µs` or `2s` and gives it in nanoseconds, rounded to the nearest.
+/// Parses a duration such as `4us`, `1.5ms`, `10µs` or `2s` and gives it in nanoseconds, as [`quaver_sched::parse_duration`]
+/// does.
 ///
 /// # Errors
 ///
-/// When the text is no non-negative decimal number followed by `ns`, `us` (or `µs`), `ms` or `s`, or when it is longer
-/// than `u64::MAX` nanoseconds (584 years).
+/// When the text is no non-negative decimal number followed by `ns`, `us` (or `µs`), `ms` or `s`, has a part of a
+/// nanosecond, or is longer than `u64::MAX` nanoseconds (584 years).
 ///
 /// ```
 /// assert_eq!(quaver_load::parse_duration_ns("1.5ms").unwrap(), 1_500_000);
@@ -28,32 +29,18 @@ pub fn parse_duration_ns(text: &str) -> Result<u64, SpecError> {
 /// assert_eq!(quaver_load::format_ns(1_500), "1.5us");
 /// ```
 pub fn format_ns(ns: u64) -> String {
-    let (unit, size) =
-        UNITS.into_iter().find(|&(_, size)| ns >= size).unwrap_or(UNITS[UNITS.len() - 1]);
-    let fraction = ns % size;
-    if fraction == 0 {
-        return format!("{}{unit}", ns / size);
-    }
-    let digits = size.ilog10() as usize;
-    let fraction = format!("{fraction:0digits$}");
-    format!("{}.{}{unit}", ns / size, fraction.trim_end_matches('0'))
+    quaver_sched::format_duration(Duration::from_nanos(ns))
 }
 
 /// A duration in nanoseconds from a piece of `spec`.
 pub(crate) fn duration(spec: &Spec<'_>, piece: &str) -> Result<u64, SpecError> {
-    let expected = "a duration such as 4us (units: ns, us, ms, s)";
-    let end = piece.find(|c: char| !is_number_part(c)).unwrap_or(piece.len());
-    let (number, unit) = piece.split_at(end);
-    let unit = if unit == "µs" || unit == "μs" { "us" } else { unit };
-    let size = UNITS
-        .into_iter()
-        .find_map(|(name, size)| (name == unit).then_some(size))
-        .ok_or_else(|| spec.error(piece, expected))?;
-    if !is_decimal(number) {
-        return Err(spec.error(piece, expected));
-    }
-    scaled_decimal(number, size)
-        .ok_or_else(|| spec.error(piece, "a duration of at most 18446744073s"))
+    let expected = |error| match error {
+        DurationError::TooLong(_) => "a duration of at most 18446744073s",
+        DurationError::TooFine(_) => "a duration of whole nanoseconds",
+        _ => "a duration such as 4us (units: ns, us, ms, s)",
+    };
+    let span = parse_duration(piece).map_err(|error| spec.error(piece, expected(error)))?;
+    Ok(span.as_nanos() as u64)
 }
 
 /// A non-negative decimal number from a piece of `spec`.
@@ -79,10 +66,6 @@ pub(crate) fn scaled_decimal(text: &str, scale: u64) -> Option<u64> {
     u64::try_from(value).ok()
 }
 
-fn is_number_part(c: char) -> bool {
-    c.is_ascii_digit() || c == '.'
-}
-
 /// `digits` or `digits.digits`.
 pub(crate) fn is_decimal(text: &str) -> bool {
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
@@ -106,8 +89,6 @@ mod tests {
             ("1.5ms", 1_500_000),
             ("2s", 2_000_000_000),
             (" 7ns ", 7),
-            ("0.4ns", 0),
-            ("0.5ns", 1),
             ("18446744073.709551615s", u64::MAX),
         ] {
             assert_eq!(parse_duration_ns(text), Ok(ns), "{text}");
@@ -117,12 +98,15 @@ mod tests {
     #[test]
     fn what_is_no_duration_is_refused() {
         for text in [
-            "", "4", "us", "-4us", "4 us", "4min", "1e3us", ".5us", "5.us", "1.2.3us", "+1s", "4US",
+            "", "4", "us", "-4us", "4 us", "4min", "1e3us", ".5us", "5.us", "1.2.3us", "+1s",
+            "4US", "0.4ns",
         ] {
             assert!(parse_duration_ns(text).is_err(), "{text}");
         }
-        let error = parse_duration_ns("99999999999s").unwrap_err().to_string();
-        assert!(error.contains("at most"), "{error}");
+        for (text, part) in [("99999999999s", "at most"), ("0.5ns", "whole nanoseconds")] {
+            let error = parse_duration_ns(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
     }
 
     #[test]

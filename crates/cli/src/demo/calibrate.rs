@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use serde::Serialize;
 
 use super::store::{Store, Wrong};
@@ -46,8 +46,8 @@ pub struct Services {
 ///
 /// The store gives a wrong answer, or holds too few rows for a SCAN of the wanted length.
 pub fn calibrate(store: &Store, cpu: usize, get_keys: usize, scan: ScanSize) -> Result<Services> {
-    let measure = || -> Result<Services> {
-        affinity::pin(&[cpu]).with_context(|| format!("cannot use CPU {cpu}"))?;
+    // A thread of its own, so that the caller's affinity stays as it is.
+    affinity::on_cpu("calibration", cpu, || {
         let scan_keys = match scan {
             ScanSize::Keys(keys) if keys <= store.len() => keys,
             ScanSize::Keys(keys) => bail!("{}", too_few(keys, store)),
@@ -59,10 +59,7 @@ pub fn calibrate(store: &Store, cpu: usize, get_keys: usize, scan: ScanSize) -> 
             get_ns: mean_ns(EFFORT, |random| store.get(random, get_keys))?,
             scan_ns: mean_ns(EFFORT, |random| store.scan(random, scan_keys))?,
         })
-    };
-    // A thread of its own, so that the caller's affinity stays as it is.
-    std::thread::scope(|scope| scope.spawn(measure).join())
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// How many rows take `time` to scan.

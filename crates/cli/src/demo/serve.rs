@@ -96,8 +96,6 @@ pub fn serve(
         wrong: OnceLock::new(),
     });
     let offer = || -> Result<Summary> {
-        affinity::pin(&[client.cpu])
-            .with_context(|| format!("the client cannot use CPU {}", client.cpu))?;
         if client.spin_ns > 0 {
             slice::prefer_wakers();
         }
@@ -119,11 +117,7 @@ pub fn serve(
         run.abandoned.store(true, Ordering::Relaxed);
         Ok(outcome.summary(&run.recorder))
     };
-    let offered = std::thread::scope(|scope| {
-        let client = std::thread::Builder::new().name("client".into());
-        let client = client.spawn_scoped(scope, offer).context("cannot start the client")?;
-        client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    });
+    let offered = affinity::on_cpu("client", client.cpu, offer);
     run.abandoned.store(true, Ordering::Relaxed);
 
     // Each thread owns a reference until it has ended.

@@ -176,15 +176,9 @@ pub fn serve(
 ///
 /// The CPU cannot be used, the thread cannot be started, or those of `work`.
 pub fn on_client<T: Send>(client: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    let work = || {
-        affinity::pin(&[client]).with_context(|| format!("the client cannot use CPU {client}"))?;
+    affinity::on_cpu("client", client, || {
         reduce_timer_slack().context("cannot make the client's sleeps exact")?;
         work()
-    };
-    std::thread::scope(|scope| {
-        let client = std::thread::Builder::new().name("client".into());
-        let client = client.spawn_scoped(scope, work).context("cannot start the client")?;
-        client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 

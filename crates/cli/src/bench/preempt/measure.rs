@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{bail, ensure};
 use quaver_bench_common::clock::{monotonic_ns, process_cpu_ns, thread_cpu_ns};
 use quaver_bench_common::compute::Loop;
 use quaver_bench_common::{Outcome, Sample};
 
 use super::{Mechanism, PreemptSpec, bare, naive, ours};
-use crate::affinity;
+use crate::affinity::on_cpu;
 
 /// Metric: how much longer the work took, in percent.
 pub const SLOWDOWN_PERCENT: &str = "slowdown_percent";
@@ -87,23 +87,6 @@ pub fn timed<T>(body: impl FnOnce() -> T) -> anyhow::Result<(T, Took)> {
     Ok((value, Took { worker_ns, others_ns, wall_ns }))
 }
 
-/// Runs `body` in a kernel thread on `cpu`.
-///
-/// # Errors
-///
-/// When it cannot be pinned there, and those of `body`.
-pub fn on_cpu<T: Send>(
-    cpu: usize,
-    body: impl FnOnce() -> anyhow::Result<T> + Send,
-) -> anyhow::Result<T> {
-    let pinned = || {
-        affinity::pin(&[cpu]).with_context(|| format!("cannot use CPU {cpu}"))?;
-        body()
-    };
-    std::thread::scope(|scope| scope.spawn(pinned).join())
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
 /// Measures.
 ///
 /// # Errors
@@ -112,18 +95,18 @@ pub fn on_cpu<T: Send>(
 pub fn run(spec: &PreemptSpec) -> anyhow::Result<Outcome> {
     let quantum = Duration::from_micros(spec.quantum_us);
     let time = Duration::from_millis(spec.work_ms);
-    let hog = on_cpu(spec.worker_cpu, || Ok(Hog::lasting(spec.work, time / 2)))?;
-    let baseline = || on_cpu(spec.worker_cpu, || plain(hog));
+    let hog = on_cpu("worker", spec.worker_cpu, || Ok(Hog::lasting(spec.work, time / 2)))?;
+    let baseline = || on_cpu("worker", spec.worker_cpu, || plain(hog));
     let before = baseline()?;
     give_up_after(LIVELOCK * Duration::from_nanos(before.took.wall_ns));
     let done = match &spec.mechanism {
         Mechanism::Ours(settings) => ours::run(settings, hog)?,
         Mechanism::Empty(source) => {
-            on_cpu(spec.worker_cpu, || bare::run(hog, *source, quantum, spec.helper_cpu))?
+            on_cpu("worker", spec.worker_cpu, || bare::run(hog, *source, quantum, spec.helper_cpu))?
         }
-        Mechanism::Naive(source) => {
-            on_cpu(spec.worker_cpu, || naive::run(hog, *source, quantum, spec.helper_cpu))?
-        }
+        Mechanism::Naive(source) => on_cpu("worker", spec.worker_cpu, || {
+            naive::run(hog, *source, quantum, spec.helper_cpu)
+        })?,
     };
     let after = baseline()?;
     if [done.results, after.results] != [before.results; 2] {
