@@ -225,7 +225,9 @@ fn stealing_hides_nothing() {
 /// The same while a worker evens out, which moves single tasks.
 #[test]
 fn evening_out_hides_nothing() {
-    bounded(|| {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
         let links = Arc::new(Links::new(4));
         let queues = Arc::new(WorkerQueues::<4>::new(2));
         (0..4).for_each(|task| queues.push(0, &links, Task(task)));
