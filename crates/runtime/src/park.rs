@@ -24,7 +24,7 @@
 //!
 //! **Abandoned waiters.** The user threads of a runtime that has been told to stop never run again, wherever they wait. A
 //! `Waiter` knows its runtime, so wakers pass over those ([`Waiter::is_abandoned`]): a wake-up that somebody must receive
-//! goes to the next. A thread that was woken before and has not run yet takes its wake-up with it, as it would a lock.
+//! goes to the next.
 //!
 //! **One token, one owner.** These tokens belong to this crate's wait loops. A public `park`/`unpark` must keep a flag of
 //! its own and loop on it, or a mutex in between would swallow the user's token.
@@ -115,7 +115,24 @@ impl Waiter {
     /// Is this a user thread of a runtime that has been told to stop? It never runs again.
     #[inline]
     pub(crate) fn is_abandoned(self) -> bool {
-        matches!(self, Waiter::User { runtime, .. } if runtime == 0 || runtime != RUNNING.load(Relaxed))
+        Self::is_number_abandoned(self.number())
+    }
+
+    /// The number of its runtime; [`NO_RUNTIME`](Self::NO_RUNTIME) for a kernel thread.
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            Waiter::User { runtime, .. } => runtime,
+            Waiter::Kernel(_) => Self::NO_RUNTIME,
+        }
+    }
+
+    /// No runtime has this number.
+    pub(crate) const NO_RUNTIME: u32 = u32::MAX;
+
+    /// As [`is_abandoned`](Self::is_abandoned), for those with this [`number`](Self::number).
+    #[inline]
+    pub(crate) fn is_number_abandoned(number: u32) -> bool {
+        number != Self::NO_RUNTIME && (number == 0 || number != RUNNING.load(Relaxed))
     }
 }
 

@@ -246,6 +246,46 @@ fn abandoned_waiters_are_passed_over() {
     threads.into_iter().for_each(|t| t.join().unwrap());
 }
 
+/// A wake-up that was on its way when the runtime was shut down is not waited for.
+#[test]
+fn a_wake_up_of_an_abandoned_thread_is_repeated() {
+    let _alone = alone();
+    let locks = Arc::new((quaver::sync::Mutex::new(()), quaver::sync::RwLock::new(())));
+    let rt = quaver::Builder::new().workers(1).quantum(None).build().unwrap();
+    let (released, is_released) = std::sync::mpsc::channel();
+    let theirs = locks.clone();
+    rt.spawn(move || {
+        let guards = (theirs.0.lock().unwrap(), theirs.1.write().unwrap());
+        for i in 0..2 {
+            let locks = theirs.clone();
+            quaver::spawn_detached(move || match i {
+                0 => drop(locks.0.lock().unwrap()),
+                _ => drop(locks.1.write().unwrap()),
+            });
+        }
+        others_run();
+        drop(guards);
+        // Both have been woken and will not run: nobody is preempted.
+        released.send(()).unwrap();
+        loop {
+            std::hint::spin_loop();
+        }
+    });
+    is_released.recv().unwrap();
+    assert_eq!(rt.shutdown().threads, 3);
+    let guards = (locks.0.lock().unwrap(), locks.1.write().unwrap());
+    let threads = [0, 1].map(|i| {
+        let locks = locks.clone();
+        std::thread::spawn(move || match i {
+            0 => drop(locks.0.lock().unwrap()),
+            _ => drop(locks.1.write().unwrap()),
+        })
+    });
+    std::thread::sleep(Duration::from_millis(50));
+    drop(guards);
+    threads.into_iter().for_each(|t| t.join().unwrap());
+}
+
 type Locks = (
     Mutex<()>,
     quaver::sync::Mutex<()>,

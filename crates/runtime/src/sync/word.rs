@@ -20,7 +20,7 @@
 
 use super::list::WaitList;
 use crate::park::shim::{AtomicU32, Gate, Gated, MutPtr, UnsafeCell, const_unless_loom};
-use crate::park::{NoPreempt, Relax};
+use crate::park::{NoPreempt, Relax, Waiter};
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
 /// The list's lock.
@@ -33,6 +33,8 @@ pub(crate) const FIRST_FREE: u32 = 4;
 /// See the module documentation.
 pub(crate) struct WaitWord<P> {
     word: AtomicU32,
+    /// Whose wake-up is under way, by [`Waiter::number`]: of use to those primitives that have one at a time.
+    woken: AtomicU32,
     gate: Gate,
     list: UnsafeCell<WaitList<P>>,
 }
@@ -47,6 +49,7 @@ impl<P> WaitWord<P> {
         pub(crate) fn new(state: u32) -> Self {
             WaitWord {
                 word: AtomicU32::new(state),
+                woken: AtomicU32::new(Waiter::NO_RUNTIME),
                 gate: Gate::new(),
                 list: UnsafeCell::new(WaitList::new()),
             }
@@ -83,6 +86,11 @@ impl<P> WaitWord<P> {
                 return state;
             }
         }
+    }
+
+    /// Was the one who was [woken](Held::note_woken) last a user thread that never runs again? Certain under the list's lock.
+    pub(crate) fn woken_is_abandoned(&self) -> bool {
+        Waiter::is_number_abandoned(self.woken.load(Relaxed))
     }
 
     /// Takes the list's lock if the word is still `state`, which must not be held.
@@ -123,6 +131,12 @@ impl<P> Held<'_, P> {
     #[inline]
     pub(crate) fn state(&self) -> u32 {
         self.state
+    }
+
+    /// Notes who is being woken.
+    #[inline]
+    pub(crate) fn note_woken(&self, waiter: Waiter) {
+        self.word.woken.store(waiter.number(), Relaxed);
     }
 
     #[inline]

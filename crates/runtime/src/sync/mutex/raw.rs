@@ -13,7 +13,8 @@
 //!
 //! 1. `QUEUED` and not `LOCKED` implies `WAKING`: if somebody waits for a free lock, somebody is coming for it.
 //! 2. `HANDOFF` implies `LOCKED`, `QUEUED` and not `WAKING`.
-//! 3. At most one waiter is `Woken` and not yet back in the list or owner; it is the one `WAKING` stands for.
+//! 3. At most one waiter is `Woken` and not yet back in the list or owner; it is the one `WAKING` stands for. If it is a user
+//!    thread that a shutdown has stopped, `WAKING` counts for nothing.
 //!
 //! # Order
 //!
@@ -236,14 +237,21 @@ impl RawMutex {
         loop {
             let state = self.word.settled();
             debug_assert_ne!(state & LOCKED, 0, "unlock of a mutex that is not locked");
-            if state & HANDOFF == 0 && (state & QUEUED == 0 || state & WAKING != 0) {
-                if self.word.swap(state, state & !LOCKED, Release) {
+            let is_waking = state & WAKING != 0 && !self.word.woken_is_abandoned();
+            if state & HANDOFF == 0 && (state & QUEUED == 0 || is_waking) {
+                let kept = if is_waking { state } else { state & !WAKING };
+                if self.word.swap(state, kept & !LOCKED, Release) {
                     return;
                 }
             } else if let Some(mut held) = self.word.hold_if(state) {
+                if state & WAKING != 0 && !self.word.woken_is_abandoned() {
+                    // Another wake-up than the one that was looked at.
+                    drop(held.release(state));
+                    continue;
+                }
                 let Some(first) = held.list().pop_live() else {
                     // Those who waited were abandoned.
-                    drop(held.release(state & !(LOCKED | HANDOFF)));
+                    drop(held.release(state & !(LOCKED | HANDOFF | WAKING)));
                     return;
                 };
                 let (next, signal) = if state & HANDOFF != 0 {
@@ -252,6 +260,7 @@ impl RawMutex {
                     (state & !LOCKED | WAKING, Signal::Woken)
                 };
                 let waiter = first.signal(signal);
+                held.note_woken(waiter);
                 let _quiet = held.release(next);
                 park::unpark(waiter);
                 return;
@@ -268,8 +277,9 @@ impl RawMutex {
     pub(crate) unsafe fn admit(&self, popped: Popped<Wanted>) {
         let mut held = self.word.hold();
         let state = held.state();
-        if state & (LOCKED | WAKING) == 0 {
+        if state & LOCKED == 0 && (state & WAKING == 0 || self.word.woken_is_abandoned()) {
             let waiter = popped.signal(Signal::Woken);
+            held.note_woken(waiter);
             let _quiet = held.release(state | WAKING);
             park::unpark(waiter);
         } else {

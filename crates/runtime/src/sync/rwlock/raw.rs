@@ -254,15 +254,24 @@ impl RawRwLock {
             let state = self.word.settled();
             let rest = state - share;
             let pass_on = is_free(rest)
-                && (rest & HANDOFF != 0 || (rest & QUEUED != 0 && rest & WAKING == 0));
+                && (rest & HANDOFF != 0 || (rest & QUEUED != 0 && !self.is_waking(rest)));
             if !pass_on {
                 if self.word.swap(state, rest, Release) {
                     return;
                 }
             } else if let Some(held) = self.word.hold_if(state) {
-                return self.pass_on(held, rest);
+                if !self.is_waking(rest) {
+                    return self.pass_on(held, rest & !WAKING);
+                }
+                // Another wake-up than the one that was looked at.
+                drop(held.release(state));
             }
         }
+    }
+
+    /// Is a writer on its way? Not one that a shutdown has stopped.
+    fn is_waking(&self, state: u32) -> bool {
+        state & WAKING != 0 && !self.word.woken_is_abandoned()
     }
 
     /// Gives the lock, which is free in `rest`, to the head of the list or wakes it.
@@ -276,6 +285,7 @@ impl RawRwLock {
                     (rest | WAKING, Signal::Woken)
                 };
                 let waiter = held.list().pop_front().map(|first| first.signal(signal));
+                waiter.inspect(|&waiter| held.note_woken(waiter));
                 let _quiet = held.release(next);
                 if let Some(waiter) = waiter {
                     park::unpark(waiter);
