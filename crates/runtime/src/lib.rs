@@ -40,8 +40,7 @@
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
 compile_error!("quaver needs Linux on x86-64 with glibc");
 
-// With `--cfg loom` only what the models need is compiled: the clock's sleep, `idle`, `park`, `sync` and
-// a part of `foreign`.
+// With `--cfg loom` only what the models need is compiled.
 #[cfg(not(loom))]
 mod arch;
 #[cfg(not(loom))]
@@ -78,6 +77,10 @@ pub mod platform;
 mod policy;
 #[cfg(not(loom))]
 mod preempt;
+#[cfg(loom)]
+mod preempt {
+    mod in_library;
+}
 #[cfg(not(loom))]
 mod runtime;
 #[cfg(not(loom))]
@@ -95,6 +98,10 @@ mod tls;
 mod tsc;
 #[cfg(not(loom))]
 mod worker;
+#[cfg(loom)]
+mod worker {
+    mod seat;
+}
 
 #[cfg(not(loom))]
 pub use block::block_in_place;

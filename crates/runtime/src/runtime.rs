@@ -504,7 +504,7 @@ impl Runtime {
                     // A thread may have set a flag aside for long. But each signal to one that has
                     // lost its CPU is a frame on its stack.
                     if round % 64 == 0 {
-                        slot.pending.store(false, Release);
+                        slot.request.over();
                     }
                     preempt::send(rt, slot, run, tsc::now());
                 }

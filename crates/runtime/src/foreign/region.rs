@@ -5,7 +5,7 @@ use crate::preempt::ranges::{Code, code_at};
 use crate::thread::raw::current;
 use crate::tsc::NEVER;
 use crate::worker::carrier::Carrier;
-use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::Ordering::Relaxed;
 
 /// Begins a region of the calling user thread; nothing on other threads.
 #[inline]
@@ -43,7 +43,7 @@ pub fn leave_handlers() {
     // SAFETY: preemption is disabled until the slot has been looked at.
     if let Some(slot) = unsafe { Carrier::here() }.slot() {
         slot.armed.store(NEVER, Relaxed);
-        slot.pending.store(false, Release);
+        slot.request.over();
         slot.rt().clock.dispatched(slot);
     }
     t.preempt_enable();

@@ -48,6 +48,7 @@ mod real {
     }
 
     /// A word on which kernel threads sleep.
+    #[repr(transparent)]
     pub(crate) struct Futex(AtomicU32);
 
     impl Futex {
@@ -69,6 +70,11 @@ mod real {
         /// Wakes one sleeper.
         pub(crate) fn wake(&self) {
             let _ = crate::sys::futex_wake(&self.0, 1);
+        }
+
+        /// The same for a word that may be gone: only its address counts.
+        pub(crate) fn wake_at(this: *const Futex) {
+            let _ = crate::sys::futex_wake(this.cast::<AtomicU32>(), 1);
         }
     }
 
@@ -229,6 +235,12 @@ mod model {
         pub(crate) fn wake(&self) {
             drop(self.bucket.lock().unwrap());
             self.sleeper.notify_one();
+        }
+
+        /// In a model nothing is gone.
+        pub(crate) fn wake_at(this: *const Futex) {
+            // SAFETY: models keep their objects until all threads have been joined.
+            unsafe { &*this }.wake();
         }
     }
 }

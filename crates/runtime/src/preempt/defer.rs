@@ -30,7 +30,7 @@ pub(super) fn put_off(slot: &Slot, now: tsc::Ticks) {
     let delay = left.filter(|&left| left > 0).map_or(delay, |left| delay.min(left));
     slot.retry_delay.store((2 * delay).min(rt.max_retry), Relaxed);
     slot.retry_at.store(now + delay, Relaxed);
-    slot.pending.store(false, Release);
+    slot.request.over();
     rt.clock.arm(slot, now + delay, now);
 }
 
@@ -58,5 +58,5 @@ pub(super) fn defer_to_region(slot: &Slot, t: &Uthread, now: tsc::Ticks) {
 /// Lets the clock ask again, in a while: the thread is in a region of the user.
 pub(super) fn repeat_in_region(slot: &Slot, now: tsc::Ticks) {
     slot.retry_at.store(now + slot.rt().region_retry, Relaxed);
-    slot.pending.store(false, Release);
+    slot.request.over();
 }

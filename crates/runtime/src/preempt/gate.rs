@@ -6,8 +6,7 @@ use crate::tsc;
 use crate::worker::carrier::Carrier;
 use core::cell::Cell;
 use core::marker::PhantomData;
-use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-use core::sync::atomic::compiler_fence;
+use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
 /// Runs `f` without being preempted.
 ///
@@ -145,7 +144,7 @@ pub(crate) fn take_deferred(t: &'static Uthread) {
 pub(super) unsafe fn give_to_region() {
     // SAFETY: preemption is disabled until the slot has been used.
     let Some(slot) = (unsafe { Carrier::here() }).slot() else { return };
-    if slot.pending.load(Relaxed) {
+    if slot.request.is_under_way() {
         super::defer::repeat_in_region(slot, tsc::now());
     }
 }

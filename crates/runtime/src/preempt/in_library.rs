@@ -6,7 +6,8 @@
 //! wants after the runtime's end. So a shutdown first closes the door, then waits until those
 //! inside run again, and only then stops threads: outside libraries.
 
-use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use crate::park::shim::{AtomicUsize, const_unless_loom};
+use core::sync::atomic::Ordering::SeqCst;
 
 /// Set when no more threads may enter.
 const CLOSED: usize = 1 << (usize::BITS - 1);
@@ -15,8 +16,10 @@ const CLOSED: usize = 1 << (usize::BITS - 1);
 pub(crate) struct InLibrary(AtomicUsize);
 
 impl InLibrary {
-    pub(crate) const fn new() -> InLibrary {
-        InLibrary(AtomicUsize::new(0))
+    const_unless_loom! {
+        pub(crate) fn new() -> InLibrary {
+            InLibrary(AtomicUsize::new(0))
+        }
     }
 
     /// The calling thread is about to be preempted in a library. `false`: it must not be.
@@ -44,7 +47,10 @@ impl InLibrary {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod models;
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

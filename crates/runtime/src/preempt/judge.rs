@@ -142,7 +142,7 @@ pub(super) fn in_scheduler() {
     let c = unsafe { Carrier::here() };
     c.rt().stats.preempt_stale.add_shared(1, true);
     if let Some(slot) = c.slot() {
-        slot.pending.store(false, Release);
+        slot.request.over();
         slot.armed.store(tsc::NEVER, Relaxed);
     }
 }
@@ -186,9 +186,9 @@ unsafe fn receive(
         defer_to_section(slot, t);
         return Verdict::Deferred;
     }
-    if source == Source::Clock && slot.request.load(Acquire) != slot.run.load(Relaxed) {
+    if source == Source::Clock && !slot.request.is_for(slot.run.load(Relaxed)) {
         slot.stats.preempt_stale.add_shared(1, true);
-        slot.pending.store(false, Release);
+        slot.request.over();
         // The sender relied on it, and the dispatch that made it stale may not have seen the
         // sender's work.
         rt.clock.dispatched(slot);
@@ -218,7 +218,7 @@ unsafe fn receive(
     {
         // It does not block (any more), and nobody else has asked.
         slot.stats.preempt_stale.add_shared(1, true);
-        slot.pending.store(false, Release);
+        slot.request.over();
         return Verdict::Stale;
     }
     let late = slot.late_by(now);

@@ -11,6 +11,7 @@ mod judge;
 mod leave;
 mod place;
 pub(crate) mod ranges;
+mod request;
 mod room;
 mod send;
 mod sigsegv;
@@ -20,6 +21,7 @@ pub(crate) use in_library::InLibrary;
 pub(crate) use install::{install, shadow_stack_active, signal_is_valid};
 pub(crate) use judge::on_signal;
 pub(crate) use ranges::refresh;
+pub(crate) use request::Request;
 pub(crate) use send::send;
 pub(crate) use sigsegv::{AltStack, install as install_overflow_report, overflow_is_a_fault};
 

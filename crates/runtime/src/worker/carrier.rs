@@ -7,10 +7,11 @@ use crate::sys;
 use crate::thread::control::Uthread;
 use crate::tsc::NEVER;
 use crate::worker::room::Node;
+use crate::worker::seat::Seat;
 use crate::worker::slot::Slot;
 use core::cell::Cell;
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
+use core::sync::atomic::Ordering::*;
 use quaver_sched::Why;
 use std::time::Duration;
 
@@ -31,8 +32,7 @@ pub(crate) enum After {
     GoHome(&'static Carrier),
 }
 
-/// State of a carrier; `gs` points to it. Used by its own kernel thread only, except for `given`
-/// and `wake`.
+/// State of a carrier; `gs` points to it. Used by its own kernel thread only, except for `seat`.
 #[repr(C)]
 pub(crate) struct Carrier {
     /// `gs:[0]`.
@@ -51,13 +51,11 @@ pub(crate) struct Carrier {
     /// It has given its slot away and has not been back on its native stack since.
     away: Cell<bool>,
     pub(crate) alt_stack: libc::stack_t,
-    /// A slot that another carrier has given to this one.
-    given: AtomicPtr<Slot>,
+    /// Where it waits for a slot.
+    seat: Seat,
     /// The thread to go on with when a slot is given: it needs this carrier's thread-local
     /// variables, so nothing else runs here until then. Or null.
     reserved_for: Cell<*const Uthread>,
-    /// Futex word: 1 to wake a spare.
-    wake: AtomicU32,
 }
 
 /// How often a reserved carrier looks whether the runtime stops.
@@ -111,7 +109,7 @@ impl Carrier {
         slot.tid.store(self.tid, Relaxed);
         slot.timer.store(self.timer, Relaxed);
         slot.armed.store(NEVER, Relaxed);
-        slot.pending.store(false, Release);
+        slot.request.over();
         self.slot.set(slot);
         if slot.cpu.is_some() && slot.cpu != self.cpu.get() {
             if let Some(cpu) = slot.cpu {
@@ -126,14 +124,11 @@ impl Carrier {
     /// Gives this carrier's slot to a spare, or to one that is reserved for the thread that is
     /// recorded as running on it.
     pub(crate) fn give_slot(&self, spare: &Carrier) {
-        let slot = self.slot.replace(core::ptr::null());
+        let Some(slot) = self.slot() else { return };
+        self.slot.set(core::ptr::null());
         self.away.set(true);
         self.rt.away.fetch_add(1, AcqRel);
-        // The slot last: once the spare has it, it may come to its end at any time.
-        let word = &raw const spare.wake;
-        spare.wake.store(1, Release);
-        spare.given.store(slot.cast_mut(), Release);
-        sys::futex_wake(word, 1);
+        spare.seat.give(slot.id);
     }
 
     /// The carrier is back on its native stack.
@@ -158,8 +153,7 @@ impl Carrier {
 
     /// Wakes a spare, to look at the stop flag.
     pub(crate) fn wake_to_stop(&self) {
-        self.wake.store(1, Release);
-        sys::futex_wake(&raw const self.wake, 1);
+        self.seat.call();
     }
 
     /// Nothing but `t`, the calling thread, runs here from now on.
@@ -184,26 +178,16 @@ impl Carrier {
     /// Sleeps, in the list of spares or reserved, until a slot is given or the runtime stops.
     /// `None`: stop.
     pub(crate) fn wait_for_slot(&self) -> Option<&'static Slot> {
-        loop {
-            // SAFETY: null or a slot of this runtime.
-            if let Some(slot) = unsafe { self.given.swap(core::ptr::null_mut(), Acquire).as_ref() }
-            {
-                self.wake.store(0, Relaxed);
-                return Some(slot);
-            }
-            // Who is no longer in the list is about to be given a slot.
-            let withdraw = || match self.reserved_for() {
-                None => self.rt.spares.withdraw(self),
-                Some(t) => !t.home.swap(core::ptr::null_mut(), AcqRel).is_null(),
-            };
-            if self.rt.stopping.load(Acquire) && withdraw() {
-                return None;
-            }
-            // Who stops the runtime does not know of a reserved one, which waits no longer than its
-            // thread does for a worker.
-            let limit = self.reserved_for().map(|_| RESERVED_LOOKS);
-            let _ = sys::futex_wait(&self.wake, 0, limit);
-        }
+        // Who is no longer in the list is about to be given a slot.
+        let withdraw = || match self.reserved_for() {
+            None => self.rt.spares.withdraw(self),
+            Some(t) => !t.home.swap(core::ptr::null_mut(), AcqRel).is_null(),
+        };
+        let ends = || self.rt.stopping.load(Acquire) && withdraw();
+        // Who stops the runtime does not know of a reserved one, which waits no longer than its
+        // thread does for a worker.
+        let limit = || self.reserved_for().map(|_| RESERVED_LOOKS);
+        self.seat.wait(ends, limit).map(|slot| &self.rt.slots()[slot])
     }
 }
 
@@ -227,9 +211,8 @@ pub(crate) fn main(rt: &'static Inner, first: Option<&'static Slot>) {
         cpu: Cell::new(None),
         away: Cell::new(false),
         alt_stack: alt_stack.as_stack_t(),
-        given: AtomicPtr::new(core::ptr::null_mut()),
+        seat: Seat::new(),
         reserved_for: Cell::new(core::ptr::null()),
-        wake: AtomicU32::new(0),
     };
     carrier.this.set(&carrier);
     // SAFETY: `carrier` is not moved and lives until `gs` is cleared below.

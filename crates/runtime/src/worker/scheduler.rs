@@ -360,7 +360,7 @@ pub(crate) unsafe fn preempted_at_region_end(t: &'static Uthread) {
     if let Some(slot) = unsafe { Carrier::here() }.slot() {
         let (rt, now) = (slot.rt(), tsc::now());
         slot.retry_at.store(0, Relaxed);
-        slot.pending.store(false, Release);
+        slot.request.over();
         match slot.policy_due() {
             _ if rt.stopping.load(Relaxed) => {
                 // SAFETY: as above.

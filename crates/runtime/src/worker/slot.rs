@@ -4,13 +4,14 @@ use crate::clock::rescue::Seen;
 use crate::lateness;
 use crate::park::SpinLock;
 use crate::park::shim::Futex;
+use crate::preempt::Request;
 use crate::runtime::Inner;
 use crate::stats::Counters;
 use crate::thread::control::Uthread;
 use crate::thread::table::LocalPool;
 use crate::tsc::{self, NEVER, Ticks};
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use quaver_sched::clock::{self, Quantum};
 use quaver_sched::{Class, Pick, Policy, Running, Task, TimerHeap, TimerRoom};
 
@@ -37,18 +38,13 @@ pub(crate) struct Slot {
     /// due.
     #[cfg(feature = "inspect")]
     pub(crate) forced: AtomicU64,
-    /// The generation that the request under way is meant for.
-    pub(crate) request: AtomicU64,
+    /// The request under way.
+    pub(crate) request: Request,
     /// The generation in which the request under way is a rescue: only a thread that blocks heeds
     /// it.
     pub(crate) rescue: AtomicU64,
     /// What the rescue's thread knows.
     pub(crate) seen: Seen,
-    /// A signal has been sent and its handler has not yet begun.
-    pub(crate) pending: AtomicBool,
-    /// When `pending` was set: a signal that hit a carrier without a slot is forgotten after a
-    /// while.
-    pub(crate) pending_since: AtomicU64,
     /// What preemptions have cost, as [`Tax`](quaver_sched::Tax) writes it down. Written by the
     /// slot's carrier only.
     account: AtomicU64,
@@ -100,11 +96,9 @@ impl Slot {
             armed: AtomicU64::new(NEVER),
             #[cfg(feature = "inspect")]
             forced: AtomicU64::new(0),
-            request: AtomicU64::new(0),
+            request: Request::new(),
             rescue: AtomicU64::new(0),
             seen: Seen::new(),
-            pending: AtomicBool::new(false),
-            pending_since: AtomicU64::new(0),
             account: AtomicU64::new(0),
             tells_at: AtomicU64::new(0),
             retry_at: AtomicU64::new(0),
@@ -169,22 +163,14 @@ impl Slot {
         }
         self.run_task.store(pick.task.0, Relaxed);
         self.run.store((now & !RUN_PREEMPTED) | class, Release);
-        self.welcome_requests();
-    }
-
-    /// `run` has changed: requests for what ran before are over.
-    #[inline(always)]
-    fn welcome_requests(&self) {
-        if self.pending.load(Relaxed) {
-            self.pending.store(false, Release);
-        }
+        self.request.new_run();
     }
 
     /// Records that no thread runs.
     #[inline(always)]
     pub(crate) fn end_run(&self) {
         self.run.store(0, Release);
-        self.welcome_requests();
+        self.request.new_run();
     }
 
     /// When the running thread was dispatched; 0 if none runs.
