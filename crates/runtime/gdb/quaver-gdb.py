@@ -18,7 +18,7 @@ from gdb.FrameDecorator import FrameDecorator
 
 SECTION = ".quaver_gdb"
 MAGIC = b"QuaverDB"
-VERSION = 1
+VERSION = 2
 # magic, version, number of fields; addresses: pointer to the runtime, first instruction of threads, code that resumes
 HEADER = struct.Struct("<8sIIQQQQ")
 # name, offset or value

@@ -98,7 +98,7 @@ unsafe extern "C" {
 #[unsafe(link_section = ".quaver_gdb")]
 static QUAVER_GDB: Description = Description {
     magic: *b"QuaverDB",
-    version: 1,
+    version: 2,
     fields: FIELDS.len() as u32,
     runtime: &runtime::LATEST,
     thread_start: switch::thread_start,
