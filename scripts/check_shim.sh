@@ -18,7 +18,7 @@ quaver=$(target_dir)/fast/quaver
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-programs="locks threads blocking signals robust targets processes attributes"
+programs="locks threads blocking signals masks handlers robust targets processes attributes"
 for program in $programs; do
     cc -Wall -Wextra -Werror -O2 -g "crates/shim/programs/$program.c" -o "$work/$program" -lpthread
 done
@@ -197,8 +197,13 @@ refused "no program no-such-program" -- no-such-program
 refused "0 workers" --workers 0 -- true
 refused "soon" --quantum soon -- true
 refused "a tax of 0 %" --tax 0 -- true
-printf '#define _GNU_SOURCE\n#include <sched.h>\nint main(void) { return clone(0, 0, 0, 0); }\n' |
+# What makes or changes kernel threads is refused when it is called, and not before.
+printf '#define _GNU_SOURCE\n#include <sched.h>\n#include <unistd.h>\nint main(int argc, char **argv) {
+    (void)argv; return argc > 1 && (clone(0, 0, 0, 0) != -1 || unshare(0) != -1 || setns(0, 0) != -1); }\n' |
     cc -x c - -o "$work/clones" -Wno-nonnull
-refused "calls clone" -- "$work/clones"
+"$quaver" run -- "$work/clones" >"$work/out" 2>&1 || die "a program that may call clone fails"
+[ ! -s "$work/out" ] || die "a program that may call clone says: $(cat "$work/out")"
+"$quaver" run -- "$work/clones" now >"$work/out" 2>&1 || die "clone, unshare or setns is not refused: $(cat "$work/out")"
+[ "$(grep -Ec '(clone|unshare), which' "$work/out")" -eq 2 ] || die "refused without a reason: $(cat "$work/out")"
 "$quaver" run -- env >"$work/out"
 ! grep -q '^LD_PRELOAD=' "$work/out" || die "the shim stays in the environment"

@@ -33,7 +33,8 @@ pub unsafe extern "C" fn thrd_create(
     f: unsafe extern "C-unwind" fn(*mut c_void) -> c_int,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: on this ABI the result is in the lower half of the register; `thrd_join` looks at nothing else.
+    // SAFETY: on this ABI the result is in the lower half of the register; `thrd_join` looks at
+    // nothing else.
     let f = unsafe {
         core::mem::transmute::<unsafe extern "C-unwind" fn(*mut c_void) -> c_int, Start>(f)
     };
@@ -82,7 +83,7 @@ pub extern "C-unwind" fn thrd_exit(result: c_int) -> ! {
 ///
 /// As there.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mtx_lock(m: *mut pthread_mutex_t) -> c_int {
+pub unsafe extern "C-unwind" fn mtx_lock(m: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller's contract.
     outcome(unsafe { mutex::pthread_mutex_lock(m) })
 }
@@ -93,7 +94,10 @@ pub unsafe extern "C" fn mtx_lock(m: *mut pthread_mutex_t) -> c_int {
 ///
 /// As there.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mtx_timedlock(m: *mut pthread_mutex_t, at: *const timespec) -> c_int {
+pub unsafe extern "C-unwind" fn mtx_timedlock(
+    m: *mut pthread_mutex_t,
+    at: *const timespec,
+) -> c_int {
     // SAFETY: the caller's contract.
     outcome(unsafe { mutex::pthread_mutex_timedlock(m, at) })
 }
@@ -128,7 +132,7 @@ pub unsafe extern "C" fn mtx_unlock(m: *mut pthread_mutex_t) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cnd_init(c: *mut pthread_cond_t) -> c_int {
     // SAFETY: the caller's contract.
-    outcome(unsafe { sync::pthread_cond_init(c, ptr::null()) })
+    outcome(unsafe { sync::cond::pthread_cond_init(c, ptr::null()) })
 }
 
 /// See C11, 7.26.3.2.
@@ -139,7 +143,7 @@ pub unsafe extern "C" fn cnd_init(c: *mut pthread_cond_t) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cnd_destroy(c: *mut pthread_cond_t) {
     // SAFETY: the caller's contract.
-    unsafe { sync::pthread_cond_destroy(c) };
+    unsafe { sync::cond::pthread_cond_destroy(c) };
 }
 
 /// See C11, 7.26.3.6.
@@ -150,7 +154,7 @@ pub unsafe extern "C" fn cnd_destroy(c: *mut pthread_cond_t) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cnd_wait(c: *mut pthread_cond_t, m: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller's contract.
-    outcome(unsafe { sync::pthread_cond_wait(c, m) })
+    outcome(unsafe { sync::cond::pthread_cond_wait(c, m) })
 }
 
 /// See C11, 7.26.3.5.
@@ -165,7 +169,7 @@ pub unsafe extern "C-unwind" fn cnd_timedwait(
     at: *const timespec,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    outcome(unsafe { sync::pthread_cond_timedwait(c, m, at) })
+    outcome(unsafe { sync::cond::pthread_cond_timedwait(c, m, at) })
 }
 
 /// See C11, 7.26.3.4.
@@ -176,7 +180,7 @@ pub unsafe extern "C-unwind" fn cnd_timedwait(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cnd_signal(c: *mut pthread_cond_t) -> c_int {
     // SAFETY: the caller's contract.
-    outcome(unsafe { sync::pthread_cond_signal(c) })
+    outcome(unsafe { sync::cond::pthread_cond_signal(c) })
 }
 
 /// See C11, 7.26.3.1.
@@ -187,5 +191,5 @@ pub unsafe extern "C" fn cnd_signal(c: *mut pthread_cond_t) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cnd_broadcast(c: *mut pthread_cond_t) -> c_int {
     // SAFETY: the caller's contract.
-    outcome(unsafe { sync::pthread_cond_broadcast(c) })
+    outcome(unsafe { sync::cond::pthread_cond_broadcast(c) })
 }

@@ -1,13 +1,17 @@
 //! Cancellation points.
 //!
-//! `pthread_cancel` leaves a mark on the thread and makes it look up: a thread that waits as a user thread is unparked and asks
-//! [`Limits::interrupted`]; one that is blocked in the kernel gets a signal of its own (number 32, which the C library uses for
-//! the same purpose and which is free because its `pthread_cancel` is not called), until it has come back.
+//! `pthread_cancel` leaves a mark on the thread and makes it look up: a thread that waits as a user
+//! thread is unparked and asks [`Limits::interrupted`]; one that is blocked in the kernel gets a
+//! signal of its own (number 32, which the C library uses for the same purpose and which is free
+//! because its `pthread_cancel` is not called), until it has come back.
 //!
-//! Cancellation points are those functions of the shim that may wait. A thread that may be cancelled anywhere
-//! (`PTHREAD_CANCEL_ASYNCHRONOUS`) and computes is sought by the courier (see [`signal`](crate::signal)), which sends the same
-//! signal to the kernel thread that runs it: [`look_up`] finds out whether it has hit the right one.
+//! Cancellation points are those functions of the shim that may wait. A thread that may be
+//! cancelled anywhere (`PTHREAD_CANCEL_ASYNCHRONOUS`) and computes is sought by the courier (see
+//! [`signal`](crate::signal)), which sends the same signal to the kernel thread that runs it:
+//! [`look_up`] finds out whether it has hit the right one.
 
+use crate::interrupt::Call;
+use crate::signal::{self, deliver};
 use crate::state::{self, Thread, cancel};
 use crate::sys;
 use core::ffi::{c_int, c_void};
@@ -15,7 +19,7 @@ use core::sync::atomic::Ordering::*;
 use libc::siginfo_t;
 use quaver::foreign::futex::{Deadline, Limits};
 use quaver::foreign::thread::Thread as Uthread;
-use quaver::foreign::{region, reserved};
+use quaver::foreign::{blocking, region, reserved};
 
 /// `SIGCANCEL` of the C library.
 const KICK: i32 = 32;
@@ -27,24 +31,117 @@ pub(crate) fn install_kick() {
     reserved::install(KICK, look_up, reserved::How::InThread);
 }
 
-/// The handler of [`KICK`]: the interrupted thread sees to what is there for it. Unless it is in a section of the runtime's, which may
-/// be a handler that has just begun; or blocked in a call, which looks by itself.
+/// The handler of [`KICK`]: the interrupted thread sees to what is there for it. Unless it is in a
+/// section of the runtime's, which may be a handler that has just begun.
+///
+/// The kernel restarts the calls that this interrupts. So where a call must end, its end is made
+/// here: the thread goes on behind it, as if it had returned `EINTR`; also where it was about to be
+/// made.
 extern "C-unwind" fn look_up(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
     let errno = sys::saved_errno();
-    if let Some(me) = state::me_in_handler()
-        && !region::in_runtime()
-        && !region::must_end(crate::signal::interrupted_at(context))
-        && me.blocked_in.load(SeqCst) == 0
-    {
-        crate::signal::deliver_here(me);
-        // A call of the shim's has an end of its own.
-        if me.is_cancelled_anywhere() && me.call.load(Relaxed) == 0 {
-            // As the C library does it: out of the handler, through its frame.
-            region::leave_handlers();
-            test();
+    if let Some(me) = state::me_in_handler() {
+        if me.blocked_in.load(SeqCst) != 0 {
+            end_call(context);
+        } else if deliver::is_interruptible(me, context) {
+            look_up_here(me, context);
+        } else if deliver::is_due(me) && me.uthread.get().is_some_and(Uthread::end_call) {
+            end_call(context);
         }
     }
     sys::set_errno(errno);
+}
+
+fn look_up_here(me: &'static Thread, context: *mut c_void) {
+    let hard = me.signals.handled_hard.get();
+    if deliver::deliver(me, context) {
+        if me.signals.handled_hard.get() != hard && may_be_interrupted(context) {
+            end_call(context);
+        }
+        // It may be about to wait, with no further look at what has happened.
+        me.interrupt();
+        if me.away_in.load(Relaxed) != 0 {
+            // The handler may have come back to a worker.
+            blocking::begin();
+            me.away_in.store(sys::kernel_tid(), SeqCst);
+        }
+    } else if me.signals.kernel_tid() != 0 {
+        end_call(context);
+    }
+    // The C library's cancellation points are left where it leaves them.
+    let waits = || is_at_futex(context) && me.is_cancellable.load(SeqCst) && me.is_cancelled();
+    if me.away_in.load(Relaxed) != 0 && waits() {
+        me.is_cancellable.store(false, SeqCst);
+        region::leave_handlers();
+        crate::unwind::clean_up_own(me.own_buffer.get());
+        test();
+    }
+    // A call of the shim's has an end of its own.
+    if me.is_cancelled_anywhere() && me.calls.get() == 0 {
+        // As the C library does it: out of the handler, through its frame.
+        region::leave_handlers();
+        test();
+    }
+}
+
+/// The address of the instruction that a handler has interrupted.
+pub(crate) fn interrupted_at(context: *mut c_void) -> usize {
+    registers(context)[libc::REG_RIP as usize] as usize
+}
+
+fn registers<'a>(context: *mut c_void) -> &'a mut [i64; 23] {
+    // SAFETY: the kernel's third argument to a handler.
+    unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs }
+}
+
+/// Is the thread at the instruction of a system call?
+pub(crate) fn at_call(context: *mut c_void) -> bool {
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    let at = interrupted_at(context);
+    // SAFETY: two bytes at rip, unless the second lies on another page.
+    at & 0xfff != 0xfff && unsafe { (at as *const [u8; 2]).read_volatile() } == SYSCALL
+}
+
+/// Is it a wait for a futex, or has that ended for the sake of the handler?
+fn is_at_futex(context: *mut c_void) -> bool {
+    at_call(context) && registers(context)[libc::REG_RAX as usize] == libc::SYS_futex
+        || registers(context)[libc::REG_RAX as usize] == -i64::from(libc::EINTR)
+}
+
+/// Is it one that waits for others, and says `EINTR`?
+fn may_be_interrupted(context: *mut c_void) -> bool {
+    at_call(context)
+        && matches!(
+            registers(context)[libc::REG_RAX as usize],
+            libc::SYS_read
+                | libc::SYS_write
+                | libc::SYS_readv
+                | libc::SYS_writev
+                | libc::SYS_recvfrom
+                | libc::SYS_recvmsg
+                | libc::SYS_sendto
+                | libc::SYS_sendmsg
+                | libc::SYS_accept
+                | libc::SYS_accept4
+                | libc::SYS_connect
+                | libc::SYS_futex
+                | libc::SYS_flock
+                | libc::SYS_fcntl
+                | libc::SYS_wait4
+                | libc::SYS_waitid
+                | libc::SYS_openat
+                | libc::SYS_ioctl
+                | libc::SYS_mq_timedreceive
+                | libc::SYS_mq_timedsend
+        )
+}
+
+/// The call at which the thread is, if it is at one, has been interrupted.
+fn end_call(context: *mut c_void) {
+    if at_call(context) {
+        let registers = registers(context);
+        registers[libc::REG_RIP as usize] += 2;
+        registers[libc::REG_RAX as usize] = -i64::from(libc::EINTR);
+    }
 }
 
 /// Sends `KICK` to the kernel thread in which `t` is blocked, if it is.
@@ -58,14 +155,15 @@ pub(crate) fn kick(t: &Thread) -> bool {
 
 /// Sends `KICK` to the kernel thread in which `t` is blocked, or that runs it.
 pub(crate) fn kick_anywhere(t: &Thread) {
-    if !kick(t)
-        && let Some(tid) = t.uthread.get().and_then(Uthread::runs_on)
-    {
+    let known = [t.blocked_in.load(Acquire), t.away_in.load(Acquire), t.signals.kernel_tid()];
+    let runs_on = || t.uthread.get().and_then(Uthread::runs_on);
+    if let Some(tid) = known.into_iter().find(|&tid| tid != 0).or_else(runs_on) {
         send(tid);
     }
 }
 
-fn send(tid: i32) {
+/// Sends `KICK` to a kernel thread.
+pub(crate) fn send(tid: i32) {
     // SAFETY: no memory.
     unsafe {
         let pid = sys::call(libc::SYS_getpid, [0; 6]) as usize;
@@ -78,14 +176,18 @@ pub(crate) fn request(t: &'static Thread) -> c_int {
     t.cancel.fetch_or(cancel::PENDING, SeqCst);
     t.interrupt();
     // It may be about to make its call: until it is back it is kicked again.
-    while t.is_cancelled() && kick(t) {
+    let is_away = || t.is_cancellable.load(SeqCst) && t.away_in.load(SeqCst) != 0;
+    while t.is_cancelled() && (kick(t) || is_away()) {
+        if is_away() {
+            send(t.away_in.load(SeqCst));
+        }
         crate::time::nap();
     }
     if t.is_cancelled_anywhere() {
         if state::me().is_some_and(|me| core::ptr::eq(me, t)) {
             test();
         }
-        crate::signal::seek(t);
+        crate::signal::courier::seek(t);
     }
     0
 }
@@ -101,40 +203,42 @@ pub(crate) fn test() {
 }
 
 /// A cancellation point: from before a wait to after it.
-pub(crate) struct Point(Option<&'static Thread>);
+pub(crate) struct Point(Option<Call>);
 
 impl Point {
     /// Ends the thread if it has been cancelled already.
     pub(crate) fn enter() -> Point {
         test();
-        Point(state::me())
+        Point(state::me().map(|me| Call::begin(me, true)))
     }
 
-    /// Limits of a wait, which cancellation ends, and a signal for the thread.
-    pub(crate) fn limits(&self, deadline: Option<Deadline>) -> Limits<'_> {
-        Limits { deadline, interrupted: self.0.map(|_| ASK as &dyn Fn() -> bool) }
+    /// Calls `wait` with limits that cancellation ends, and a signal for the thread.
+    pub(crate) fn wait<R>(
+        &self,
+        deadline: Option<Deadline>,
+        wait: impl FnOnce(&Limits<'_>) -> R,
+    ) -> R {
+        let wanted = || self.0.as_ref().is_some_and(Call::is_wanted);
+        let interrupted = self.0.as_ref().map(|_| &wanted as &dyn Fn() -> bool);
+        wait(&Limits { deadline, interrupted })
     }
 
-    /// Ends the thread if it has been cancelled meanwhile; runs the handlers of signals for it.
+    /// Runs the handlers of signals for the thread. `false`: they have interrupted the call.
+    pub(crate) fn deliver(&self) -> bool {
+        self.0.as_ref().is_none_or(|call| {
+            deliver::deliver_here(call.thread());
+            // What the kernel calls is not counted here.
+            !call.is_broken() && signal::managed().is_some()
+        })
+    }
+
+    /// [`Point::deliver`]; ends the thread if it has been cancelled meanwhile.
     pub(crate) fn leave(self) {
-        if let Some(me) = self.0 {
-            crate::signal::deliver_pending(me);
-        }
+        self.deliver();
+        drop(self);
         test();
     }
 }
-
-/// Has the calling thread been cancelled, or is there a signal for it?
-fn is_wanted() -> bool {
-    state::me().is_some_and(|me| me.is_cancelled() || me.has_signal())
-}
-
-/// Has the calling thread been cancelled?
-pub(crate) fn is_due() -> bool {
-    state::me().is_some_and(Thread::is_cancelled)
-}
-
-const ASK: &fn() -> bool = &(is_wanted as fn() -> bool);
 
 const PTHREAD_CANCEL_ENABLE: c_int = 0;
 const PTHREAD_CANCEL_DISABLE: c_int = 1;

@@ -1,13 +1,13 @@
 //! Programs that replace themselves by others: wrapper scripts, `env`, `nice`.
 //!
-//! What the process has become is the program that was meant, so it runs on user threads, too; programs that it starts, in processes
-//! of their own, do not. So the environment of the new image gets back what [`keep`] was told; which only the process
-//! that was started by `quaver run` does. The kernel also passes on which signals are blocked, of which it does not know what the
-//! thread has chosen.
+//! What the process has become is the program that was meant, so it runs on user threads, too;
+//! programs that it starts, in processes of their own, do not. So the environment of the new image
+//! gets back what [`keep`] was told; which only the process that was started by `quaver run` does.
+//! The kernel also passes on which signals are blocked, of which it does not know what the thread
+//! has chosen.
 //!
-//! `execl` and its relatives take their arguments one by one, and are the C library's: what they start runs natively.
-
 use crate::real::real;
+use crate::signal::mask;
 use crate::state;
 use crate::sys;
 use core::ffi::{CStr, c_char, c_int};
@@ -40,14 +40,15 @@ pub(crate) fn start() {
     PROCESS.store(std::process::id() as i32, Relaxed);
 }
 
-/// Is this that process, and not a child of it? The child of a `vfork` has the same memory, but what it leaves there behind its parent finds.
+/// Is this that process, and not a child of it? The child of a `vfork` has the same memory, but
+/// what it leaves there behind its parent finds.
 pub(crate) fn in_parent() -> bool {
     // SAFETY: no requirements.
     PROCESS.load(Relaxed) == unsafe { libc::getpid() }
 }
 
-/// Calls `f` on one kernel thread from its beginning to its end, unless this is a child: what replaces or ends the child of a `vfork` in `f`
-/// would leave its parent's thread there for ever.
+/// Calls `f` on one kernel thread from its beginning to its end, unless this is a child: what
+/// replaces or ends the child of a `vfork` in `f` would leave its parent's thread there for ever.
 pub(crate) fn in_place<R>(f: impl FnOnce() -> R) -> R {
     let in_parent = in_parent();
     if in_parent {
@@ -62,7 +63,8 @@ pub(crate) fn in_place<R>(f: impl FnOnce() -> R) -> R {
 
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
 
-/// From now on images that take the place of this process's have this library preloaded. Before `main`.
+/// From now on images that take the place of this process's have this library preloaded. Before
+/// `main`.
 pub(crate) fn keep(preload: &str) {
     let setting = |(name, value): (OsString, OsString)| {
         let mut text = name.into_vec();
@@ -77,12 +79,14 @@ pub(crate) fn keep(preload: &str) {
     let _ = KEPT.set(Kept { preload: preload.into(), settings });
 }
 
-/// Gives a variable of the environment another value, or takes it out if that is empty. Before `main`: nobody else reads the environment, and
-/// the program may not be ready for calls of its own `setenv`, as shells have one.
+/// Gives a variable of the environment another value, or takes it out if that is empty. Before
+/// `main`: nobody else reads the environment, and the program may not be ready for calls of its own
+/// `setenv`, as shells have one.
 pub(crate) fn replace_variable(variable: &str, value: &str) {
     let wanted = format!("{variable}=");
     let new = CString::new(format!("{wanted}{value}")).ok().filter(|_| !value.is_empty());
-    // SAFETY: a list of C strings that ends with null, and that nobody else uses. The new one is never freed.
+    // SAFETY: a list of C strings that ends with null, and that nobody else uses. The new one is
+    // never freed.
     unsafe {
         let (mut from, mut to) = (environ.cast_mut(), environ.cast_mut());
         while !from.is_null() && !(*from).is_null() {
@@ -167,7 +171,7 @@ unsafe fn replace(given: Strings, f: impl FnOnce(Strings) -> c_int) -> c_int {
         unsafe { sys::call(libc::SYS_rt_sigprocmask, arguments) };
     };
     in_place(|| {
-        let (mask, mut before) = (me.mask.load(Relaxed), 0u64);
+        let (mask, mut before) = (mask::for_exec(me), 0u64);
         set(&mask, &raw mut before as usize);
         let r = f(given);
         set(&before, 0);
@@ -240,4 +244,86 @@ pub unsafe extern "C" fn execv(path: *const c_char, argv: Strings) -> c_int {
 pub unsafe extern "C" fn execvp(file: *const c_char, argv: Strings) -> c_int {
     // SAFETY: handed on; the C library's variable.
     unsafe { execvpe(file, argv, environ) }
+}
+
+/// Which of those functions it is that take the arguments of the new image one by one.
+#[repr(usize)]
+enum OneByOne {
+    Path,
+    File,
+    WithEnvironment,
+}
+
+/// The arguments of [`one_by_one`]'s callers as a list.
+///
+/// # Safety
+///
+/// `in_registers` are five of them, `on_stack` the others; null ends them, and the environment
+/// comes behind it if `which` has one.
+unsafe extern "C" fn exec_list(
+    first: *const c_char,
+    in_registers: Strings,
+    on_stack: Strings,
+    which: OneByOne,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let argument =
+        |i: usize| unsafe { if i < 5 { *in_registers.add(i) } else { *on_stack.add(i - 5) } };
+    let count = (0..).take_while(|&i| !argument(i).is_null()).count();
+    let argv: Vec<*const c_char> = (0..=count).map(argument).collect();
+    // SAFETY: as there; the C library's variable.
+    unsafe {
+        match which {
+            OneByOne::Path => execve(first, argv.as_ptr(), environ),
+            OneByOne::File => execvpe(first, argv.as_ptr(), environ),
+            OneByOne::WithEnvironment => execve(first, argv.as_ptr(), argument(count + 1).cast()),
+        }
+    }
+}
+
+/// A function with a variable number of arguments, which Rust has only for calls:
+///
+/// ```text
+///   rsp -> rsi | rdx | rcx | r8 | r9 | return address | further arguments
+/// ```
+macro_rules! one_by_one {
+    ($($(#[$doc:meta])* $name:ident => $which:expr;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        ///
+        /// As there.
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(first: *const c_char, argument: *const c_char) -> c_int {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "push r9",
+                "push r8",
+                "push rcx",
+                "push rdx",
+                "push rsi",
+                ".cfi_adjust_cfa_offset 40",
+                "mov rsi, rsp",
+                "lea rdx, [rsp + 48]",
+                "mov ecx, {which}",
+                "call {list}",
+                "add rsp, 40",
+                ".cfi_adjust_cfa_offset -40",
+                "ret",
+                ".cfi_endproc",
+                which = const $which as usize,
+                list = sym exec_list,
+            )
+        }
+    )*};
+}
+
+one_by_one! {
+    /// See `execl(3)`.
+    execl => OneByOne::Path;
+    /// See `execlp(3)`.
+    execlp => OneByOne::File;
+    /// See `execle(3)`.
+    execle => OneByOne::WithEnvironment;
 }

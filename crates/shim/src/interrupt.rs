@@ -1,27 +1,32 @@
 //! Which call a handler interrupts.
 //!
-//! A call that waits ends with `EINTR` when a handler of the program has run during it. Handlers may run on another thread than
-//! the one whose call it is (see [`signal`](crate::signal)), and end when that thread is in its next call already, which must not be
-//! interrupted: so calls have numbers. [`Thread::call`] is the one that the thread is in, [`Thread::broken`] the one that
-//! has been interrupted.
+//! Handlers run on the thread itself, so a call that waits has been interrupted when the thread's
+//! count of handlers has grown since it began. Those that were installed with `SA_RESTART` let most
+//! calls go on.
 
-use crate::state::Thread;
-use core::sync::atomic::{AtomicU64, Ordering::*};
+use crate::cancel;
+use crate::signal::deliver;
+use crate::state::{self, Thread};
+use libc::c_int;
+use quaver::foreign::futex::{Deadline, End, Limits};
 
-/// A call of the thread's that may wait: from its beginning, before anybody else runs, to its end. Nests, in handlers.
+/// A call of the thread's that may wait, from its beginning to its end. Nests, in handlers.
 pub(crate) struct Call {
     thread: &'static Thread,
-    number: u64,
-    outer: u64,
+    restarts: bool,
+    before: u32,
 }
 
 impl Call {
-    /// Begins.
-    pub(crate) fn begin(thread: &'static Thread) -> Call {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let number = NEXT.fetch_add(1, Relaxed);
-        let outer = thread.call.swap(number, SeqCst);
-        Call { thread, number, outer }
+    /// Begins. `restarts`: handlers with `SA_RESTART` let it go on.
+    pub(crate) fn begin(thread: &'static Thread, restarts: bool) -> Call {
+        thread.calls.set(thread.calls.get() + 1);
+        Call { thread, restarts, before: Call::count(thread, restarts) }
+    }
+
+    fn count(thread: &Thread, restarts: bool) -> u32 {
+        let of = &thread.signals;
+        if restarts { of.handled_hard.get() } else { of.handled.get() }
     }
 
     /// Whose call it is.
@@ -29,20 +34,49 @@ impl Call {
         self.thread
     }
 
-    /// Has a handler run since it began?
+    /// Has a handler interrupted it?
     pub(crate) fn is_broken(&self) -> bool {
-        self.thread.broken.load(SeqCst) == self.number
+        Call::count(self.thread, self.restarts) != self.before
+    }
+
+    /// Should the thread look up from whatever it waits for?
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.is_broken() || self.thread.is_cancelled() || deliver::is_due(self.thread)
     }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
-        self.thread.call.store(self.outer, SeqCst);
+        self.thread.calls.set(self.thread.calls.get() - 1);
     }
 }
 
-/// Is `thread` blocked in the kernel in a call that has been interrupted? Then it must be kicked until it is not.
-pub(crate) fn is_stuck(thread: &Thread) -> bool {
-    let call = thread.call.load(SeqCst);
-    call != 0 && call == thread.broken.load(SeqCst) && thread.blocked_in.load(SeqCst) != 0
+/// Waits by `wait` until it has what it waits for, or the deadline comes: handlers run meanwhile
+/// and do not end it.
+pub(crate) fn through_handlers(
+    deadline: Option<Deadline>,
+    mut wait: impl FnMut(&Limits<'_>) -> End,
+) -> End {
+    let Some(me) = state::me() else { return wait(&Limits { deadline, interrupted: None }) };
+    let wanted = || deliver::is_due(me) || me.is_cancelled_anywhere();
+    let limits = Limits { deadline, interrupted: Some(&wanted) };
+    loop {
+        match wait(&limits) {
+            End::Interrupted => {
+                deliver::deliver_here(me);
+                if me.is_cancelled_anywhere() {
+                    cancel::test();
+                }
+            }
+            end => return end,
+        }
+    }
+}
+
+/// [`through_handlers`], with the errors of C.
+pub(crate) fn outcome(end: End) -> c_int {
+    match end {
+        End::TimedOut => libc::ETIMEDOUT,
+        _ => 0,
+    }
 }

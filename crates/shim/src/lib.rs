@@ -1,4 +1,5 @@
-//! Runs unmodified pthread programs on user threads: `quaver run -- program`, which preloads this library.
+//! Runs unmodified pthread programs on user threads: `quaver run -- program`, which preloads this
+//! library.
 //!
 //! Each module defines functions of the C library in front of the C library's own.
 

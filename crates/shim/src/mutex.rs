@@ -1,13 +1,16 @@
-//! Mutexes: the C library's memory layout, so that every initialiser works, with the waiting of `quaver::foreign`.
+//! Mutexes: the C library's memory layout, so that every initialiser works, with the waiting of
+//! `quaver::foreign`.
 //!
 //! ```text
 //!   0 lock word | 4 depth | 8 owner | 12 users | 16 kind | 20 spins | 24 list
 //! ```
 //!
-//! Normal, adaptive, recursive and error-checking mutexes, and robust ones of one process, are implemented here; priority
-//! protocols have no meaning without priorities and are ignored. Process-shared mutexes are the C library's, which waits in the
-//! kernel: outside the workers. Those that are robust *and* process-shared are in [`robust`].
+//! Normal, adaptive, recursive and error-checking mutexes, and robust ones of one process, are
+//! implemented here; priority protocols have no meaning without priorities and are ignored.
+//! Process-shared mutexes are the C library's, which waits in the kernel: outside the workers.
+//! Those that are robust *and* process-shared are in [`robust`].
 
+use crate::interrupt::{outcome, through_handlers};
 use crate::io::off_worker;
 use crate::real::real;
 use crate::robust;
@@ -17,7 +20,7 @@ use crate::time;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering::*};
 use libc::{clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
-use quaver::foreign::futex::{End, Limits};
+use quaver::foreign::futex::{Deadline, End};
 use quaver::foreign::lock;
 use std::sync::Mutex as StdMutex;
 
@@ -59,7 +62,7 @@ impl Mutex {
         self.kind() & (ROBUST | SHARED) == ROBUST | SHARED
     }
 
-    fn lock(&self, limits: &Limits<'_>) -> c_int {
+    fn lock(&self, deadline: Option<Deadline>) -> c_int {
         let kind = self.kind();
         let me = state::my_number();
         if kind & TYPE != 0 && self.owner.load(Relaxed) == me {
@@ -69,10 +72,12 @@ impl Mutex {
                 _ => {}
             }
         }
-        match lock::lock(&self.word, limits) {
+        if lock::try_lock(&self.word) {
+            return self.locked(kind, me);
+        }
+        match through_handlers(deadline, |limits| lock::lock(&self.word, limits)) {
             End::Woken => self.locked(kind, me),
-            End::TimedOut => libc::ETIMEDOUT,
-            End::Interrupted => libc::EINTR,
+            end => outcome(end),
         }
     }
 
@@ -265,7 +270,7 @@ pub unsafe extern "C" fn pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c
 ///
 /// As there.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
+pub unsafe extern "C-unwind" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
         let m = of(mutex);
@@ -281,7 +286,7 @@ pub unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_in
                 || real!(pthread_mutex_lock(mutex => *mut pthread_mutex_t) -> c_int),
             );
         }
-        m.lock(&Limits::NONE)
+        m.lock(None)
     }
 }
 
@@ -331,7 +336,7 @@ pub unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_
 ///
 /// As there.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_mutex_clocklock(
+pub unsafe extern "C-unwind" fn pthread_mutex_clocklock(
     mutex: *mut pthread_mutex_t,
     clock: clockid_t,
     at: *const timespec,
@@ -354,7 +359,7 @@ pub unsafe extern "C" fn pthread_mutex_clocklock(
             r => return r,
         }
         match time::deadline(clock, at) {
-            Ok(deadline) => m.lock(&Limits { deadline, interrupted: None }),
+            Ok(deadline) => m.lock(deadline),
             Err(errno) => errno,
         }
     }
@@ -366,7 +371,7 @@ pub unsafe extern "C" fn pthread_mutex_clocklock(
 ///
 /// As there.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_mutex_timedlock(
+pub unsafe extern "C-unwind" fn pthread_mutex_timedlock(
     mutex: *mut pthread_mutex_t,
     at: *const timespec,
 ) -> c_int {

@@ -1,12 +1,13 @@
 //! Names of threads: `pthread_setname_np`, and `prctl` as far as it is about names.
 //!
-//! A thread has its maker's name until it gets another one, as in the kernel. Names that were given are labels of the runtime's threads, too,
-//! which is where debuggers look; and the main thread's is written to `/proc/self/comm`, for `ps` and `pgrep`. The names of the
-//! kernel threads that run user threads stay the runtime's.
+//! A thread has its maker's name until it gets another one, as in the kernel. Names that were given
+//! are labels of the runtime's threads, too, which is where debuggers look; and the main thread's
+//! is written to `/proc/self/comm`, for `ps` and `pgrep`. The names of the kernel threads that run
+//! user threads stay the runtime's.
 
 use crate::real::real;
 use crate::state::{self, META, Thread};
-use crate::{start, sys};
+use crate::sys;
 use core::ffi::{CStr, c_char, c_int, c_ulong};
 use core::ptr;
 use libc::pthread_t;
@@ -67,7 +68,6 @@ pub unsafe extern "C" fn pthread_setname_np(thread: pthread_t, name: *const c_ch
     // SAFETY: the caller's contract.
     unsafe {
         let Some(t) = state::of(thread) else {
-            start::adopt(name);
             return real!(pthread_setname_np(thread => pthread_t, name => *const c_char) -> c_int);
         };
         let name = CStr::from_ptr(name).to_bytes();
@@ -103,7 +103,8 @@ pub unsafe extern "C" fn pthread_getname_np(
     0
 }
 
-/// See `prctl(2)`. What is not about names is for the kernel thread that runs the caller at the moment.
+/// See `prctl(2)`. What is not about names is for the kernel thread that runs the caller at the
+/// moment.
 ///
 /// # Safety
 ///
@@ -116,7 +117,8 @@ pub unsafe extern "C" fn prctl(
     c: c_ulong,
     d: c_ulong,
 ) -> c_int {
-    // SAFETY: the caller's contract: a C string, of which the kernel reads as much as counts, or room for a name.
+    // SAFETY: the caller's contract: a C string, of which the kernel reads as much as counts, or
+    // room for a name.
     unsafe {
         match (option, state::me()) {
             (libc::PR_SET_NAME, Some(me)) if a != 0 => {

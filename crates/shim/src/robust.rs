@@ -1,4 +1,5 @@
-//! Mutexes that are robust *and* process-shared: other processes, which know nothing of user threads, may lock them too.
+//! Mutexes that are robust *and* process-shared: other processes, which know nothing of user
+//! threads, may lock them too.
 //!
 //! # What the kernel knows
 //!
@@ -7,23 +8,28 @@
 //!   head of a kernel thread's list -> next of a mutex -> next of another -> head          (futex(2), set_robust_list(2))
 //! ```
 //!
-//! When a kernel thread ends, the kernel walks its list; where the word names that kernel thread it says `OWNER_DIED` and
-//! wakes somebody. So the word must name a kernel thread in whose list the mutex is and that lives as long as the owner may.
-//! A user thread has none of its own: it moves, and the kernel threads that carry it outlive it or end before it.
+//! When a kernel thread ends, the kernel walks its list; where the word names that kernel thread it
+//! says `OWNER_DIED` and wakes somebody. So the word must name a kernel thread in whose list the
+//! mutex is and that lives as long as the owner may. A user thread has none of its own: it moves,
+//! and the kernel threads that carry it outlive it or end before it.
 //!
 //! # What is done
 //!
-//! All such mutexes that this process has locked belong, to the kernel, to its *keeper*: the process's first kernel thread,
-//! which runs no user thread and ends with the process (in the child of a fork, its only thread). It registers a list of ours in place
-//! of the C library's. Which user thread has locked one is written down in a table here.
+//! All such mutexes that this process has locked belong, to the kernel, to its *keeper*: the
+//! process's first kernel thread, which runs no user thread and ends with the process (in the child
+//! of a fork, its only thread). It registers a list of ours in place of the C library's. Which user
+//! thread has locked one is written down in a table here.
 //!
 //! * The process dies: so does the keeper, and the kernel does the rest.
 //! * A user thread ends: [`abandon_all`] does what the kernel would do.
-//! * The list and its `pending` entry belong to whoever holds the table's lock; so the kernel finds them in order at any time.
-//! * Who waits does so in the kernel, outside the workers, on a kernel thread whose own `pending` entry names the mutex
-//!   meanwhile: if the process dies when it has been woken, the kernel wakes another in its place.
+//! * The list and its `pending` entry belong to whoever holds the table's lock; so the kernel finds
+//!   them in order at any time.
+//! * Who waits does so in the kernel, outside the workers, on a kernel thread whose own `pending`
+//!   entry names the mutex meanwhile: if the process dies when it has been woken, the kernel wakes
+//!   another in its place.
 //!
-//! The fields' values are those of the C library, so that processes with and without the shim share mutexes.
+//! The fields' values are those of the C library, so that processes with and without the shim share
+//! mutexes.
 
 use crate::io::off_worker;
 use crate::say::{Once, once};
@@ -98,7 +104,8 @@ unsafe impl Sync for Shared {}
 static TABLE: Shared = Shared(UnsafeCell::new(Table { held: Vec::new() }));
 static GUARD: AtomicU32 = AtomicU32::new(word_lock::FREE);
 
-/// The table, locked. A thread that is preempted here keeps other user threads waiting as user threads.
+/// The table, locked. A thread that is preempted here keeps other user threads waiting as user
+/// threads.
 fn with<T>(f: impl FnOnce(&mut Table) -> T) -> T {
     word_lock::lock(&GUARD, &Limits::NONE);
     // SAFETY: the lock is held.
@@ -120,7 +127,8 @@ pub(crate) fn be_keeper() {
 
 /// In the child of a fork, which owns none of its parent's mutexes and is a keeper of its own.
 pub(crate) fn in_child() {
-    // SAFETY: there is no other thread. What the parent's thread was doing to the table is not known, so it is not freed.
+    // SAFETY: there is no other thread. What the parent's thread was doing to the table is not
+    // known, so it is not freed.
     unsafe { TABLE.0.get().write(Table::default()) };
     GUARD.store(word_lock::FREE, Relaxed);
     be_keeper();
@@ -193,7 +201,8 @@ impl Table {
         self.held.retain(|&(_, held)| held != at);
     }
 
-    /// Tries to lock. `sharing`: [`WAITERS`] if the caller has waited, for others may have been waiting with it.
+    /// Tries to lock. `sharing`: [`WAITERS`] if the caller has waited, for others may have been
+    /// waiting with it.
     fn attempt(&mut self, m: &Mutex, me: u32, sharing: u32, waits: bool) -> Attempt {
         let Some(keeper) = Keeper::find() else { return Attempt::Over(libc::ENOTSUP) };
         keeper.announce(Some(m));

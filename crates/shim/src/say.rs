@@ -50,6 +50,7 @@ pub(crate) enum Once {
     Priority,
     Stack,
     KernelThread,
+    Clone,
 }
 
 /// [`say`], the first time.

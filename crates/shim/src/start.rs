@@ -1,14 +1,15 @@
 //! From the program's first instruction to its `main`, which runs on a user thread.
 //!
-//! `__libc_start_main` is called by the program's start code. The one here starts the runtime, unless a constructor that
-//! made a thread has done so already, and gives the C library a `main` of its own: it runs the program's on a user thread,
-//! which also calls `exit`, so that destructors and `atexit` functions run where `main` ran.
+//! `__libc_start_main` is called by the program's start code. The one here starts the runtime,
+//! unless a constructor that made a thread has done so already, and gives the C library a `main` of
+//! its own: it runs the program's on a user thread, which also calls `exit`, so that destructors
+//! and `atexit` functions run where `main` ran.
 
 use crate::real::real;
 use crate::say::fatal;
 use crate::state::{self, LIVE, Thread};
 use crate::{cancel, exec, mutex, refuse, robust, signal, stats, thread, unwind};
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use quaver::foreign::{fork, once, thread as uthread};
@@ -41,7 +42,8 @@ pub(crate) fn ensure() {
     once::call(&STARTED, start);
 }
 
-/// The size that a thread has by default: that of the main thread's stack, as the C library does it.
+/// The size that a thread has by default: that of the main thread's stack, as the C library does
+/// it.
 fn default_stack() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: writes `limit`.
@@ -51,13 +53,15 @@ fn default_stack() -> usize {
     wanted.clamp(1 << 20, 1 << 30).next_multiple_of(4096)
 }
 
-/// Without preemption there is still this, for calls that block inside the C library, where the shim cannot see them.
+/// Without preemption there is still this, for calls that block inside the C library, where the
+/// shim cannot see them.
 const RESCUE: Duration = Duration::from_millis(100);
 
 fn start() {
     state::init();
     exec::start();
-    refuse::check();
+    refuse::start();
+    signal::prepare();
     state::set_internal(true);
     let size = match std::env::var("QUAVER_STACK_SIZE") {
         Ok(_) => None,
@@ -119,8 +123,8 @@ fn forget_environment() {
     exec::replace_variable("LD_PRELOAD", &others.join(":"));
 }
 
-/// In the child of a fork: its only thread is its main thread, and a kernel thread until the end. The next `pthread_create`
-/// starts a runtime for the threads that it makes.
+/// In the child of a fork: its only thread is its main thread, and a kernel thread until the end.
+/// The next `pthread_create` starts a runtime for the threads that it makes.
 extern "C" fn in_child() {
     // SAFETY: the only thread, before anything else.
     unsafe { fork::in_child() };
@@ -135,49 +139,6 @@ extern "C" fn in_child() {
         me.uthread.set(None);
         me.blocked_in.store(0, Relaxed);
         state::set_main(me);
-    }
-}
-
-/// What kernel threads block that run no code of the program: all but faults, and the signals that concern every kernel
-/// thread (32 and 33).
-const SERVICE_MASK: u64 = {
-    let open = [
-        libc::SIGILL,
-        libc::SIGTRAP,
-        libc::SIGABRT,
-        libc::SIGBUS,
-        libc::SIGFPE,
-        libc::SIGSEGV,
-        libc::SIGSYS,
-        32,
-        33,
-    ];
-    let (mut mask, mut i) = (!0u64, 0);
-    while i < open.len() {
-        mask &= !(1 << (open[i] - 1));
-        i += 1;
-    }
-    mask
-};
-
-/// A kernel thread of the runtime names itself: those that run user threads take the program's signals, the others do not.
-///
-/// # Safety
-///
-/// `name` is a C string.
-pub(crate) unsafe fn adopt(name: *const c_char) {
-    if !state::internal() {
-        return;
-    }
-    // SAFETY: the caller's contract; complete sets for the calling kernel thread.
-    unsafe {
-        let name = CStr::from_ptr(name).to_bytes();
-        let service = name == b"quaver-keeper" || name == b"quaver-clock";
-        let bits: u64 = if service { SERVICE_MASK } else { 0 };
-        crate::sys::call(
-            libc::SYS_rt_sigprocmask,
-            [libc::SIG_SETMASK as usize, &raw const bits as usize, 0, 8, 0, 0],
-        );
     }
 }
 
@@ -212,31 +173,17 @@ extern "C" fn main_on_user_thread(
         *t.name.get() = comm;
     }
     LIVE.fetch_add(1, Relaxed);
+    signal::queue::add(t);
     state::set_main(t);
     robust::be_keeper();
-    // This kernel thread only waits from now on: the program's signals are for those that run it.
-    let (all, mut blocked) = (SERVICE_MASK, 0u64);
-    // SAFETY: complete sets.
-    unsafe {
-        crate::sys::call(
-            libc::SYS_rt_sigprocmask,
-            [
-                libc::SIG_SETMASK as usize,
-                &raw const all as usize,
-                &raw mut blocked as usize,
-                8,
-                0,
-                0,
-            ],
-        );
-    }
+    // This kernel thread only waits from now on. What it blocks was meant for the program.
+    // SAFETY: what the runtime's kernel threads block.
+    let blocked = unsafe { signal::set_kernel_mask(signal::of_runtime()) };
     let body = move || {
         // By itself: it may be asked for before the one that starts it goes on.
         t.uthread.set(uthread::current());
         state::set_me(t);
-        if blocked != 0 {
-            signal::block(blocked);
-        }
+        signal::mask::inherit(t, blocked);
         // SAFETY: as for any thread.
         let result = unsafe { unwind::call_with_base(t.start, t.argument, &t.base) };
         // Only pthread_exit comes here.

@@ -1,19 +1,21 @@
 //! What the shim knows of a thread: the block behind a `pthread_t`.
 //!
-//! `pthread_self` stays the C library's: it returns the address of the thread's TLS block. The shim keeps a pointer to its own
-//! block in a thread-local variable, so `pthread_t` leads to it by a constant offset, for the calling thread and for others.
-//! Kernel threads (the runtime's own, and those that the C library makes for itself) have a null pointer there, and all
-//! functions hand them on to the C library.
+//! `pthread_self` stays the C library's: it returns the address of the thread's TLS block. The shim
+//! keeps a pointer to its own block in a thread-local variable, so `pthread_t` leads to it by a
+//! constant offset, for the calling thread and for others. Kernel threads (the runtime's own, and
+//! those that the C library makes for itself) have a null pointer there, and all functions hand
+//! them on to the C library.
 
-use crate::unwind::{Base, UnwindBuffer};
+use crate::signal::OfThread;
+use crate::unwind::{Base, OwnBuffer, UnwindBuffer};
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_void;
 use core::ptr;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use libc::pthread_t;
 use quaver::JoinHandle;
 use quaver::foreign::futex;
-use quaver::foreign::thread::Thread as Uthread;
+use quaver::foreign::thread::{self as uthread, Thread as Uthread};
 
 pub(crate) type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
@@ -56,14 +58,16 @@ pub(crate) struct Thread {
     pub(crate) cancel: AtomicU32,
     /// The kernel thread in which it is blocked, or 0.
     pub(crate) blocked_in: AtomicI32,
-    /// Signals that it blocks: bit n - 1 for signal n.
-    pub(crate) mask: AtomicU64,
-    /// Signals for it alone that are still to be delivered.
-    pub(crate) pending: AtomicU64,
-    /// The call that may wait in which it is, or 0; see [`interrupt`](crate::interrupt).
-    pub(crate) call: AtomicU64,
-    /// The call that a handler has interrupted last.
-    pub(crate) broken: AtomicU64,
+    /// The kernel thread on which it makes a call of the C library's outside the workers, or 0.
+    /// Handlers may run on it there.
+    pub(crate) away_in: AtomicI32,
+    /// There it waits for a futex in a cancellation point of the C library's.
+    pub(crate) is_cancellable: AtomicBool,
+    /// What the C library had to clean up when that call began.
+    pub(crate) own_buffer: Cell<*mut OwnBuffer>,
+    /// How many calls that may wait it is in; more than one in handlers.
+    pub(crate) calls: Cell<u32>,
+    pub(crate) signals: OfThread,
     /// Where it began.
     pub(crate) base: Base,
     /// `pthread_cleanup_push` of C programs.
@@ -78,13 +82,15 @@ pub(crate) struct Thread {
     pub(crate) references: AtomicU32,
 }
 
-// SAFETY: cells belong to the thread itself, or to its creator before `published`, or are under `META`.
+// SAFETY: cells belong to the thread itself, or to its creator before `published`, or are under
+// `META`.
 unsafe impl Sync for Thread {}
 // SAFETY: as above.
 unsafe impl Send for Thread {}
 
 thread_local! {
-    /// The calling thread's block. Const-initialised and without a destructor: reading it calls nothing.
+    /// The calling thread's block. Const-initialised and without a destructor: reading it calls
+    /// nothing.
     static ME: Cell<*const Thread> = const { Cell::new(ptr::null()) };
     /// Nobody may look at `ME` any more but those who join.
     static ENDS: Cell<bool> = const { Cell::new(false) };
@@ -112,7 +118,8 @@ pub(crate) fn set_me(t: &Thread) {
     ME.set(t);
 }
 
-/// [`me`], for signal handlers, which may come when others have freed the block of a thread that ends.
+/// [`me`], for signal handlers, which may come when others have freed the block of a thread that
+/// ends.
 pub(crate) fn me_in_handler() -> Option<&'static Thread> {
     if ENDS.get() { None } else { me() }
 }
@@ -170,6 +177,12 @@ pub(crate) unsafe fn of(t: pthread_t) -> Option<&'static Thread> {
     unsafe { (*((t as usize).wrapping_add(offset) as *const *const Thread)).as_ref() }
 }
 
+/// Is `t`, of which [`of`] knows nothing, a thread that has been joined? That is no thread of the C
+/// library's either.
+pub(crate) fn is_gone(t: pthread_t) -> bool {
+    uthread::is_fs_base(t as usize)
+}
+
 /// Sets the block of a thread that has not run yet.
 ///
 /// # Safety
@@ -194,10 +207,11 @@ impl Thread {
             result: Cell::new(ptr::null_mut()),
             cancel: AtomicU32::new(0),
             blocked_in: AtomicI32::new(0),
-            mask: AtomicU64::new(0),
-            pending: AtomicU64::new(0),
-            call: AtomicU64::new(0),
-            broken: AtomicU64::new(0),
+            away_in: AtomicI32::new(0),
+            is_cancellable: AtomicBool::new(false),
+            own_buffer: Cell::new(ptr::null_mut()),
+            calls: Cell::new(0),
+            signals: OfThread::new(),
             base: Base::new(),
             cleanup: Cell::new(ptr::null_mut()),
             name: UnsafeCell::new([0; 16]),
@@ -211,11 +225,6 @@ impl Thread {
     /// Should it be cancelled now?
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancel.load(Acquire) & !cancel::ASYNC == cancel::PENDING
-    }
-
-    /// Is there a signal for it alone that it allows?
-    pub(crate) fn has_signal(&self) -> bool {
-        self.pending.load(Relaxed) & !self.mask.load(Relaxed) != 0
     }
 
     /// Should it be cancelled now, whatever it is doing?

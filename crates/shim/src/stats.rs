@@ -1,8 +1,10 @@
-//! What the runtime has done, when the program ends: for people on standard error (`QUAVER_SHIM_STATS=1`), for programs in
-//! a file (`QUAVER_SHIM_STATS_JSON=FILE`), which gains one line, a JSON object of all counters, for each process.
+//! What the runtime has done, when the program ends: for people on standard error
+//! (`QUAVER_SHIM_STATS=1`), for programs in a file (`QUAVER_SHIM_STATS_JSON=FILE`), which gains one
+//! line, a JSON object of all counters, for each process.
 //!
-//! Descriptors are opened before `main` and kept at high numbers: programs close their standard error, change their
-//! directory or give up their rights before they end. A process that ends by a signal or by `_exit` reports nothing.
+//! Descriptors are opened before `main` and kept at high numbers: programs close their standard
+//! error, change their directory or give up their rights before they end. A process that ends by a
+//! signal or by `_exit` reports nothing.
 
 use crate::say::{fatal, say_to};
 use crate::sys;

@@ -1,5 +1,5 @@
-//! System calls, made here and not in the C library: no `errno`, no cancellation, and no address at which preemption is
-//! put off.
+//! System calls, made here and not in the C library: no `errno`, no cancellation, and no address at
+//! which preemption is put off.
 
 use core::arch::asm;
 

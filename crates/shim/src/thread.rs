@@ -3,6 +3,7 @@
 use crate::attributes::{self, Attributes};
 use crate::cancel::{self, Point};
 use crate::real::real;
+use crate::signal::{self, Section, queue};
 use crate::state::{self, LIVE, META, Start, Thread, cancel as bits, fate};
 use crate::sys::kernel_tid;
 use crate::time;
@@ -45,7 +46,7 @@ pub unsafe extern "C" fn pthread_create(
     };
     let t: &'static Thread = Box::leak(Box::new(Thread::new(function, argument, next_number())));
     if let Some(me) = state::me() {
-        t.mask.store(me.mask.load(Relaxed), Relaxed);
+        t.signals.mask.store(me.signals.mask.load(Relaxed), Relaxed);
         // SAFETY: nobody knows the new thread yet.
         unsafe { *t.name.get() = name::get(me) };
     }
@@ -55,6 +56,7 @@ pub unsafe extern "C" fn pthread_create(
     t.own_stack.set(wanted.own_stack());
     t.schedule.store(wanted.schedule.word(), Relaxed);
     LIVE.fetch_add(1, Relaxed);
+    queue::add(t);
     // SAFETY: the memory, if any, is the program's, which gives it until the thread has been joined.
     let made = unsafe {
         uthread::spawn_on(wanted.stack, None, &wanted.schedule.attributes(), move || run(t))
@@ -80,6 +82,8 @@ pub unsafe extern "C" fn pthread_create(
         }
         Err(error) => {
             LIVE.fetch_sub(1, Relaxed);
+            t.ended.store(1, Release);
+            queue::remove(t);
             t.release();
             t.release();
             attributes::refusal(&error)
@@ -97,6 +101,8 @@ unsafe fn create_internal(
     struct Wrapped(Start, *mut c_void);
     unsafe extern "C-unwind" fn wrapped(w: *mut c_void) -> *mut c_void {
         state::set_internal(true);
+        // SAFETY: nothing of the program's runs on it but by the runtime.
+        unsafe { signal::set_kernel_mask(signal::of_runtime()) };
         // SAFETY: made below, for this call.
         let w = unsafe { Box::from_raw(w.cast::<Wrapped>()) };
         // SAFETY: what the runtime wants to be called.
@@ -121,7 +127,7 @@ fn run(t: &'static Thread) {
         futex::wait(&t.published, 0, &Limits::NONE);
     }
     state::set_me(t);
-    crate::signal::deliver_pending(t);
+    signal::deliver::deliver_here(t);
     // SAFETY: what the program wants to be called; the base is this thread's.
     let result = unsafe { unwind::call_with_base(t.start, t.argument, &t.base) };
     finish(t, result);
@@ -138,6 +144,14 @@ pub(crate) fn finish(t: &'static Thread, result: *mut c_void) {
         // SAFETY: ends the process in order.
         unsafe { libc::exit(0) };
     }
+    // From now on no handler runs on it.
+    let mut section = Section::enter();
+    while !queue::remove(t) {
+        drop(section);
+        signal::deliver::deliver_here(t);
+        section = Section::enter();
+    }
+    core::mem::forget(section);
     state::end();
     let word = &raw const t.ended;
     t.ended.store(1, Release);
@@ -190,13 +204,16 @@ pub unsafe extern "C-unwind" fn pthread_join(thread: pthread_t, result: *mut *mu
     // SAFETY: the caller's contract.
     unsafe {
         if state::of(thread).is_none() {
+            if state::is_gone(thread) {
+                return libc::ESRCH;
+            }
             return crate::io::off_worker(
                 || real!(pthread_join(thread => pthread_t, result => *mut *mut c_void) -> c_int),
             );
         }
         loop {
             let point = Point::enter();
-            let r = join(thread, result, &point.limits(None));
+            let r = point.wait(None, |limits| join(thread, result, limits));
             point.leave();
             // A handler has run.
             if r != libc::EINTR {
@@ -216,6 +233,7 @@ pub unsafe extern "C" fn pthread_tryjoin_np(thread: pthread_t, result: *mut *mut
     // SAFETY: the caller's contract.
     unsafe {
         match state::of(thread) {
+            None if state::is_gone(thread) => libc::ESRCH,
             None => {
                 real!(pthread_tryjoin_np(thread => pthread_t, result => *mut *mut c_void) -> c_int)
             }
@@ -255,6 +273,9 @@ pub unsafe extern "C-unwind" fn pthread_clockjoin_np(
     // SAFETY: the caller's contract.
     unsafe {
         if state::of(thread).is_none() {
+            if state::is_gone(thread) {
+                return libc::ESRCH;
+            }
             return real!(pthread_clockjoin_np(thread => pthread_t, result => *mut *mut c_void,
                 clock => clockid_t, at => *const timespec) -> c_int);
         }
@@ -264,7 +285,7 @@ pub unsafe extern "C-unwind" fn pthread_clockjoin_np(
         };
         loop {
             let point = Point::enter();
-            let r = join(thread, result, &point.limits(deadline));
+            let r = point.wait(deadline, |limits| join(thread, result, limits));
             point.leave();
             if r != libc::EINTR {
                 return r;
@@ -283,6 +304,9 @@ pub unsafe extern "C" fn pthread_detach(thread: pthread_t) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
         let Some(t) = state::of(thread) else {
+            if state::is_gone(thread) {
+                return libc::ESRCH;
+            }
             return real!(pthread_detach(thread => pthread_t) -> c_int);
         };
         if t.fate.compare_exchange(fate::JOINABLE, fate::DETACHED, AcqRel, Relaxed).is_err() {
@@ -311,7 +335,8 @@ pub extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
     }
 }
 
-/// See `gettid(2)`: a number of the program's thread, not of the kernel thread that runs it at the moment.
+/// See `gettid(2)`: a number of the program's thread, not of the kernel thread that runs it at the
+/// moment.
 #[unsafe(no_mangle)]
 pub extern "C" fn gettid() -> i32 {
     let main = state::main_thread().map_or(core::ptr::null(), core::ptr::from_ref);
@@ -432,6 +457,7 @@ pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
         match state::of(thread) {
+            None if state::is_gone(thread) => libc::ESRCH,
             None => real!(pthread_cancel(thread => pthread_t) -> c_int),
             Some(t) => cancel::request(t),
         }

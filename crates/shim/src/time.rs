@@ -2,8 +2,7 @@
 
 use crate::cancel::{self, Point};
 use crate::interrupt::Call;
-use crate::state;
-use crate::sys;
+use crate::{signal, state, sys};
 use core::ffi::{c_int, c_uint};
 use core::sync::atomic::AtomicU32;
 use libc::{clockid_t, timespec};
@@ -58,27 +57,50 @@ pub(crate) fn nap() {
     }
 }
 
-/// Sleeps as a user thread; a cancellation point. What is left if a handler of the program has run on the thread.
+/// Waits until the deadline, or until the thread should look up from `call` ([`End::Interrupted`]),
+/// or for no reason.
+pub(crate) fn wait_for(call: &Call, deadline: Option<Deadline>) -> End {
+    wait_until(call, deadline, &|| false)
+}
+
+/// [`wait_for`], and until `arrived`, for which the thread must be interrupted.
+pub(crate) fn wait_until(
+    call: &Call,
+    deadline: Option<Deadline>,
+    arrived: &dyn Fn() -> bool,
+) -> End {
+    let wanted = || arrived() || call.is_wanted();
+    let limits = futex::Limits { deadline, interrupted: Some(&wanted) };
+    futex::wait(&AtomicU32::new(0), 0, &limits)
+}
+
+/// Sleeps as a user thread; a cancellation point. What is left if a handler of the program has run
+/// on the thread.
 pub(crate) fn sleep_for(span: Duration) -> Duration {
     let point = Point::enter();
     let deadline = Deadline::after(span);
-    let pending = || state::me().is_some_and(state::Thread::has_signal);
-    let word = AtomicU32::new(0);
-    let call = state::me().map(Call::begin);
-    let broken = || call.as_ref().is_some_and(Call::is_broken);
-    let interrupted = || cancel::is_due() || pending() || broken();
-    let limits = futex::Limits { deadline: Some(deadline), interrupted: Some(&interrupted) };
-    let mut end = End::Woken;
-    while end == End::Woken {
-        end = futex::wait(&word, 0, &limits);
-    }
-    if let Some(me) = state::me() {
-        crate::signal::deliver_pending(me);
-    }
-    let left = deadline.left();
+    let Some(me) = state::me() else {
+        let limits = futex::Limits { deadline: Some(deadline), ..futex::Limits::NONE };
+        while futex::wait(&AtomicU32::new(0), 0, &limits) != End::TimedOut {}
+        return Duration::ZERO;
+    };
+    let call = Call::begin(me, false);
+    let left = loop {
+        match wait_for(&call, Some(deadline)) {
+            End::TimedOut => break Duration::ZERO,
+            // In the child of a fork the kernel calls handlers.
+            End::Interrupted if signal::managed().is_none() => break deadline.left(),
+            _ => {}
+        }
+        signal::deliver::deliver_here(me);
+        cancel::test();
+        if call.is_broken() {
+            break deadline.left();
+        }
+    };
     drop(call);
     point.leave();
-    if end == End::Interrupted { left } else { Duration::ZERO }
+    left
 }
 
 /// See `sleep(3)`.

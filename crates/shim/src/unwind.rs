@@ -1,22 +1,25 @@
 //! The end of a thread in the middle of its work: `pthread_exit`, and cancellation.
 //!
-//! As in the C library, the stack is unwound by force (`_Unwind_ForcedUnwind`): destructors of C++ objects and cleanup handlers
-//! of code compiled with exceptions run on the way. C code without exceptions registers its handlers as jump buffers
-//! (`pthread_cleanup_push` becomes `__pthread_register_cancel`); when the unwinder reaches the frame of such a buffer, it jumps
-//! there, the handler runs, and unwinding goes on. At the thread's first frame it ends with a jump into [`call_with_base`].
+//! As in the C library, the stack is unwound by force (`_Unwind_ForcedUnwind`): destructors of C++
+//! objects and cleanup handlers of code compiled with exceptions run on the way. C code without
+//! exceptions registers its handlers as jump buffers (`pthread_cleanup_push` becomes
+//! `__pthread_register_cancel`); when the unwinder reaches the frame of such a buffer, it jumps
+//! there, the handler runs, and unwinding goes on. At the thread's first frame it ends with a jump
+//! into [`call_with_base`].
 //!
 //! ```text
 //!   runtime -> run (thread.rs) -> call_with_base -> start routine -> ... -> pthread_exit -> unwinder
 //!                                      ^-----------------------------------------------------'
 //! ```
 //!
-//! `call_with_base` ends every backtrace, so an exception that nobody catches is found by the C++ runtime to have no
-//! handler (`std::terminate`), and Rust frames are never unwound.
+//! `call_with_base` ends every backtrace, so an exception that nobody catches is found by the C++
+//! runtime to have no handler (`std::terminate`), and Rust frames are never unwound.
 
 use crate::state::{Start, Thread};
 use core::arch::{asm, naked_asm};
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};
+use core::ptr;
 
 /// Stack pointer inside `call_with_base`.
 #[repr(transparent)]
@@ -85,8 +88,8 @@ unsafe extern "C" fn jump_to_base(base: &Base, value: *mut c_void) -> ! {
     )
 }
 
-/// `__pthread_unwind_buf_t`: what `pthread_cleanup_push` puts on the stack. The jump buffer is written by
-/// `__sigsetjmp`: rbx, rbp, r12 to r15, rsp, rip; rbp, rsp and rip are disguised.
+/// `__pthread_unwind_buf_t`: what `pthread_cleanup_push` puts on the stack. The jump buffer is
+/// written by `__sigsetjmp`: rbx, rbp, r12 to r15, rsp, rip; rbp, rsp and rip are disguised.
 #[repr(C)]
 pub struct UnwindBuffer {
     jump: [usize; 8],
@@ -216,5 +219,49 @@ pub unsafe extern "C-unwind" fn __pthread_unwind_next(buffer: *mut UnwindBuffer)
     match crate::state::me() {
         Some(me) => unwind(me),
         None => crate::say::fatal(format_args!("a kernel thread ends inside a cleanup handler")),
+    }
+}
+
+/// `struct _pthread_cleanup_buffer`: handlers that the C library registers for its own calls, which
+/// no unwinder knows.
+#[repr(C)]
+pub(crate) struct OwnBuffer {
+    routine: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
+    argument: *mut c_void,
+    kind: c_int,
+    previous: *mut OwnBuffer,
+}
+
+unsafe extern "C-unwind" {
+    fn _pthread_cleanup_push(
+        buffer: *mut OwnBuffer,
+        routine: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
+        argument: *mut c_void,
+    );
+    fn _pthread_cleanup_pop(buffer: *mut OwnBuffer, execute: c_int);
+}
+
+/// The last of the calling thread's.
+pub(crate) fn last_own_buffer() -> *mut OwnBuffer {
+    let mut probe =
+        OwnBuffer { routine: None, argument: ptr::null_mut(), kind: 0, previous: ptr::null_mut() };
+    // SAFETY: taken out at once.
+    unsafe {
+        _pthread_cleanup_push(&mut probe, None, ptr::null_mut());
+        _pthread_cleanup_pop(&mut probe, 0);
+    }
+    probe.previous
+}
+
+/// The calling thread is about to leave calls of the C library's: runs the handlers that these have
+/// registered after `until`.
+pub(crate) fn clean_up_own(until: *mut OwnBuffer) {
+    loop {
+        let last = last_own_buffer();
+        if last == until || last.is_null() {
+            return;
+        }
+        // SAFETY: registered, by a call in a frame that is still there.
+        unsafe { _pthread_cleanup_pop(last, 1) };
     }
 }

@@ -10,7 +10,7 @@
 //! A thread's last access is the decrement of `inside`, so [`Barrier::quiesce`] tells when the words may be reused.
 
 #[cfg(not(loom))]
-use super::futex::{self, Limits};
+use super::futex::{self, End, Limits};
 use crate::park::shim::{AtomicU32, AtomicU64, const_unless_loom};
 use core::sync::atomic::Ordering::*;
 
@@ -88,6 +88,22 @@ impl Barrier {
     fn round(&self) -> &AtomicU32 {
         // SAFETY: the high half of a little-endian word, which is only read through this reference.
         unsafe { &*(&raw const self.arrivals).cast::<AtomicU32>().add(1) }
+    }
+
+    /// [`Barrier::wait`], in which `through` waits by the function that it is given, and again if
+    /// that ends by a limit.
+    pub fn wait_through(&self, through: impl Fn(&dyn Fn(&Limits<'_>) -> End) -> End) -> bool {
+        self.inside.fetch_add(1, Relaxed);
+        let (round, last) = self.arrive();
+        if last {
+            self.wake_round();
+        } else {
+            while round_of(self.arrivals.load(Acquire)) == round {
+                through(&|limits| futex::wait(self.round(), round, limits));
+            }
+        }
+        self.leave();
+        last
     }
 
     fn sleep(&self, round: u32) {

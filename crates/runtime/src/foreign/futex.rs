@@ -33,7 +33,7 @@ pub struct Limits<'a> {
     /// Give up at this moment.
     pub deadline: Option<Deadline>,
     /// Give up when this says so. It is asked before the thread sleeps, and whenever it has been woken by
-    /// [`Thread::interrupt`](super::thread::Thread::interrupt) or, a kernel thread, by a signal.
+    /// [`Thread::interrupt`](super::thread::Thread::interrupt). A kernel thread also gives up when the kernel says `EINTR`.
     pub interrupted: Option<&'a dyn Fn() -> bool>,
 }
 
@@ -86,7 +86,11 @@ pub fn wait(word: &AtomicU32, expected: u32, limits: &Limits<'_>) -> End {
     let result = interpose::futex_in_kernel(word.as_ptr() as usize, || {
         sys::futex_wait(word, expected, left)
     });
-    if result == Err(libc::ETIMEDOUT) { End::TimedOut } else { End::Woken }
+    match result {
+        Err(libc::ETIMEDOUT) => End::TimedOut,
+        Err(libc::EINTR) if limits.interrupted.is_some() => End::Interrupted,
+        _ => End::Woken,
+    }
 }
 
 /// Wakes up to `n` threads that wait for the word at `address`, which is not read: it may be gone.

@@ -60,7 +60,8 @@ pub enum Stack {
 ///
 /// # Safety
 ///
-/// Memory that is given is writable, and nobody else uses it before the thread has been joined; for ever if it is detached.
+/// Memory that is given is writable, and nobody else uses it before the thread has been joined; for
+/// ever if it is detached.
 ///
 /// # Errors
 ///
@@ -89,6 +90,11 @@ pub unsafe fn spawn_on(
 /// Does the policy heed [`Attributes::priority`]? False also where no runtime runs.
 pub fn heeds_priority() -> bool {
     Inner::latest().is_some_and(|rt| rt.policy.heeds_priority())
+}
+
+/// Is `fs_base` the thread pointer of a user thread, which may have ended and been joined?
+pub fn is_fs_base(fs_base: usize) -> bool {
+    Inner::latest().is_some_and(|rt| rt.table.owns(fs_base))
 }
 
 /// Lets another thread run if there is one.
@@ -172,12 +178,23 @@ impl Thread {
         raw::unpark(self.0);
     }
 
-    /// The kernel thread that runs it at this moment on a worker, for signals; `None` where none
-    /// does. Out of date at once.
+    /// The kernel thread that runs it at this moment, for signals, on a worker, or in a system call
+    /// that the runtime has found blocking; `None` where none does. Out of date at once.
     pub fn runs_on(self) -> Option<i32> {
+        if let Some(tid) = self.block().map(|t| t.away.load(Relaxed)).filter(|&tid| tid > 0) {
+            return Some(tid);
+        }
         let slots = Inner::latest()?.slots();
         let slot = slots.iter().find(|s| s.running().is_some_and(|(_, r)| r.task.0 == self.0))?;
         Some(slot.tid.load(Relaxed)).filter(|&tid| tid != 0)
+    }
+
+    /// For a signal handler on the kernel thread that makes it: is the thread in a system call that
+    /// the runtime has found blocking? Then the call may be ended with `EINTR`, and the thread
+    /// makes it again when it is on a worker.
+    pub fn end_call(self) -> bool {
+        let away = |tid: i32| (tid != 0).then_some(-1);
+        self.block().is_some_and(|t| t.away.fetch_update(SeqCst, SeqCst, away).is_ok())
     }
 
     fn block(self) -> Option<&'static thread::control::Uthread> {
@@ -185,7 +202,8 @@ impl Thread {
     }
 }
 
-/// From now on a stack overflow ends the process by `SIGSEGV`, as in C, and not by `SIGABRT`, as in Rust.
+/// From now on a stack overflow ends the process by `SIGSEGV`, as in C, and not by `SIGABRT`, as in
+/// Rust.
 pub fn overflow_is_a_fault() {
     crate::preempt::overflow_is_a_fault();
 }

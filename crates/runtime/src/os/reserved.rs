@@ -4,16 +4,17 @@ use crate::sys;
 use core::ffi::{c_int, c_void};
 use libc::siginfo_t;
 
-/// As the kernel calls it, at any instruction of a kernel thread, with whatever thread pointer that has.
+/// As the kernel calls it, at any instruction of a kernel thread, with whatever thread pointer that
+/// has.
 pub type Handler = extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void);
 
-/// How a handler runs.
+/// How a handler runs. Interrupted system calls go on after it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum How {
-    /// As part of the thread that it interrupts: it may be left for good or preempted, so the kernel thread's mask stays as it
-    /// was. Interrupted system calls return `EINTR`.
+    /// As part of the thread that it interrupts: it may be left for good or preempted, so the
+    /// kernel thread's mask stays as it was.
     InThread,
-    /// As part of the kernel thread: no signal, and so no preemption, takes it elsewhere. Interrupted system calls go on.
+    /// As part of the kernel thread: no signal, and so no preemption, takes it elsewhere.
     OnKernelThread,
 }
 
@@ -33,7 +34,7 @@ pub fn install(signal: i32, handler: Handler, how: How) {
         core::arch::naked_asm!(".byte 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05")
     }
     let (flags, mask) = match how {
-        How::InThread => (libc::SA_NODEFER, 0),
+        How::InThread => (libc::SA_RESTART | libc::SA_NODEFER, 0),
         How::OnKernelThread => (libc::SA_RESTART, u64::MAX),
     };
     let flags = SA_RESTORER | (flags | libc::SA_SIGINFO) as usize;

@@ -83,10 +83,14 @@ pub(super) unsafe fn make_call_without_slot(rt: &Inner, t: &'static Uthread, uc:
         let number = g[libc::REG_RAX as usize];
         let rights = pkru::get();
         pkru::set(pkru::of_frame(uc));
+        t.away.store(sys::gettid(), SeqCst);
         let result = sys::syscall6(number, args);
+        let again = t.away.swap(0, SeqCst) < 0 && result == -i64::from(libc::EINTR);
         pkru::set(rights);
-        g[libc::REG_RAX as usize] = result;
-        g[libc::REG_RIP as usize] += 2;
+        if !again {
+            g[libc::REG_RAX as usize] = result;
+            g[libc::REG_RIP as usize] += 2;
+        }
         let comes_back = rt.in_library.enter();
         if !comes_back && number == libc::SYS_futex && result == 0 {
             pass_wake_on(args);

@@ -4,7 +4,9 @@ use super::label::Label;
 use super::stack::OwnStack;
 use crate::park::Waiter;
 use core::cell::{Cell, UnsafeCell};
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{
+    AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*,
+};
 use quaver_sched::Task;
 
 /// States of the park token, as in `std::thread::park`.
@@ -14,7 +16,8 @@ use quaver_sched::Task;
 ///   EMPTY --park, after leaving the stack--> PARKED --unpark--> EMPTY, and the thread is queued
 /// ```
 ///
-/// Only the far side of the context switch moves EMPTY to PARKED, so whoever sees PARKED may run the thread.
+/// Only the far side of the context switch moves EMPTY to PARKED, so whoever sees PARKED may run
+/// the thread.
 pub(crate) mod park_state {
     pub(crate) const EMPTY: u32 = 0;
     pub(crate) const PARKED: u32 = 1;
@@ -23,14 +26,16 @@ pub(crate) mod park_state {
 
 /// Bits of a thread's life.
 ///
-/// Two pairs, each of one bit set by the thread and one set by its `JoinHandle`; whoever sets the second of a pair
-/// has a duty:
+/// Two pairs, each of one bit set by the thread and one set by its `JoinHandle`; whoever sets the
+/// second of a pair has a duty:
 ///
-/// * READY (the result exists) and DETACHED (nobody will take it): drop the result, which is code of the user.
-/// * DONE (the thread has left its stack for good) and RELEASED (the handle needs nothing more): recycle the thread.
+/// * READY (the result exists) and DETACHED (nobody will take it): drop the result, which is code
+///   of the user.
+/// * DONE (the thread has left its stack for good) and RELEASED (the handle needs nothing more):
+///   recycle the thread.
 ///
-/// Each bit is set once in a life, by addition: unlike an `or` whose old value is wanted, that is one instruction. Only JOINING
-/// comes and goes with every timed join.
+/// Each bit is set once in a life, by addition: unlike an `or` whose old value is wanted, that is
+/// one instruction. Only JOINING comes and goes with every timed join.
 pub(crate) mod life {
     /// The result is in the packet.
     pub(crate) const READY: u32 = 1;
@@ -42,8 +47,9 @@ pub(crate) mod life {
     pub(crate) const RELEASED: u32 = 8;
     /// `joiner` holds somebody to wake at the end.
     pub(crate) const JOINING: u32 = 16;
-    /// The thread is leaving its stack: DONE follows within nanoseconds, for the thread is not preemptible any more. It
-    /// wakes its joiner before that, so that its worker can switch to the joiner directly.
+    /// The thread is leaving its stack: DONE follows within nanoseconds, for the thread is not
+    /// preemptible any more. It wakes its joiner before that, so that its worker can switch to the
+    /// joiner directly.
     pub(crate) const EXITING: u32 = 32;
 }
 
@@ -53,23 +59,28 @@ pub(crate) mod phase {
     pub(crate) const ALIVE: u8 = 1;
 }
 
-/// A user thread. Lives in the runtime's table at a fixed address and is used for one thread after the other.
+/// A user thread. Lives in the runtime's table at a fixed address and is used for one thread after
+/// the other.
 ///
-/// Who may touch what: cells belong to whoever *has* the thread, which is the thread itself while it runs, the carrier
-/// that just switched it out, or the one that took it out of a queue. Atomics may be touched by anybody.
+/// Who may touch what: cells belong to whoever *has* the thread, which is the thread itself while
+/// it runs, the carrier that just switched it out, or the one that took it out of a queue. Atomics
+/// may be touched by anybody.
 #[repr(C, align(64))]
 pub(crate) struct Uthread {
     /// Saved stack pointer while switched out.
     pub(crate) rsp: Cell<usize>,
-    /// `fs` base: address of its TLS block's thread pointer. 0 until the region is mapped, and for ever where threads use the TLS of
-    /// their carriers.
+    /// `fs` base: address of its TLS block's thread pointer. 0 until the region is mapped, and for
+    /// ever where threads use the TLS of their carriers.
     pub(crate) fs: Cell<usize>,
-    /// Depth of the runtime's own critical sections. At least 1 whenever the thread is switched out or in scheduler
-    /// code; while it is not 0 the thread neither switches nor waits. Touched by the thread and the handler that interrupts it only.
+    /// Depth of the runtime's own critical sections. At least 1 whenever the thread is switched out
+    /// or in scheduler code; while it is not 0 the thread neither switches nor waits. Touched by
+    /// the thread and the handler that interrupts it only.
     pub(crate) no_preempt: Cell<u32>,
-    /// Depth of the user's non-preemptible regions, in which the thread may still wait of its own will.
+    /// Depth of the user's non-preemptible regions, in which the thread may still wait of its own
+    /// will.
     pub(crate) regions: Cell<u32>,
-    /// A preemption was asked for inside a section or region: see to it at the end. Cleared at dispatch.
+    /// A preemption was asked for inside a section or region: see to it at the end. Cleared at
+    /// dispatch.
     pub(crate) deferred: Cell<bool>,
     /// Depth of the calls that block ([`block_in_place`](crate::block_in_place)): while it is not 0 the thread wants no worker.
     pub(crate) blocking: Cell<u32>,
@@ -99,7 +110,8 @@ pub(crate) struct Uthread {
     pub(crate) pkru: Cell<u32>,
     /// Has the TLS block been initialised from within?
     pub(crate) tls_ready: Cell<bool>,
-    /// Start of the stack's guard. That of the thread's region, but for a thread with a stack of its own.
+    /// Start of the stack's guard. That of the thread's region, but for a thread with a stack of
+    /// its own.
     pub(crate) region: AtomicUsize,
     /// End of the usable stack.
     pub(crate) stack_top: AtomicUsize,
@@ -109,21 +121,26 @@ pub(crate) struct Uthread {
     pub(crate) ran: AtomicU64,
     /// Unique in the process, never reused.
     pub(crate) id: Cell<u64>,
-    /// A [`Waiter`] as a word. Written by the owner of the `JoinHandle` only, while `JOINING` is not set.
+    /// A [`Waiter`] as a word. Written by the owner of the `JoinHandle` only, while `JOINING` is
+    /// not set.
     pub(crate) joiner: AtomicPtr<()>,
-    /// What [`thread::park`](super::park) waits for: twice `id`, plus one if it is there. So an `unpark` for an earlier thread
-    /// in this place finds another number.
+    /// What [`thread::park`](super::park) waits for: twice `id`, plus one if it is there. So an
+    /// `unpark` for an earlier thread in this place finds another number.
     pub(crate) permit: AtomicU64,
     /// What it waits for, or null, and the address of that: for debuggers.
     pub(crate) waits_for: Cell<*const core::ffi::c_char>,
     pub(crate) waits_at: Cell<usize>,
     /// Given by the user.
     pub(crate) name: UnsafeCell<Option<Box<str>>>,
+    /// The kernel thread that makes a system call of it without a slot; 0: none does. Below 0: the
+    /// call is to be made again if it says `EINTR`.
+    pub(crate) away: AtomicI32,
     /// Stands for `name` if it is not empty.
     pub(crate) label: Label,
 }
 
-// SAFETY: see the ownership rule on the type; the scheduler's queues hand ownership over with release/acquire.
+// SAFETY: see the ownership rule on the type; the scheduler's queues hand ownership over with
+// release/acquire.
 unsafe impl Sync for Uthread {}
 
 impl Uthread {
@@ -159,6 +176,7 @@ impl Uthread {
             waits_for: Cell::new(core::ptr::null()),
             waits_at: Cell::new(0),
             name: UnsafeCell::new(None),
+            away: AtomicI32::new(0),
             label: Label::new(),
         }
     }
@@ -174,8 +192,8 @@ impl Uthread {
         core::sync::atomic::compiler_fence(SeqCst);
     }
 
-    /// Leaves a critical section without looking whether a preemption was deferred. `true` if one was: it may be taken, or
-    /// is a user's region's now.
+    /// Leaves a critical section without looking whether a preemption was deferred. `true` if one
+    /// was: it may be taken, or is a user's region's now.
     #[inline(always)]
     pub(crate) fn preempt_enable_only(&self) -> bool {
         core::sync::atomic::compiler_fence(SeqCst);

@@ -1,8 +1,8 @@
 //! All user threads of a runtime: control blocks, stacks and the free lists.
 //!
-//! A handle is an index; blocks never move. Regions are mapped in chunks when handles are first used and kept until
-//! the runtime ends. Free handles are kept last-in first-out, so that warm stacks are used again: first in a small
-//! list of each slot (no lock), then in the global list.
+//! A handle is an index; blocks never move. Regions are mapped in chunks when handles are first
+//! used and kept until the runtime ends. Free handles are kept last-in first-out, so that warm
+//! stacks are used again: first in a small list of each slot (no lock), then in the global list.
 
 use super::control::{NONE, Uthread, phase};
 use super::stack::{self, OwnStack, Shape};
@@ -30,7 +30,8 @@ pub(crate) struct Table {
     pub(crate) high: AtomicU32,
 }
 
-// SAFETY: `blocks` is a mapping that lives as long as the table; `Uthread` has its own sharing rules.
+// SAFETY: `blocks` is a mapping that lives as long as the table; `Uthread` has its own sharing
+// rules.
 unsafe impl Send for Table {}
 // SAFETY: as above.
 unsafe impl Sync for Table {}
@@ -64,8 +65,8 @@ pub(crate) enum Exhausted {
 pub(crate) struct LocalPool {
     first: u32,
     len: u32,
-    /// Handles given out minus handles returned by this slot. Kept apart for each slot so that spawning shares no cache
-    /// line; only the sum over all slots and the table means something.
+    /// Handles given out minus handles returned by this slot. Kept apart for each slot so that
+    /// spawning shares no cache line; only the sum over all slots and the table means something.
     balance: isize,
 }
 
@@ -130,7 +131,8 @@ impl Table {
     #[inline(always)]
     pub(crate) fn get(&self, handle: u32) -> &Uthread {
         debug_assert!(handle < self.high.load(Relaxed));
-        // SAFETY: below `high`, so written by `grow`; blocks are never moved or removed while the table lives.
+        // SAFETY: below `high`, so written by `grow`; blocks are never moved or removed while the
+        // table lives.
         unsafe { &*self.blocks.add(handle as usize) }
     }
 
@@ -162,6 +164,14 @@ impl Table {
         })
     }
 
+    /// Is `address` in the memory of a thread, which may have ended: guard, stack or TLS block?
+    pub(crate) fn owns(&self, address: usize) -> bool {
+        (0..self.high.load(Acquire)).map(|h| self.get(h)).any(|t| {
+            let stack = self.stack(t);
+            stack.contains(&address) || address != 0 && t.fs.get() == address
+        })
+    }
+
     /// Addresses of a thread's stack, without its guard.
     pub(crate) fn stack(&self, t: &Uthread) -> core::ops::Range<usize> {
         t.region.load(Relaxed) + stack::GUARD..t.stack_top.load(Relaxed) + 1
@@ -172,8 +182,8 @@ impl Table {
         t.stack_top.load(Relaxed) - t.region.load(Relaxed) - stack::GUARD
     }
 
-    /// Takes a free thread. With a slot's pool this is a few loads and stores. `None`: there is none; [`grow`](Table::grow)
-    /// makes one. Neither allocates nor frees.
+    /// Takes a free thread. With a slot's pool this is a few loads and stores. `None`: there is
+    /// none; [`grow`](Table::grow) makes one. Neither allocates nor frees.
     pub(crate) fn take(&self, pool: Option<&mut LocalPool>) -> Option<&Uthread> {
         let Some(pool) = pool else { return self.take_global() };
         let t = if pool.first == NONE {
@@ -188,8 +198,8 @@ impl Table {
         Some(t)
     }
 
-    /// Announces a [`take`](Table::take) without a pool: from now on the table is not released. To be undone by
-    /// [`retract`](Table::retract) if no thread was taken.
+    /// Announces a [`take`](Table::take) without a pool: from now on the table is not released. To
+    /// be undone by [`retract`](Table::retract) if no thread was taken.
     pub(crate) fn announce(&self) {
         self.balance.fetch_add(1, SeqCst);
     }
@@ -210,7 +220,8 @@ impl Table {
         Some(t)
     }
 
-    /// What only one thread may change at a time. From when a program calls `dlopen`, all blocks are in libc's list.
+    /// What only one thread may change at a time. From when a program calls `dlopen`, all blocks
+    /// are in libc's list.
     fn growth(&self) -> MutexGuard<'_, Growth> {
         let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tls) = self.tls
@@ -226,16 +237,18 @@ impl Table {
         growth
     }
 
-    /// A library is about to be loaded: its initial values must reach all threads. Waits for whoever makes a thread.
+    /// A library is about to be loaded: its initial values must reach all threads. Waits for
+    /// whoever makes a thread.
     pub(crate) fn before_dlopen(&self) {
         drop(self.growth());
     }
 
-    /// Uses a handle for the first time: maps its region, builds its TLS block and makes it a free thread.
+    /// Uses a handle for the first time: maps its region, builds its TLS block and makes it a free
+    /// thread.
     ///
-    /// It allocates and may wait for others who do the same. So on a user thread preemption must be enabled: who holds the
-    /// allocator's lock may be a preempted thread. Where no thread has a slot, the table must have been
-    /// [announced](Table::announce) as in use.
+    /// It allocates and may wait for others who do the same. So on a user thread preemption must be
+    /// enabled: who holds the allocator's lock may be a preempted thread. Where no thread has a
+    /// slot, the table must have been [announced](Table::announce) as in use.
     ///
     /// # Errors
     ///
@@ -341,7 +354,8 @@ impl Table {
         self.put_free(first, last);
     }
 
-    /// Frees all stacks and TLS blocks. The table itself stays, empty: late calls with stale handles find nothing.
+    /// Frees all stacks and TLS blocks. The table itself stays, empty: late calls with stale
+    /// handles find nothing.
     ///
     /// # Safety
     ///
@@ -367,7 +381,8 @@ impl Table {
             }
         }
         for h in (0..high).step_by(stack::CHUNK as usize) {
-            // SAFETY: the caller's contract; the region of a chunk's first handle is at its beginning.
+            // SAFETY: the caller's contract; the region of a chunk's first handle is at its
+            // beginning.
             unsafe { self.shape.unmap_chunk(block(h).region.load(Relaxed)) };
         }
         // One that was mapped for a handle that then could not be built.

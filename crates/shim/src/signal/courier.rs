@@ -1,0 +1,198 @@
+//! The courier: a kernel thread that takes the process's signals from the kernel, and makes threads
+//! look up.
+//!
+//! A thread may be deaf when it is told of a signal: in a section of the runtime's, about to make a
+//! system call, preempted. So it is told again until it has looked up.
+//!
+//! ```text
+//!   asleep in sigtimedwait --a signal, or tell()--> take all that is pending -> tell those who should look up
+//!            ^--------- nobody left, or after 200 us ----------------------------------------'
+//! ```
+
+use super::{RESERVED, bit, queue, send};
+use crate::cancel;
+use crate::state::{self, Thread};
+use crate::sys::{self, call};
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::*};
+use libc::{siginfo_t, timespec};
+use quaver::foreign::futex::{self, Limits};
+use std::time::Duration;
+
+/// Its kernel thread; 0: there is none.
+static TID: AtomicI32 = AtomicI32::new(0);
+/// It waits for ever, and whoever has news must wake it.
+static ASLEEP: AtomicBool = AtomicBool::new(false);
+/// How often it was told that there is something to do, and up to where that is done: a futex word.
+static TOLD: AtomicU32 = AtomicU32::new(0);
+static DONE: AtomicU32 = AtomicU32::new(0);
+
+/// Between two looks at those who should look up.
+const AGAIN: Duration = Duration::from_micros(200);
+
+/// Starts it, and waits until it takes signals.
+pub(super) fn start() {
+    state::set_internal(true);
+    let courier = std::thread::Builder::new().name("quaver-keeper".into()).stack_size(128 * 1024);
+    if let Err(e) = courier.spawn(carry) {
+        crate::say::fatal(format_args!("cannot start a kernel thread: {e}"));
+    }
+    state::set_internal(false);
+    while TID.load(Acquire) == 0 {
+        crate::time::nap();
+    }
+}
+
+/// In the child of a fork.
+pub(super) fn in_child() {
+    TID.store(0, Relaxed);
+    ASLEEP.store(false, Relaxed);
+}
+
+pub(super) fn is_running() -> bool {
+    TID.load(Relaxed) != 0
+}
+
+/// There is something to do. Async-signal-safe. Returns when that was.
+pub(crate) fn tell() -> u32 {
+    let now = TOLD.fetch_add(1, SeqCst).wrapping_add(1);
+    if ASLEEP.swap(false, SeqCst) {
+        cancel::send(TID.load(Relaxed));
+    }
+    now
+}
+
+/// Waits until everything that the kernel had for the process when this was called is in its queue.
+pub(crate) fn synchronise() {
+    if !is_running() {
+        return;
+    }
+    let until = tell();
+    loop {
+        let done = DONE.load(Acquire);
+        if done.wrapping_sub(until) as i32 >= 0 {
+            return;
+        }
+        futex::wait(&DONE, done, &Limits::NONE);
+    }
+}
+
+/// Hands a signal that the kernel has delivered to the calling kernel thread to the courier.
+/// Async-signal-safe.
+pub(super) fn forward(info: *mut siginfo_t) {
+    let tid = TID.load(Relaxed) as usize;
+    // SAFETY: complete, from the kernel; the process may send itself what it likes.
+    unsafe {
+        let (pid, signal) = (super::process() as usize, (*info).si_signo as usize);
+        call(libc::SYS_rt_tgsigqueueinfo, [pid, tid, signal, info as usize, 0, 0]);
+    }
+}
+
+/// Takes a signal from the kernel; waits for one, or to be told of something, for so long.
+fn take(limit: Option<Duration>) -> Option<siginfo_t> {
+    let all = !bit(33);
+    // SAFETY: an all-zero structure, filled by the kernel; a complete set.
+    unsafe {
+        let mut info: siginfo_t = core::mem::zeroed();
+        let limit = limit.map(|t| timespec { tv_sec: 0, tv_nsec: t.subsec_nanos().into() });
+        let limit = limit.as_ref().map_or(0, |t| core::ptr::from_ref(t) as usize);
+        let (set, at) = (&raw const all as usize, &raw mut info as usize);
+        let signal = call(libc::SYS_rt_sigtimedwait, [set, at, limit, 8, 0, 0]);
+        (signal > 0 && RESERVED & bit(signal as c_int) == 0).then_some(info)
+    }
+}
+
+fn carry() {
+    // Its own signal is only ever waited for.
+    // SAFETY: nothing is delivered on this kernel thread but what its own instructions bring about.
+    unsafe { super::set_kernel_mask(!super::FAULTS & !bit(33)) };
+    TID.store(sys::kernel_tid(), Release);
+    loop {
+        let told = TOLD.load(SeqCst);
+        while let Some(info) = take(Some(Duration::ZERO)) {
+            send::to_process(&info);
+        }
+        DONE.store(told, Release);
+        futex::wake(&DONE, u32::MAX);
+        let limit = if tell_threads() { Some(AGAIN) } else { None };
+        if limit.is_none() {
+            ASLEEP.store(true, SeqCst);
+            if TOLD.load(SeqCst) != told {
+                ASLEEP.store(false, SeqCst);
+                continue;
+            }
+        }
+        let info = take(limit);
+        ASLEEP.store(false, SeqCst);
+        if let Some(info) = info {
+            send::to_process(&info);
+        }
+    }
+}
+
+/// Should `t` look up?
+fn is_wanted(t: &Thread) -> bool {
+    let mask = t.signals.mask.load(SeqCst);
+    let due = t.signals.pending.bits() & (!mask | t.signals.waits_for.load(SeqCst)) != 0
+        || t.is_cancelled_anywhere();
+    due && t.ended.load(Acquire) == 0
+}
+
+/// From now on the courier makes `t` look up, until it need not any more.
+pub(crate) fn seek(t: &'static Thread) {
+    let locked = queue::locked();
+    queue::seek(&locked, t);
+    wake(t);
+    drop(locked);
+    tell();
+}
+
+/// Makes those look up who should. `false`: there are none.
+fn tell_threads() -> bool {
+    // Released without the lock, for then it may be freed.
+    loop {
+        let locked = queue::locked();
+        let found = queue::each_sought(&locked, is_wanted);
+        drop(locked);
+        match found {
+            Some(found) => found.release(),
+            None => break,
+        }
+    }
+    let locked = queue::locked();
+    let mut any = false;
+    let mut rest = queue::PROCESS.bits();
+    while rest != 0 {
+        let signal = rest.trailing_zeros() as c_int + 1;
+        rest &= rest - 1;
+        if let Some(taker) = taker(&locked, signal) {
+            any = true;
+            wake(taker);
+        }
+    }
+    let found = core::cell::Cell::new(false);
+    queue::each_sought(&locked, |t| {
+        found.set(true);
+        wake(t);
+        true
+    });
+    any || found.get()
+}
+
+/// Who should take a signal of the process's: the main thread, if it does not block it; who waits
+/// for it; anybody else who does not block it.
+pub(super) fn taker(locked: &queue::Locked, signal: c_int) -> Option<&'static Thread> {
+    let allows =
+        |t: &Thread| t.signals.mask.load(SeqCst) & bit(signal) == 0 && t.ended.load(Acquire) == 0;
+    let awaits = |t: &Thread| t.signals.waits_for.load(SeqCst) & bit(signal) != 0;
+    state::main_thread()
+        .filter(|main| allows(main))
+        .or_else(|| queue::find(locked, awaits))
+        .or_else(|| queue::find(locked, allows))
+}
+
+/// Makes `t` look up, if it hears.
+pub(super) fn wake(t: &Thread) {
+    t.interrupt();
+    cancel::kick_anywhere(t);
+}

@@ -1,0 +1,251 @@
+//! Signals of the program.
+//!
+//! A signal mask belongs to a kernel thread, a handler interrupts whatever its kernel thread is
+//! doing. Both are wrong for user threads: a masked thread may move, and a handler may find the
+//! scheduler in the middle of its work. So the shim does for user threads what the kernel does for
+//! its own.
+//!
+//! * Kernel threads that run user threads block the program's signals, all but the [`OPEN`] ones.
+//!   The courier, a kernel thread, takes them from the kernel ([`courier`]).
+//! * What is sent is queued here, with all that the kernel tells of it, for the process or for one
+//!   thread ([`queue`]). A signal of the process is for the main thread, or, if that blocks it, for
+//!   any thread that does not, as in the kernel.
+//! * Masks, actions and alternate stacks are kept here ([`mask`], [`action`], [`altstack`]).
+//! * Handlers run on the thread that the signal is for, and nowhere else ([`deliver`]).
+//!
+//! ```text
+//!   another process, a timer, the kernel -> courier --.
+//!   kill, sigqueue, raise, pthread_kill --------------+-> queue -> the thread looks up -> handler, on it
+//!   OPEN ones -> trampoline -> for this thread: at once   ^
+//!                          '-> otherwise: courier         |
+//!                 it waits as a user thread: it is woken -+
+//!                 it is blocked in the kernel, or computes: a signal of the shim's own to its kernel thread, again and
+//!                 again until it has looked up
+//! ```
+//!
+//! In the child of a fork there is nothing of this: handlers and masks are given back to the
+//! kernel, until the child makes threads ([`in_child`]).
+
+pub(crate) mod action;
+pub(crate) mod altstack;
+pub(crate) mod courier;
+pub(crate) mod deliver;
+pub(crate) mod mask;
+pub(crate) mod queue;
+pub(crate) mod send;
+pub(crate) mod wait;
+
+use crate::state::{self, Thread};
+use crate::sys::{self, call};
+use core::cell::Cell;
+use core::ffi::c_int;
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
+use libc::sigset_t;
+
+pub(crate) const SIGNALS: usize = 64;
+
+pub(crate) const fn bit(signal: c_int) -> u64 {
+    1 << (signal - 1)
+}
+
+/// Signals of an instruction of the thread itself.
+pub(crate) const FAULTS: u64 = bit(libc::SIGSEGV)
+    | bit(libc::SIGBUS)
+    | bit(libc::SIGFPE)
+    | bit(libc::SIGILL)
+    | bit(libc::SIGTRAP)
+    | bit(libc::SIGSYS)
+    | bit(libc::SIGABRT);
+
+/// Signals of a call of the thread itself.
+const OF_CALLS: u64 = bit(libc::SIGPIPE) | bit(libc::SIGXFSZ);
+
+/// Signals that the kernel delivers to kernel threads that run user threads: what these bring about
+/// themselves, what terminals look at the mask for, and those of the C library, two of which are
+/// the shim's.
+const OPEN: u64 =
+    FAULTS | OF_CALLS | bit(libc::SIGTTIN) | bit(libc::SIGTTOU) | RESERVED | UNBLOCKABLE;
+
+const RESERVED: u64 = bit(32) | bit(33);
+const UNBLOCKABLE: u64 = bit(libc::SIGKILL) | bit(libc::SIGSTOP);
+
+/// Signals that nobody misses where no action is set.
+const HARMLESS: u64 =
+    bit(libc::SIGCHLD) | bit(libc::SIGURG) | bit(libc::SIGWINCH) | bit(libc::SIGCONT);
+
+fn valid(signal: c_int) -> bool {
+    (1..=SIGNALS as c_int).contains(&signal)
+}
+
+/// The first word of a set: the kernel's signals.
+///
+/// # Safety
+///
+/// A valid set.
+unsafe fn bits(set: *const sigset_t) -> u64 {
+    // SAFETY: the caller's contract.
+    unsafe { *set.cast::<u64>() }
+}
+
+/// What belongs to a thread. Cells are the thread's own, unless they say otherwise.
+pub(crate) struct OfThread {
+    /// Signals that it blocks.
+    pub(crate) mask: AtomicU64,
+    /// For it alone, and still to be delivered.
+    pub(crate) pending: queue::Pending,
+    /// What it waits for in `sigwait` and its relatives.
+    waits_for: AtomicU64,
+    /// How many handlers have run on it; and those of them that let no call go on.
+    pub(crate) handled: Cell<u32>,
+    pub(crate) handled_hard: Cell<u32>,
+    /// Depth of sections in which no handler may run on it.
+    section: Cell<u32>,
+    alternate: Cell<altstack::Alternate>,
+    /// The kernel thread that it is, if it is none of the runtime's: in the child of a fork.
+    kernel_tid: AtomicI32,
+    /// The child of a `vfork`, and what that blocks.
+    child: Cell<(c_int, u64)>,
+    /// Its place among all threads, and among those that the courier seeks. Under the lock of
+    /// [`queue`].
+    next: Cell<*const Thread>,
+    previous: Cell<*const Thread>,
+    next_sought: Cell<*const Thread>,
+    is_sought: Cell<bool>,
+}
+
+impl OfThread {
+    pub(crate) fn new() -> OfThread {
+        OfThread {
+            mask: AtomicU64::new(0),
+            pending: queue::Pending::new(),
+            waits_for: AtomicU64::new(0),
+            handled: Cell::new(0),
+            handled_hard: Cell::new(0),
+            section: Cell::new(0),
+            alternate: Cell::new(altstack::Alternate::NONE),
+            kernel_tid: AtomicI32::new(0),
+            child: Cell::new((0, 0)),
+            next: Cell::new(ptr::null()),
+            previous: Cell::new(ptr::null()),
+            next_sought: Cell::new(ptr::null()),
+            is_sought: Cell::new(false),
+        }
+    }
+
+    /// A kernel thread of its own, and none of the runtime's? 0: no.
+    pub(crate) fn kernel_tid(&self) -> i32 {
+        self.kernel_tid.load(Relaxed)
+    }
+
+    /// May no handler run on the thread now, which is the calling one?
+    pub(crate) fn in_section(&self) -> bool {
+        self.section.get() != 0
+    }
+}
+
+/// A section of the calling thread in which no handler runs on it: what has come is delivered
+/// later.
+pub(crate) struct Section(Option<&'static Thread>);
+
+impl Section {
+    pub(crate) fn enter() -> Section {
+        let me = state::me_in_handler();
+        if let Some(me) = me {
+            me.signals.section.set(me.signals.section.get() + 1);
+        }
+        core::sync::atomic::compiler_fence(SeqCst);
+        Section(me)
+    }
+}
+
+impl Drop for Section {
+    fn drop(&mut self) {
+        core::sync::atomic::compiler_fence(SeqCst);
+        if let Some(me) = self.0 {
+            me.signals.section.set(me.signals.section.get() - 1);
+        }
+    }
+}
+
+/// Are signals the shim's affair? Not before the runtime runs, nor in the child of a fork.
+static MANAGED: AtomicBool = AtomicBool::new(false);
+/// The process of which that is said.
+static OWNER: AtomicI32 = AtomicI32::new(0);
+
+fn process() -> c_int {
+    // SAFETY: no arguments.
+    unsafe { call(libc::SYS_getpid, [0; 6]) as c_int }
+}
+
+/// The calling thread, if its signals are the shim's affair.
+pub(crate) fn managed() -> Option<&'static Thread> {
+    if MANAGED.load(Relaxed) { state::me() } else { None }
+}
+
+/// Is this the child of a `vfork`, which has its parent's memory but signals of its own?
+pub(crate) fn in_child_of_vfork() -> bool {
+    MANAGED.load(Relaxed) && OWNER.load(Relaxed) != process()
+}
+
+/// Takes the handlers that there are over. Before the runtime starts.
+pub(crate) fn prepare() {
+    deliver::find_code();
+    action::take_over();
+}
+
+/// Takes signals over. When the runtime has started, and before the program's threads run on it.
+pub(crate) fn start() {
+    action::note_runtimes();
+    OWNER.store(process(), Relaxed);
+    courier::start();
+    MANAGED.store(true, Release);
+}
+
+/// What the runtime's kernel threads block. Those that run user threads open the runtime's own
+/// signal.
+pub(crate) const fn of_runtime() -> u64 {
+    !OPEN
+}
+
+/// Sets what the calling kernel thread blocks; returns what it blocked.
+///
+/// # Safety
+///
+/// What it blocks is the caller's to say.
+pub(crate) unsafe fn set_kernel_mask(mask: u64) -> u64 {
+    let mut before = 0u64;
+    // SAFETY: complete sets of the kernel's size.
+    unsafe {
+        call(
+            libc::SYS_rt_sigprocmask,
+            [
+                libc::SIG_SETMASK as usize,
+                &raw const mask as usize,
+                &raw mut before as usize,
+                8,
+                0,
+                0,
+            ],
+        );
+    }
+    before
+}
+
+/// In the child of a fork: nothing is pending, nobody holds a lock, and its only thread is a kernel
+/// thread, whose signals are the kernel's affair.
+pub(crate) fn in_child() {
+    let was_managed = MANAGED.swap(false, Relaxed);
+    queue::in_child();
+    courier::in_child();
+    let Some(me) = state::me() else { return };
+    if was_managed {
+        me.signals.section.set(0);
+        me.signals.waits_for.store(0, Relaxed);
+        me.signals.kernel_tid.store(sys::kernel_tid(), Relaxed);
+        action::give_back();
+        altstack::give_back(me);
+        // SAFETY: what the thread blocks.
+        unsafe { set_kernel_mask(me.signals.mask.load(Relaxed)) };
+    }
+}
