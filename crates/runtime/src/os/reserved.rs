@@ -24,15 +24,17 @@ pub fn install(signal: i32, handler: Handler, how: How) {
     struct KernelAction {
         handler: Handler,
         flags: usize,
-        restorer: unsafe extern "C" fn(),
+        restorer: usize,
         mask: u64,
     }
     const SA_RESTORER: usize = 0x0400_0000;
-    // Unwinders know the frame of a handler by these bytes: mov rax, 15; syscall.
+    // Unwinders know the frame of a handler by these bytes: mov rax, 15; syscall. They look for the
+    // caller of a function one byte before the return address, where no other function may end.
     #[unsafe(naked)]
-    unsafe extern "C" fn restorer() {
-        core::arch::naked_asm!(".byte 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05")
+    unsafe extern "C" fn before_restorer() {
+        core::arch::naked_asm!("nop", ".byte 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05")
     }
+    let restorer = before_restorer as *const () as usize + 1;
     let (flags, mask) = match how {
         How::InThread => (libc::SA_RESTART | libc::SA_NODEFER, 0),
         How::OnKernelThread => (libc::SA_RESTART, u64::MAX),

@@ -5,8 +5,8 @@ use super::aliases;
 use crate::cancel;
 use crate::real::real;
 use crate::signal::mask::{self, told_to_kernel};
-use crate::signal::{action, bit};
-use crate::sys;
+use crate::signal::{action, bit, courier};
+use crate::{state, sys};
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -16,23 +16,25 @@ type Strings = *const *mut c_char;
 
 aliases! {
     /// See `posix_spawn(3)`.
-    fn posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, argv: Strings, envp: Strings)
-        -> c_int = told_to_kernel(|| {
+    fn posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const posix_spawnattr_t, argv: Strings,
+        envp: Strings) -> c_int = {
+            let attributes = &with_mask(attributes);
             // SAFETY: handed on.
             unsafe {
                 real!(posix_spawn(pid => *mut pid_t, path => *const c_char, actions => *const c_void,
-                    attributes => *const c_void, argv => Strings, envp => Strings) -> c_int)
+                    attributes => *const posix_spawnattr_t, argv => Strings, envp => Strings) -> c_int)
             }
-        });
+        };
     /// See `posix_spawnp(3)`.
-    fn posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void, argv: Strings, envp: Strings)
-        -> c_int = told_to_kernel(|| {
+    fn posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const posix_spawnattr_t, argv: Strings,
+        envp: Strings) -> c_int = {
+            let attributes = &with_mask(attributes);
             // SAFETY: handed on.
             unsafe {
                 real!(posix_spawnp(pid => *mut pid_t, file => *const c_char, actions => *const c_void,
-                    attributes => *const c_void, argv => Strings, envp => Strings) -> c_int)
+                    attributes => *const posix_spawnattr_t, argv => Strings, envp => Strings) -> c_int)
             }
-        });
+        };
     /// See `popen(3)`.
     fn popen(command: *const c_char, kind: *const c_char) -> *mut FILE = told_to_kernel(|| {
         // SAFETY: handed on.
@@ -46,6 +48,27 @@ aliases! {
         // SAFETY: a C string.
         unsafe { run_shell(command) }
     };
+}
+
+/// The attributes of a new process, which blocks what the calling thread blocks unless they say otherwise.
+fn with_mask(given: *const posix_spawnattr_t) -> posix_spawnattr_t {
+    // SAFETY: null or the caller's, plain data; else initialised here.
+    unsafe {
+        let mut attributes = MaybeUninit::uninit();
+        posix_spawnattr_init(attributes.as_mut_ptr());
+        let mut attributes = given.as_ref().copied().unwrap_or(attributes.assume_init());
+        let mut flags = 0;
+        posix_spawnattr_getflags(&attributes, &mut flags);
+        if flags & POSIX_SPAWN_SETSIGMASK as i16 == 0
+            && let Some(me) = state::me()
+        {
+            let mut blocked: sigset_t = core::mem::zeroed();
+            (&raw mut blocked).cast::<u64>().write(mask::for_exec(me));
+            posix_spawnattr_setsigmask(&mut attributes, &blocked);
+            posix_spawnattr_setflags(&mut attributes, flags | POSIX_SPAWN_SETSIGMASK as i16);
+        }
+        attributes
+    }
 }
 
 /// What `system` is about, ended also when the thread is cancelled in it.
@@ -62,6 +85,8 @@ impl Drop for InSystem {
                 kill(self.child, SIGKILL);
                 waitpid(self.child, ptr::null_mut(), 0);
             }
+            // What was sent meanwhile is ignored.
+            courier::synchronise();
             action::enter_system(false);
             mask::sigprocmask(SIG_SETMASK, &self.blocked, ptr::null_mut());
         }
@@ -93,14 +118,7 @@ unsafe fn run_shell(command: *const c_char) -> c_int {
         let argv = argv.map(<*const c_char>::cast_mut);
         let mut child = 0;
         let (shell, variables) = (c"/bin/sh".as_ptr(), environ);
-        let r = posix_spawn(
-            &mut child,
-            shell,
-            ptr::null(),
-            attributes.cast_const().cast(),
-            argv.as_ptr(),
-            variables,
-        );
+        let r = posix_spawn(&mut child, shell, ptr::null(), attributes, argv.as_ptr(), variables);
         posix_spawnattr_destroy(attributes);
         // What the shell says when it cannot run a command.
         let mut status = 127 << 8;

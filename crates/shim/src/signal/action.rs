@@ -4,7 +4,7 @@
 //! children, and in place of a handler it gets [`deliver::trampoline`], which is reached by
 //! [`OPEN`](super::OPEN) signals only.
 
-use super::{FAULTS, HARMLESS, OPEN, SIGNALS, bit, bits, deliver, managed, queue, valid};
+use super::{FAULTS, HARMLESS, OPEN, SIGNALS, bit, bits, courier, deliver, managed, queue, valid};
 use crate::real::real;
 use crate::{state, sys};
 use core::ffi::c_int;
@@ -214,6 +214,10 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const action, old: *mut 
             return real!(sigaction(signal => c_int, new => *const action, old => *mut action) -> c_int);
         }
         let new = new.as_ref().copied();
+        if new.is_some() && of(signal).is_nothing(signal) {
+            // What has been sent until now is ignored.
+            courier::synchronise();
+        }
         let locked = queue::locked();
         let before = remembered(signal);
         if let Some(new) = new {

@@ -98,7 +98,7 @@ fn take(limit: Option<Duration>) -> Option<siginfo_t> {
         let limit = limit.as_ref().map_or(0, |t| core::ptr::from_ref(t) as usize);
         let (set, at) = (&raw const all as usize, &raw mut info as usize);
         let signal = call(libc::SYS_rt_sigtimedwait, [set, at, limit, 8, 0, 0]);
-        (signal > 0 && RESERVED & bit(signal as c_int) == 0).then_some(info)
+        (signal > 0).then_some(info)
     }
 }
 
@@ -110,7 +110,7 @@ fn carry() {
     loop {
         let told = TOLD.load(SeqCst);
         while let Some(info) = take(Some(Duration::ZERO)) {
-            send::to_process(&info);
+            receive(&info);
         }
         DONE.store(told, Release);
         futex::wake(&DONE, u32::MAX);
@@ -125,8 +125,15 @@ fn carry() {
         let info = take(limit);
         ASLEEP.store(false, SeqCst);
         if let Some(info) = info {
-            send::to_process(&info);
+            receive(&info);
         }
+    }
+}
+
+/// Its own signal has only woken it.
+fn receive(info: &siginfo_t) {
+    if RESERVED & bit(info.si_signo) == 0 {
+        send::to_process(info);
     }
 }
 

@@ -41,6 +41,8 @@ pub(super) fn to_process(info: &siginfo_t) {
         }
     }
     queue::PROCESS.push(&locked, info);
+    // Again: who has unblocked it meanwhile, without the lock, may not have seen it.
+    let taker = courier::taker(&locked, signal);
     if let Some(taker) = taker.filter(|t| !state::me().is_some_and(|me| core::ptr::eq(me, *t))) {
         courier::wake(taker);
         drop(locked);
@@ -63,7 +65,9 @@ pub(super) fn to_thread(t: &'static Thread, info: &siginfo_t) {
         return deliver::default(signal);
     }
     t.signals.pending.push(&locked, info);
-    if (allowed || waits) && !state::me().is_some_and(|me| core::ptr::eq(me, t)) {
+    // Again: it may have changed its mask meanwhile, without the lock, and not have seen the signal.
+    let awaited = !t.signals.mask.load(SeqCst) | t.signals.waits_for.load(SeqCst);
+    if awaited & bit(signal) != 0 && !state::me().is_some_and(|me| core::ptr::eq(me, t)) {
         queue::seek(&locked, t);
         courier::wake(t);
         drop(locked);
