@@ -37,7 +37,7 @@ use crate::sys::{self, call, nonblocking, ready, returned};
 use crate::unwind::last_own_buffer;
 use core::ffi::{c_int, c_long, c_short};
 use core::sync::atomic::Ordering::*;
-use libc::{EAGAIN, EINTR, iovec};
+use libc::{EAGAIN, EFBIG, EINTR, EPIPE, iovec};
 use quaver::foreign::{blocking, region, thread};
 
 const EAGAIN_: isize = -(EAGAIN as isize);
@@ -122,7 +122,11 @@ fn wait_for(call: &Call, mut make: impl FnMut(bool) -> isize) -> isize {
         };
         me.blocked_in.store(0, SeqCst);
         blocking::end();
-        if result != EINTR_ || me.is_cancelled() {
+        if me.is_cancelled() {
+            return result;
+        }
+        if result != EINTR_ {
+            deliver::deliver_here(me);
             return result;
         }
         deliver::deliver_here(me);
@@ -168,7 +172,15 @@ fn try_then_wait(
 
 fn raw(number: c_long, a: [usize; 6]) -> isize {
     // SAFETY: the program's own arguments.
-    unsafe { call(number, a) }
+    let result = unsafe { call(number, a) };
+    // What the kernel sends along with these comes before the call returns.
+    if (result == -(EPIPE as isize) || result == -(EFBIG as isize))
+        && let Some(me) = signal::managed()
+        && me.blocked_in.load(Relaxed) == 0
+    {
+        deliver::deliver_here(me);
+    }
+    result
 }
 
 /// A call on `fd` that can only be made in its waiting form: made at once if `fd` is ready for

@@ -33,9 +33,10 @@ pub(super) unsafe extern "C-unwind" fn trampoline(
     } else if let Some(me) = managed().and(me) {
         let by_call = OF_CALLS & bit(signal) != 0 && sender == super::process();
         let own = code == libc::SI_TKILL || by_call || me.signals.kernel_tid() != 0;
-        if !own || !is_interruptible(me, context) {
+        if !own || !is_outside_runtime(me, context) {
             courier::forward(info);
-        } else if me.signals.mask.load(Relaxed) & bit(signal) == 0
+        } else if is_interruptible(me, context)
+            && me.signals.mask.load(Relaxed) & bit(signal) == 0
             && me.blocked_in.load(Relaxed) == 0
         {
             // SAFETY: the kernel's arguments.
@@ -45,6 +46,7 @@ pub(super) unsafe extern "C-unwind" fn trampoline(
             deliver(me, context);
             me.interrupt();
         } else {
+            // The call that has brought it about delivers it.
             // SAFETY: the kernel's argument.
             send::to_thread(me, unsafe { &*info });
         }
@@ -89,7 +91,12 @@ pub(crate) fn is_interruptible(me: &Thread, context: *mut c_void) -> bool {
     let at = crate::cancel::interrupted_at(context);
     let in_shim = (CODE[0].load(Relaxed)..CODE[1].load(Relaxed)).contains(&at)
         && !crate::cancel::at_call(context);
-    !region::in_runtime() && !me.signals.in_section() && !in_shim && !region::must_end(at)
+    !in_shim && is_outside_runtime(me, context)
+}
+
+fn is_outside_runtime(me: &Thread, context: *mut c_void) -> bool {
+    let at = crate::cancel::interrupted_at(context);
+    !region::in_runtime() && !me.signals.in_section() && !region::must_end(at)
 }
 
 /// Does what is to be done about a signal, on the calling thread. `true`: a handler has run.

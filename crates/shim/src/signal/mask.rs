@@ -1,7 +1,7 @@
 //! What threads block.
 
 use super::{RESERVED, UNBLOCKABLE, action, bits, courier, deliver, managed, queue};
-use crate::cancel::Point;
+use crate::cancel::{self, Point};
 use crate::interrupt::Call;
 use crate::real::real;
 use crate::state::{self, Thread};
@@ -183,8 +183,12 @@ impl Drop for Temporary {
 /// Waits, as a user thread, until a handler has run on the calling thread.
 fn wait_for_handler(me: &'static Thread) {
     let call = Call::begin(me, false);
-    deliver::deliver_here(me);
-    while !call.is_broken() {
+    loop {
+        deliver::deliver_here(me);
+        cancel::test();
+        if call.is_broken() {
+            return;
+        }
         time::wait_for(&call, None);
     }
 }
