@@ -80,6 +80,7 @@ mod preempt;
 #[cfg(loom)]
 mod preempt {
     mod in_library;
+    mod request;
 }
 #[cfg(not(loom))]
 mod runtime;

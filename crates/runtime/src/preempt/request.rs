@@ -13,6 +13,8 @@
 //! behind while the thread runs, and a decision that finds it set is made again later. Two senders
 //! may begin one after the other when a dispatch comes between them; the tag is then the later
 //! one's or the earlier one's, and a request with the wrong tag is stale.
+//!
+//! The protocol uses nothing but these words, so that loom can run it (`models`).
 
 use crate::park::shim::{AtomicBool, AtomicU64};
 use core::sync::atomic::Ordering::*;
@@ -42,7 +44,7 @@ impl Request {
     /// `lost_after` is forgotten.
     pub(crate) fn begin(&self, run: u64, now: u64, lost_after: u64) -> bool {
         // Acquire: what the carrier did before the last one was over comes before this one.
-        if self.pending.swap(true, AcqRel) {
+        if self.pending.compare_exchange(false, true, AcqRel, Relaxed).is_err() {
             if now.saturating_sub(self.since.load(Relaxed)) > lost_after {
                 self.over();
             }
@@ -86,3 +88,6 @@ impl Request {
         self.tag.load(Relaxed)
     }
 }
+
+#[cfg(all(test, loom))]
+mod models;
