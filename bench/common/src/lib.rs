@@ -19,6 +19,7 @@
 //! | [`kv`] | the open load of a key-value service |
 //! | [`parked`] | memory of parked threads |
 //! | [`search`] | the highest load that meets an objective |
+//! | [`store`] | the key-value store that is served |
 //!
 //! The crate does not depend on Quaver's runtime: that replaces C functions of the process it is linked into, and a peer
 //! must not run with these.
@@ -32,6 +33,7 @@ pub mod overshoot;
 pub mod parked;
 pub mod search;
 pub mod spec;
+pub mod store;
 
 pub use measure::measure;
 pub use outcome::{Outcome, Sample};

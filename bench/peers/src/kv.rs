@@ -10,8 +10,8 @@ use quaver_bench_common::spec::KvSpec;
 use quaver_bench_common::{Outcome, Sample};
 use quaver_load::Sent;
 
-use crate::store::Store;
 use crate::tokio_tasks::Flavour;
+use quaver_bench_common::store::Store;
 
 /// How many requests can be served at once by kernel threads; more are dropped. At one request in 14 µs and 95 % load a
 /// queue is rarely a tenth as long.

@@ -11,10 +11,6 @@
 mod kernel_threads;
 mod kv;
 mod may_coroutines;
-// The store of `quaver demo`, by its source: the crate that it belongs to is linked with the runtime.
-#[path = "../../../crates/cli/src/demo/store.rs"]
-#[allow(dead_code, reason = "the demo uses more of it")]
-mod store;
 mod tokio_tasks;
 
 use anyhow::{Context, bail};

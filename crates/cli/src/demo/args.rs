@@ -9,9 +9,9 @@ use quaver::{Clock, Notification, PolicySpec};
 use quaver_load::{ArrivalProcess, LoadFractions, SpecError};
 use serde::Serialize;
 
-use super::store;
 use crate::output::Target;
 use crate::parse::{duration, mix::Mix};
+use quaver_bench_common::store;
 
 const US: Duration = Duration::from_micros(1);
 const MS: Duration = Duration::from_millis(1);

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use serde::Serialize;
 
-use super::store::{Store, Wrong};
 use crate::affinity;
+use quaver_bench_common::store::{Store, Wrong};
 
 /// An odd number of batches has a median.
 const BATCHES: usize = 9;

@@ -18,7 +18,6 @@ mod plan;
 pub mod report;
 pub mod results;
 pub mod serve;
-pub mod store;
 pub mod summary;
 pub mod sweep;
 pub mod table;
@@ -38,7 +37,7 @@ use crate::output::{self, Directory, Target};
 use crate::parse::duration;
 use calibrate::ScanSize;
 use plan::Plan;
-use store::Store;
+use quaver_bench_common::store::Store;
 use sweep::Outcome;
 
 /// How long the machine is watched before and after the runs.

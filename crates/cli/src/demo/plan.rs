@@ -11,13 +11,13 @@ use super::calibrate::Services;
 use super::placement::{Placement, place};
 use super::results::{Machine, Report, Row, Settings, SloLoads};
 use super::serve::Client;
-use super::store::Store;
 use super::summary::summarise;
 use super::sweep::{self, CLASSES, Sweep};
 use super::table;
 use crate::affinity;
 use crate::doctor::detect;
 use crate::noise::Noise;
+use quaver_bench_common::store::Store;
 
 /// What is measured where.
 pub(super) struct Plan {

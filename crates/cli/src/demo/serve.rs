@@ -18,10 +18,10 @@ use quaver_load::{
 };
 
 use super::calibrate::Services;
-use super::store::{Store, Wrong};
 use crate::affinity;
 use crate::interrupt::Interrupt;
 use crate::slice;
+use quaver_bench_common::store::{Store, Wrong};
 
 /// Beyond this number of requests that wait or run, more are dropped: it bounds the memory of their stacks.
 const MAX_OUTSTANDING: u64 = 20_000;

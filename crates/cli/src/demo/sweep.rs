@@ -18,8 +18,8 @@ use super::args::Mode;
 use super::calibrate::Services;
 use super::results::{Latency, Preemptions, Row, SloLoads};
 use super::serve::{self, Client};
-use super::store::Store;
 use crate::interrupt::{Interrupt, Signal};
+use quaver_bench_common::store::Store;
 
 /// The class names in schedules, in the order of their numbers.
 pub const CLASSES: [&str; 2] = ["get", "scan"];

@@ -28,7 +28,7 @@ use super::plan::{Effort, Group, Job, Plan, Reading};
 use super::process;
 use super::settings::{CLOCKS, Settings, TICKLESS};
 use crate::demo::calibrate::{ScanSize, Services, calibrate as measure_services};
-use crate::demo::store::Store;
+use quaver_bench_common::store::Store;
 
 /// Rows of the store.
 const KEYS: u64 = 100_000;

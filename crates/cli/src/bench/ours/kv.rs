@@ -8,7 +8,7 @@ use quaver_bench_common::spec::KvSpec;
 use quaver_load::Sent;
 
 use crate::bench::settings::Settings;
-use crate::demo::store::Store;
+use quaver_bench_common::store::Store;
 
 /// Finds the highest load of `spec` on a runtime with `settings`.
 ///

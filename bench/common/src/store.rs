@@ -62,7 +62,8 @@ pub struct Store {
 pub struct Wrong(String);
 
 impl Wrong {
-    pub(super) fn new(what: impl Into<String>) -> Self {
+    /// An answer that is wrong in this way.
+    pub fn new(what: impl Into<String>) -> Self {
         Wrong(what.into())
     }
 }
