@@ -40,6 +40,7 @@ pub(crate) fn install_kick() {
 extern "C-unwind" fn look_up(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
     let errno = sys::saved_errno();
     if let Some(me) = state::me_in_handler() {
+        me.kicked.store(0, Relaxed);
         if me.blocked_in.load(SeqCst) != 0 {
             end_call(context);
         } else if deliver::is_interruptible(me, context) {
@@ -148,7 +149,7 @@ fn end_call(context: *mut c_void) {
 pub(crate) fn kick(t: &Thread) -> bool {
     let tid = t.blocked_in.load(Acquire);
     if tid != 0 {
-        send(tid);
+        send_for(t, tid);
     }
     tid != 0
 }
@@ -158,6 +159,19 @@ pub(crate) fn kick_anywhere(t: &Thread) {
     let known = [t.blocked_in.load(Acquire), t.away_in.load(Acquire), t.signals.kernel_tid()];
     let runs_on = || t.uthread.get().and_then(Uthread::runs_on);
     if let Some(tid) = known.into_iter().find(|&tid| tid != 0).or_else(runs_on) {
+        send_for(t, tid);
+    }
+}
+
+/// Sends `KICK` for the sake of `t`, unless one is on its way: the kernel queues them all, and delivers
+/// them on top of each other to a kernel thread that has not run for a while. It may have met
+/// another thread, so not for long.
+fn send_for(t: &Thread, tid: i32) {
+    const LONG: u64 = 5_000_000;
+    let (now, last) = (crate::time::now(libc::CLOCK_MONOTONIC) as u64, t.kicked.load(Relaxed));
+    if now.saturating_sub(last) > LONG
+        && t.kicked.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
+    {
         send(tid);
     }
 }
@@ -179,7 +193,7 @@ pub(crate) fn request(t: &'static Thread) -> c_int {
     let is_away = || t.is_cancellable.load(SeqCst) && t.away_in.load(SeqCst) != 0;
     while t.is_cancelled() && (kick(t) || is_away()) {
         if is_away() {
-            send(t.away_in.load(SeqCst));
+            send_for(t, t.away_in.load(SeqCst));
         }
         crate::time::nap();
     }

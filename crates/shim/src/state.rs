@@ -11,7 +11,9 @@ use crate::unwind::{Base, OwnBuffer, UnwindBuffer};
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_void;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
+use core::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*,
+};
 use libc::pthread_t;
 use quaver::JoinHandle;
 use quaver::foreign::futex;
@@ -63,6 +65,8 @@ pub(crate) struct Thread {
     pub(crate) away_in: AtomicI32,
     /// There it waits for a futex in a cancellation point of the C library's.
     pub(crate) is_cancellable: AtomicBool,
+    /// When it was last sent a signal to look up that it has not got yet, in ns; 0: it has.
+    pub(crate) kicked: AtomicU64,
     /// What the C library had to clean up when that call began.
     pub(crate) own_buffer: Cell<*mut OwnBuffer>,
     /// How many calls that may wait it is in; more than one in handlers.
@@ -209,6 +213,7 @@ impl Thread {
             blocked_in: AtomicI32::new(0),
             away_in: AtomicI32::new(0),
             is_cancellable: AtomicBool::new(false),
+            kicked: AtomicU64::new(0),
             own_buffer: Cell::new(ptr::null_mut()),
             calls: Cell::new(0),
             signals: OfThread::new(),
