@@ -24,14 +24,14 @@
 //! ```
 
 // How it works: the state of a channel, values and waiting threads, lies under one spin lock (`unbounded`, `bounded`), so sending
-// and receiving cost one atomic operation each. Values travel through the slots of waiting threads (`slot`) where they
+// and receiving cost one atomic operation each. Values travel through the mailboxes of waiting threads (`mailbox`) where they
 // can, so a receiver that was woken needs no second look at the channel.
 
 mod blocks;
 mod bounded;
 mod flavor;
+pub(crate) mod mailbox;
 mod ring;
-pub(crate) mod slot;
 mod unbounded;
 
 use crate::park;

@@ -2,8 +2,8 @@
 
 use super::SendTimeoutError;
 use super::flavor::Flavor;
+use super::mailbox::Mailbox;
 use super::ring::Ring;
-use super::slot::Slot;
 use crate::park::{self, SpinGuard, SpinLock};
 use crate::sync::list::{Batch, Node, Signal, WaitList};
 use crate::sync::watch::Watched;
@@ -14,7 +14,7 @@ use std::time::Instant;
 /// Invariants: when the receiver waits, the ring is empty, no sender waits, and there are senders. When senders wait,
 /// the ring is full and there is a receiver (but for the time that its removal takes).
 ///
-/// A waiting sender keeps its value in its slot. The receiver that makes room moves it, so senders stay in FIFO order and are
+/// A waiting sender keeps its value in its mailbox. The receiver that makes room moves it, so senders stay in FIFO order and are
 /// woken only when their value is on its way.
 pub(super) struct Chan<T> {
     state: SpinLock<State<T>>,
@@ -24,8 +24,8 @@ pub(super) struct Chan<T> {
 struct State<T> {
     ring: Ring<T>,
     /// The receiver, if it waits.
-    receiver: WaitList<Slot<T>>,
-    blocked: WaitList<Slot<T>>,
+    receiver: WaitList<Mailbox<T>>,
+    blocked: WaitList<Mailbox<T>>,
     senders: usize,
     receiver_lives: bool,
 }
@@ -57,7 +57,7 @@ impl<T> Chan<T> {
             Err((value, Some(state))) => (value, state),
             Err((value, None)) => return Err(SendTimeoutError::Disconnected(value)),
         };
-        let node = Node::new(me, Slot::filled(value));
+        let node = Node::new(me, Mailbox::filled(value));
         // SAFETY: the node is new, and we leave when it has been signalled.
         unsafe { state.blocked.push_back(NonNull::from(&node)) };
         drop(state);
@@ -68,7 +68,7 @@ impl<T> Chan<T> {
         if signal == Signal::Granted {
             return Ok(());
         }
-        // SAFETY: the wait is over, so the slot is ours, and nobody took the value.
+        // SAFETY: the wait is over, so the mailbox is ours, and nobody took the value.
         let value = unsafe { node.payload().take() };
         Err(if signal == Signal::Closed {
             SendTimeoutError::Disconnected(value)
@@ -80,7 +80,7 @@ impl<T> Chan<T> {
     /// Takes the node of a sender whose time is up out of the list. The result is its signal: if it has one, it was taken out
     /// at the last moment.
     #[cold]
-    fn give_up_sending(&self, node: &Node<Slot<T>>) -> Signal {
+    fn give_up_sending(&self, node: &Node<Mailbox<T>>) -> Signal {
         let mut state = self.state.lock();
         let signal = node.signal();
         if signal == Signal::Waiting {
@@ -111,7 +111,7 @@ impl<T> Chan<T> {
             return Err((value, None));
         }
         if let Some(first) = state.receiver.pop_live() {
-            // SAFETY: we took the receiver's node out, and its slot is empty.
+            // SAFETY: we took the receiver's node out, and its mailbox is empty.
             unsafe { first.payload().put(value) };
             let waiter = first.signal(Signal::Granted);
             let _quiet = state.unlock();
@@ -161,11 +161,11 @@ impl<T> Chan<T> {
 }
 
 impl<T> Flavor<T> for Chan<T> {
-    fn recv_or_wait(&self, node: Option<&Node<Slot<T>>>) -> Result<T, TryRecvError> {
+    fn recv_or_wait(&self, node: Option<&Node<Mailbox<T>>>) -> Result<T, TryRecvError> {
         let mut state = self.state.lock();
         let oldest = state.ring.pop();
         if let Some(first) = state.blocked.pop_front() {
-            // SAFETY: we took the sender's node out, and its slot is filled.
+            // SAFETY: we took the sender's node out, and its mailbox is filled.
             let value = unsafe { first.payload().take() };
             let oldest = match oldest {
                 Some(oldest) => {
@@ -193,7 +193,7 @@ impl<T> Flavor<T> for Chan<T> {
         Err(TryRecvError::Empty)
     }
 
-    fn give_up(&self, node: &Node<Slot<T>>) -> bool {
+    fn give_up(&self, node: &Node<Mailbox<T>>) -> bool {
         let mut state = self.state.lock();
         let waiting = node.signal() == Signal::Waiting;
         if waiting {

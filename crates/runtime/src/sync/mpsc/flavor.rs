@@ -1,6 +1,6 @@
 //! What the receiver needs from a channel, and the receive loop.
 
-use super::slot::Slot;
+use super::mailbox::Mailbox;
 use crate::park;
 use crate::sync::list::{Node, Signal};
 use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
@@ -11,10 +11,10 @@ pub(super) trait Flavor<T> {
     /// Takes the oldest value. If there is none but may be one later, the result is `Empty`, and `node`, if given, is
     /// in the receiver's list: the caller stays until it is signalled or [`give_up`](Self::give_up) returns `true`.
     /// The node is new or has been taken out.
-    fn recv_or_wait(&self, node: Option<&Node<Slot<T>>>) -> Result<T, TryRecvError>;
+    fn recv_or_wait(&self, node: Option<&Node<Mailbox<T>>>) -> Result<T, TryRecvError>;
 
     /// Takes the waiting receiver's node out; `false` if it has been signalled.
-    fn give_up(&self, node: &Node<Slot<T>>) -> bool;
+    fn give_up(&self, node: &Node<Mailbox<T>>) -> bool;
 
     /// The receiver is gone: drops what was not received, and lets waiting senders fail.
     fn remove_receiver(&self);
@@ -25,7 +25,7 @@ pub(super) fn recv<T>(
     channel: &impl Flavor<T>,
     timeout: Option<Duration>,
 ) -> Result<T, RecvTimeoutError> {
-    let node = Node::new(park::current(), Slot::empty());
+    let node = Node::new(park::current(), Mailbox::empty());
     match channel.recv_or_wait(Some(&node)) {
         Ok(value) => return Ok(value),
         Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
@@ -39,7 +39,7 @@ pub(super) fn recv<T>(
         None => node.signal(),
     };
     match signal {
-        // SAFETY: the wait is over, so the slot is ours, and it was filled.
+        // SAFETY: the wait is over, so the mailbox is ours, and it was filled.
         Signal::Granted => Ok(unsafe { node.payload().take() }),
         Signal::Abandoned => Err(RecvTimeoutError::Timeout),
         _ => Err(RecvTimeoutError::Disconnected),

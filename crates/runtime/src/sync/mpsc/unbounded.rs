@@ -2,7 +2,7 @@
 
 use super::blocks::{Block, Blocks};
 use super::flavor::Flavor;
-use super::slot::Slot;
+use super::mailbox::Mailbox;
 use crate::park::{self, SpinLock};
 use crate::sync::list::{Node, Signal, WaitList};
 use crate::sync::watch::Watched;
@@ -18,7 +18,7 @@ pub(super) struct Chan<T> {
 struct State<T> {
     queue: Blocks<T>,
     /// The receiver, if it waits.
-    receiver: WaitList<Slot<T>>,
+    receiver: WaitList<Mailbox<T>>,
     senders: usize,
     receiver_lives: bool,
 }
@@ -46,7 +46,7 @@ impl<T> Chan<T> {
                 return Err(SendError(value));
             }
             if let Some(first) = state.receiver.pop_live() {
-                // SAFETY: we took the receiver's node out, and its slot is empty.
+                // SAFETY: we took the receiver's node out, and its mailbox is empty.
                 unsafe { first.payload().put(value) };
                 let waiter = first.signal(Signal::Granted);
                 let _quiet = state.unlock();
@@ -94,7 +94,7 @@ impl<T> Chan<T> {
 }
 
 impl<T> Flavor<T> for Chan<T> {
-    fn recv_or_wait(&self, node: Option<&Node<Slot<T>>>) -> Result<T, TryRecvError> {
+    fn recv_or_wait(&self, node: Option<&Node<Mailbox<T>>>) -> Result<T, TryRecvError> {
         let mut garbage = None;
         let mut state = self.state.lock();
         if let Some(value) = state.queue.pop(&mut garbage) {
@@ -111,7 +111,7 @@ impl<T> Flavor<T> for Chan<T> {
         Err(TryRecvError::Empty)
     }
 
-    fn give_up(&self, node: &Node<Slot<T>>) -> bool {
+    fn give_up(&self, node: &Node<Mailbox<T>>) -> bool {
         let mut state = self.state.lock();
         let waiting = node.signal() == Signal::Waiting;
         if waiting {
