@@ -103,9 +103,9 @@ fn take(limit: Option<Duration>) -> Option<siginfo_t> {
 }
 
 fn carry() {
-    // Its own signal is only ever waited for.
-    // SAFETY: nothing is delivered on this kernel thread but what its own instructions bring about.
-    unsafe { super::set_kernel_mask(!super::FAULTS & !bit(33)) };
+    // All are only ever waited for, those of faults too, which others forward.
+    // SAFETY: nothing is delivered on this kernel thread.
+    unsafe { super::set_kernel_mask(!bit(33)) };
     TID.store(sys::kernel_tid(), Release);
     loop {
         let told = TOLD.load(SeqCst);
