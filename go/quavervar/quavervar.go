@@ -1,5 +1,5 @@
-// Package quavervar shows the statistics of package quaver through [expvar]. It is a package of its own because expvar brings net/http
-// along.
+// Package quavervar shows the statistics of package quaver through [expvar]. It is a package of its own because expvar
+// brings net/http along.
 package quavervar
 
 import (
@@ -8,8 +8,8 @@ import (
 	quaver "quaver.dev/go"
 )
 
-// Publish makes quantum and statistics available as the variable "quaver" of [expvar]. It panics if that name is taken, as expvar
-// does, so call it once. Under the stock toolchain everything in it is 0 or false.
+// Publish makes quantum and statistics available as the variable "quaver" of [expvar]. It panics if that name is taken,
+// as expvar does, so call it once. Under the stock toolchain everything in it is 0 or false.
 func Publish() {
 	expvar.Publish("quaver", expvar.Func(func() any {
 		return struct {

@@ -1,8 +1,8 @@
 // Package test builds and runs programs with quaver-go.
 //
-// The quick form takes the installed Go, and three other releases for what differs between releases. With QUAVER_TEST_FULL=1 all releases
-// are tested, std's own tests in full, a large program from elsewhere, and stress runs for minutes. Releases that cannot be
-// fetched are skipped, and said so.
+// The quick form takes the installed Go, and three other releases for what differs between releases. With
+// QUAVER_TEST_FULL=1 all releases are tested, std's own tests in full, a large program from elsewhere, and stress runs
+// for minutes. Releases that cannot be fetched are skipped, and said so.
 package test
 
 import (

@@ -89,7 +89,8 @@ func TestCgo(t *testing.T) {
 	}
 }
 
-// A library for C programs, loaded or linked: it preempts, and what it does not understand is no reason to end its host.
+// A library for C programs, loaded or linked: it preempts, and what it does not understand is no reason to end its
+// host.
 func TestLibrariesForC(t *testing.T) {
 	if _, err := exec.LookPath("cc"); err != nil {
 		t.Skip("there is no C compiler")

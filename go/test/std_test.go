@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// skipped returns the tests of std that do not pass with a patched runtime: TestSizeof wants the exact size of a g, which has fields more.
-// With a quantum, TestDebugCall... meets a flaw of Go's debugCallV2 (README.md); TestDebugCalls runs them without it.
+// skipped returns the tests of std that do not pass with a patched runtime: TestSizeof wants the exact size of a g,
+// which has fields more. With a quantum, TestDebugCall... meets a flaw of Go's debugCallV2 (README.md); TestDebugCalls
+// runs them without it.
 func skipped(quantum string) string {
 	if quantum == "0" {
 		return "-skip=^TestSizeof$"
@@ -18,7 +19,8 @@ func skipped(quantum string) string {
 	return "-skip=^TestSizeof$|^TestDebugCall"
 }
 
-// stdModule is a module in which std's tests have the settings (GODEBUG) of their own release, not those of an older one.
+// stdModule is a module in which std's tests have the settings (GODEBUG) of their own release, not those of an older
+// one.
 func stdModule(t *testing.T, env []string) string {
 	version := strings.TrimSpace(must(t, os.TempDir(), env, "go", "env", "GOVERSION"))
 	minor := strings.SplitN(strings.TrimPrefix(version, "go1."), ".", 2)[0]
@@ -50,8 +52,9 @@ func TestStd(t *testing.T) {
 	}
 }
 
-// debugCallMended returns an overlay of runtime in which debugCallV2 leaves the flags alone: the assembler ends its frame with an ADDQ,
-// here it is a LEAQ. It is written as bytes, for the assembler would count it, and a traceback refuse functions that write SP.
+// debugCallMended returns an overlay of runtime in which debugCallV2 leaves the flags alone: the assembler ends its
+// frame with an ADDQ, here it is a LEAQ. It is written as bytes, for the assembler would count it, and a traceback
+// refuse functions that write SP.
 func debugCallMended(t *testing.T, env []string) string {
 	t.Helper()
 	file := filepath.Join(strings.TrimSpace(must(t, os.TempDir(), env, tool, "list", "-f={{.Dir}}", "runtime")), "asm_amd64.s")
@@ -107,8 +110,8 @@ func TestStdExamples(t *testing.T) {
 	std(t, nil, "20us", packages, "-run=^Example")
 }
 
-// ownTests runs the tests of packages with quaver-go. None may fail that passes with the stock toolchain: what fails once is repeated with
-// both, and is the program's own fault only if stock's runs fail as well.
+// ownTests runs the tests of packages with quaver-go. None may fail that passes with the stock toolchain: what fails
+// once is repeated with both, and is the program's own fault only if stock's runs fail as well.
 func ownTests(t *testing.T, dir string, env, packages []string) {
 	t.Helper()
 	args := append([]string{"test", "-short"}, packages...)

@@ -1,4 +1,5 @@
-//! Compute loops: work without memory, system calls or library code, whose speed depends on nothing but the core.
+//! Compute loops: work without memory, system calls or library code, whose speed depends on nothing
+//! but the core.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,8 +9,9 @@ use serde::{Deserialize, Serialize};
 pub enum Loop {
     /// Integer mixing in general registers: what a thread without vector state does.
     Scalar,
-    /// Multiplication and fused multiply-add of 8 × f32 in AVX registers: the upper halves of the vector registers are live all the time,
-    /// so whoever interrupts the thread must save and restore them.
+    /// Multiplication and fused multiply-add of 8 × f32 in AVX registers: the upper halves of the
+    /// vector registers are live all the time, so whoever interrupts the thread must save and
+    /// restore them.
     Avx,
 }
 
@@ -30,8 +32,8 @@ impl Loop {
         }
     }
 
-    /// Runs `iterations` of the loop from `seed`. The result depends on both, and on nothing else: whoever interrupts
-    /// the loop and restores its registers wrongly changes it.
+    /// Runs `iterations` of the loop from `seed`. The result depends on both, and on nothing else:
+    /// whoever interrupts the loop and restores its registers wrongly changes it.
     ///
     /// # Panics
     ///
@@ -48,8 +50,8 @@ impl Loop {
     }
 }
 
-/// `iterations` rounds of a 64-bit mixing function: a dependent chain of one multiplication and two shifts with
-/// exclusive or.
+/// `iterations` rounds of a 64-bit mixing function: a dependent chain of one multiplication and two
+/// shifts with exclusive or.
 pub fn scalar(seed: u64, iterations: u64) -> u64 {
     let mut state = seed | 1;
     for _ in 0..iterations {
@@ -61,8 +63,9 @@ pub fn scalar(seed: u64, iterations: u64) -> u64 {
     state
 }
 
-/// `iterations` rounds of the map x := 1 - 1.9 x² on four independent vectors of 8 × f32. The map is chaotic, so a wrong
-/// bit is never forgotten, and stays in [-1, 1], so that no special numbers change the speed.
+/// `iterations` rounds of the map x := 1 - 1.9 x² on four independent vectors of 8 × f32. The map
+/// is chaotic, so a wrong bit is never forgotten, and stays in [-1, 1], so that no special numbers
+/// change the speed.
 #[target_feature(enable = "avx2,fma")]
 fn avx(seed: u64, iterations: u64) -> u64 {
     use std::arch::x86_64::{

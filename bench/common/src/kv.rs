@@ -1,12 +1,14 @@
 //! A key-value service under open load, and the highest load that it bears.
 //!
-//! The client is one kernel thread with a core of its own, which spins until the intended time of each request; the
-//! service has one worker on another core. For every request the client starts a thread of the kind that is measured;
-//! the thread does the work and notes when it finished. Latency counts from the intended time (`quaver-load`).
+//! The client is one kernel thread with a core of its own, which spins until the intended time of
+//! each request; the service has one worker on another core. For every request the client starts a
+//! thread of the kind that is measured; the thread does the work and notes when it finished.
+//! Latency counts from the intended time (`quaver-load`).
 //!
-//! Load is in percent of the worker's *capacity*, one request in every mean service time. Service times were measured
-//! once, without threads, so the same load is the same number of requests a second for all implementations, and what
-//! threads and preemption cost is missing from the load that they bear.
+//! Load is in percent of the worker's *capacity*, one request in every mean service time. Service
+//! times were measured once, without threads, so the same load is the same number of requests a
+//! second for all implementations, and what threads and preemption cost is missing from the load
+//! that they bear.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,14 +28,16 @@ pub const GET: u32 = 0;
 /// The index of the class of SCANs.
 pub const SCAN: u32 = 1;
 
-/// Metric: the highest load that met the objective in percent of the capacity; 0 when the lowest did not.
+/// Metric: the highest load that met the objective in percent of the capacity; 0 when the lowest
+/// did not.
 pub const LOAD_PERCENT: &str = "load_percent";
 /// Metric: the 99th percentile of GETs at that load.
 pub const GET_P99_US: &str = "get_p99_us";
 /// Metric: the 99th percentile of SCANs at that load.
 pub const SCAN_P99_US: &str = "scan_p99_us";
 
-/// How many requests may get no answer when the objective is met: none. The population of percentiles has them anyway.
+/// How many requests may get no answer when the objective is met: none. The population of
+/// percentiles has them anyway.
 const TOLERANCE: f64 = 0.0;
 
 /// Fewer requests have no 99th percentile worth the name; low loads are offered for longer.
@@ -87,8 +91,8 @@ impl Load {
         Ok(Self { schedule, recorder: Arc::new(recorder) })
     }
 
-    /// Offers the load from the calling kernel thread, which should be alone on its core: `send` starts a thread that
-    /// serves a job.
+    /// Offers the load from the calling kernel thread, which should be alone on its core: `send`
+    /// starts a thread that serves a job.
     pub fn offer(&self, mut send: impl FnMut(Job) -> Sent) -> Summary {
         let clock = RealClock::with_spin_ns(u64::MAX);
         self.offer_by(&clock, |&Request { id, class, key_random: random, .. }| {
@@ -157,7 +161,8 @@ pub fn find_load(
         return Err(error);
     }
     let sample = Sample::default().with(LOAD_PERCENT, found.map_or(0.0, |i| spec.loads[i]));
-    // Loads pass in ascending order and miss in descending order: the last of each is the one that counts.
+    // Loads pass in ascending order and miss in descending order: the last of each is the one that
+    // counts.
     Ok(match (best, worst) {
         (Some(summary), _) => {
             let sample = Sample { ops: summary.total.completed, ..sample };
@@ -171,8 +176,8 @@ pub fn find_load(
     })
 }
 
-/// Offers a load until most of [`TRIES`] agree; whether the objective was met, and the results of the last try that says
-/// so.
+/// Offers a load until most of [`TRIES`] agree; whether the objective was met, and the results of
+/// the last try that says so.
 fn passes(
     spec: &KvSpec,
     percent: f64,
@@ -274,7 +279,8 @@ mod tests {
 
     #[test]
     fn load_is_relative_to_the_mean_service_time() {
-        // (95 * 1 + 5 * 100) / 100 µs = 5.95 µs: 168,067 a second; a tenth of that for 100 ms, and 10 ms of warm-up.
+        // (95 * 1 + 5 * 100) / 100 µs = 5.95 µs: 168,067 a second; a tenth of that for 100 ms, and
+        // 10 ms of warm-up.
         let count = |percent| Load::new(&spec(), percent).unwrap().schedule.count();
         assert!((1700..2000).contains(&count(10.0)), "{}", count(10.0));
         // At least a thousand, however long that takes.

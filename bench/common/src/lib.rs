@@ -1,12 +1,13 @@
 //! What the programs that `quaver bench` compares have in common.
 //!
-//! `quaver bench` (the *parent*) measures every implementation in a process of its own (a *child*): its own executable
-//! for Quaver, `quaver-bench-peers` for other Rust libraries, a Go program for Go. So one measurement cannot disturb
-//! the next, settings that hold for a whole process can vary, and a child that hangs can be killed.
+//! `quaver bench` (the *parent*) measures every implementation in a process of its own (a *child*):
+//! its own executable for Quaver, `quaver-bench-peers` for other Rust libraries, a Go program for
+//! Go. So one measurement cannot disturb the next, settings that hold for a whole process can vary,
+//! and a child that hangs can be killed.
 //!
-//! A child gets one command-line argument, a [`Spec`] in JSON, and answers with one line of JSON on its standard
-//! output, an [`Outcome`]. Everything else that it says goes to standard error. The parent chooses the cores on which a
-//! child may run before it starts.
+//! A child gets one command-line argument, a [`Spec`] in JSON, and answers with one line of JSON on
+//! its standard output, an [`Outcome`]. Everything else that it says goes to standard error. The
+//! parent chooses the cores on which a child may run before it starts.
 //!
 //! | module | what |
 //! |---|---|
@@ -21,8 +22,8 @@
 //! | [`search`] | the highest load that meets an objective |
 //! | [`store`] | the key-value store that is served |
 //!
-//! The crate does not depend on Quaver's runtime: that replaces C functions of the process it is linked into, and a peer
-//! must not run with these.
+//! The crate does not depend on Quaver's runtime: that replaces C functions of the process it is
+//! linked into, and a peer must not run with these.
 
 pub mod clock;
 pub mod compute;

@@ -6,10 +6,11 @@ use crate::clock::Stopwatch;
 use crate::outcome::Sample;
 use crate::spec::Budget;
 
-/// Measures a loop: `run(n)` must do `n` iterations, each of which counts as `ops_per_iteration` operations.
+/// Measures a loop: `run(n)` must do `n` iterations, each of which counts as `ops_per_iteration`
+/// operations.
 ///
-/// The number of iterations doubles until the warm-up is over; the rate of the last of these calls gives the number
-/// that fills the measurement, which is one more call of `run`.
+/// The number of iterations doubles until the warm-up is over; the rate of the last of these calls
+/// gives the number that fills the measurement, which is one more call of `run`.
 pub fn measure(budget: Budget, ops_per_iteration: u64, mut run: impl FnMut(u64)) -> Sample {
     let iterations = warm_up(Duration::from_millis(budget.warmup_ms), &mut run)
         .iterations_in(Duration::from_millis(budget.measure_ms));

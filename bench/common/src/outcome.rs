@@ -31,7 +31,8 @@ pub const CPU_NS_PER_OP: &str = "cpu_ns_per_op";
 pub const WALL_NS_PER_OP: &str = "wall_ns_per_op";
 
 impl Sample {
-    /// A measurement of `ops` operations, with the metrics [`CPU_NS_PER_OP`] and [`WALL_NS_PER_OP`].
+    /// A measurement of `ops` operations, with the metrics [`CPU_NS_PER_OP`] and
+    /// [`WALL_NS_PER_OP`].
     ///
     /// # Panics
     ///

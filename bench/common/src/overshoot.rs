@@ -1,4 +1,5 @@
-//! How late a sleeper wakes beside threads that compute: the loops of both, and the quantiles of the overshoots.
+//! How late a sleeper wakes beside threads that compute: the loops of both, and the quantiles of
+//! the overshoots.
 
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ pub fn hog_until(end: u64) {
     std::hint::black_box(state);
 }
 
-/// What a sleeper does: sleeps for `length` with `sleep`, again and again until `end`; once at least.
+/// What a sleeper does: sleeps for `length` with `sleep`, again and again until `end`; once at
+/// least.
 pub fn sleep_until(end: u64, length: Duration, mut sleep: impl FnMut(Duration)) -> Overshoots {
     let mut overshoots = Overshoots::for_sleeps(end, length);
     let mut before = monotonic_ns();
@@ -41,7 +43,8 @@ pub struct Overshoots {
 pub const METRICS: [&str; 4] = ["p50_us", "p90_us", "p99_us", "max_us"];
 
 impl Overshoots {
-    /// Makes room for as many sleeps of `length` as there may be before `end`, so that recording one does not allocate.
+    /// Makes room for as many sleeps of `length` as there may be before `end`, so that recording
+    /// one does not allocate.
     pub fn for_sleeps(end: u64, length: Duration) -> Self {
         let time = u128::from(end.saturating_sub(monotonic_ns()));
         let sleeps = time / length.as_nanos().max(1) + 1;
@@ -53,8 +56,8 @@ impl Overshoots {
         self.late_ns.push(took.saturating_sub(asked));
     }
 
-    /// The quantile `q` (0 to 1) in ns: the smallest overshoot that at least this part of all did not exceed. 0 when
-    /// nothing was recorded.
+    /// The quantile `q` (0 to 1) in ns: the smallest overshoot that at least this part of all did
+    /// not exceed. 0 when nothing was recorded.
     fn quantile(sorted: &[u64], q: f64) -> u64 {
         let rank = (q * sorted.len() as f64).ceil() as usize;
         sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(0)

@@ -6,8 +6,8 @@ use crate::outcome::Sample;
 /// The names of the metrics of [`Parking`].
 pub const METRICS: [&str; 3] = ["bytes_per_thread", "park_ns_per_thread", "wake_ns_per_thread"];
 
-/// Resident memory of this process in bytes, page tables included (with a million stacks they count). `None` where
-/// `/proc` is not mounted.
+/// Resident memory of this process in bytes, page tables included (with a million stacks they
+/// count). `None` where `/proc` is not mounted.
 pub fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     Some(field(&status, "VmRSS:")? + field(&status, "VmPTE:")?)
@@ -19,8 +19,8 @@ pub fn field(text: &str, name: &str) -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// Measures the life of threads that wait: make it, spawn them, [`parked`](Self::parked), wake and join them,
-/// [`finish`](Self::finish).
+/// Measures the life of threads that wait: make it, spawn them, [`parked`](Self::parked), wake and
+/// join them, [`finish`](Self::finish).
 pub struct Parking {
     threads: u64,
     before: Option<u64>,

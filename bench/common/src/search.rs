@@ -1,10 +1,11 @@
 //! The highest load that meets an objective.
 
-/// The index of the highest load in an ascending list of `loads` that passes, by bisection, or `None` when the lowest
-/// one tried fails. `passes(i)` offers load `i` and says whether the objective was met.
+/// The index of the highest load in an ascending list of `loads` that passes, by bisection, or
+/// `None` when the lowest one tried fails. `passes(i)` offers load `i` and says whether the
+/// objective was met.
 ///
-/// Latency grows with load, so what passes is taken to be a prefix; the few loads that decide are the only ones
-/// tried, about log2 of their number.
+/// Latency grows with load, so what passes is taken to be a prefix; the few loads that decide are
+/// the only ones tried, about log2 of their number.
 pub fn highest_passing(loads: usize, mut passes: impl FnMut(usize) -> bool) -> Option<usize> {
     // Invariant: everything below `low` passes, nothing from `high` on does.
     let (mut low, mut high) = (0, loads);

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// An operation on threads. Each implementation does it in its own idiom, on the terms that are said here.
+/// An operation on threads. Each implementation does it in its own idiom, on the terms that are
+/// said here.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Op {
@@ -12,16 +13,17 @@ pub enum Op {
     Yield,
     /// One thread spawns an empty thread and joins it; counted: pairs.
     SpawnJoin,
-    /// One thread spawns [`DETACHED_BATCH`] empty threads without handles and yields until all have run; counted:
-    /// threads.
+    /// One thread spawns [`DETACHED_BATCH`] empty threads without handles and yields until all have
+    /// run; counted: threads.
     SpawnDetached,
     /// One thread locks and unlocks a mutex that nobody else wants; counted: pairs.
     Mutex,
-    /// Two threads hand a turn to each other under a mutex with condition variables (where there are none, with the
-    /// nearest thing: tokio's `Notify`); counted: hand-offs, two for each round trip.
+    /// Two threads hand a turn to each other under a mutex with condition variables (where there
+    /// are none, with the nearest thing: tokio's `Notify`); counted: hand-offs, two for each round
+    /// trip.
     Condvar,
-    /// Two threads send one value to and fro through two channels of capacity one (or unbounded, where those are the
-    /// only kind); counted: messages, two for each round trip.
+    /// Two threads send one value to and fro through two channels of capacity one (or unbounded,
+    /// where those are the only kind); counted: messages, two for each round trip.
     Channel,
 }
 
@@ -58,7 +60,8 @@ impl Op {
 /// How long a child measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Budget {
-    /// Warm-up, in ms: pools fill, caches and branch predictors settle, the number of operations is chosen.
+    /// Warm-up, in ms: pools fill, caches and branch predictors settle, the number of operations is
+    /// chosen.
     pub warmup_ms: u64,
     /// Measurement, in ms.
     pub measure_ms: u64,
@@ -80,8 +83,8 @@ pub struct KvSpec {
     pub get_keys: usize,
     /// Rows that a SCAN reads.
     pub scan_keys: usize,
-    /// Mean service time of a GET in ns, measured once for all implementations. Implementations that cannot use the
-    /// store imitate it.
+    /// Mean service time of a GET in ns, measured once for all implementations. Implementations
+    /// that cannot use the store imitate it.
     pub get_ns: f64,
     /// Mean service time of a SCAN in ns, likewise.
     pub scan_ns: f64,
@@ -91,7 +94,8 @@ pub struct KvSpec {
     pub slo_us: u64,
     /// Loads to choose from, ascending, in percent of the capacity of one worker.
     pub loads: Vec<f64>,
-    /// How long each load is offered, in ms; longer where that would be less than a thousand requests.
+    /// How long each load is offered, in ms; longer where that would be less than a thousand
+    /// requests.
     pub duration_ms: u64,
     /// Seed of arrivals and keys.
     pub seed: u64,
@@ -127,7 +131,8 @@ pub enum Spec {
         /// How many.
         threads: u64,
     },
-    /// Operations a second with several workers: `workers` loops of [`Op::Yield`] or [`Op::SpawnJoin`] at once.
+    /// Operations a second with several workers: `workers` loops of [`Op::Yield`] or
+    /// [`Op::SpawnJoin`] at once.
     Throughput {
         /// Which.
         op: Op,

@@ -2,8 +2,8 @@
 //!
 //! # Which store
 //!
-//! A request may be preempted inside the store, so what counts beside speed is what its read path locks. On one core
-//! of a virtual machine, 64-byte values in memory, release build:
+//! A request may be preempted inside the store, so what counts beside speed is what its read path
+//! locks. On one core of a virtual machine, 64-byte values in memory, release build:
 //!
 //! | store | GET | SCAN of 5,000 keys | locks on the read path |
 //! |---|---|---|---|
@@ -12,17 +12,20 @@
 //! | `fjall` 3.1, data in the memtable | 0.3 µs | 800 µs | the read side of two `RwLock`s; a sharded map for snapshots |
 //! | `fjall` 3.1, data in a table on tmpfs | 0.9 to 1.2 µs | 1,000 µs | the same and the block cache's |
 //!
-//! `redb` is taken: a real B-tree store, closest to GETs of a microsecond and SCANs of a few hundred, and with all
-//! data in its page cache nobody ever takes a write lock, so a preempted reader blocks no other. `fjall` also runs
-//! background threads for compaction, which would share the workers' CPUs. `crossbeam-skiplist` is a map, no store.
+//! `redb` is taken: a real B-tree store, closest to GETs of a microsecond and SCANs of a few
+//! hundred, and with all data in its page cache nobody ever takes a write lock, so a preempted
+//! reader blocks no other. `fjall` also runs background threads for compaction, which would share
+//! the workers' CPUs. `crossbeam-skiplist` is a map, no store.
 //!
-//! All data stay in memory (`redb`'s own in-memory backend): no file is left behind however the demo ends.
+//! All data stay in memory (`redb`'s own in-memory backend): no file is left behind however the
+//! demo ends.
 //!
 //! # Data and checks
 //!
-//! Keys are distinct pseudo-random numbers, values [`VALUE_WORDS`] words computed from the key. A GET compares the
-//! whole value with what it must be. A SCAN checks that the keys ascend, counts the rows, and compares the sum of their
-//! digests with the difference of two prefix sums taken when the data were generated, before the store saw them.
+//! Keys are distinct pseudo-random numbers, values [`VALUE_WORDS`] words computed from the key. A
+//! GET compares the whole value with what it must be. A SCAN checks that the keys ascend, counts
+//! the rows, and compares the sum of their digests with the difference of two prefix sums taken
+//! when the data were generated, before the store saw them.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -86,7 +89,8 @@ impl Store {
         Store::load_while(keys, seed, || true)?.context("the loading was stopped")
     }
 
-    /// As [`load`](Store::load), as long as `go_on` is true, which is asked often. `None`: it was not.
+    /// As [`load`](Store::load), as long as `go_on` is true, which is asked often. `None`: it was
+    /// not.
     ///
     /// # Errors
     ///
@@ -159,8 +163,8 @@ impl Store {
         }
     }
 
-    /// Reads `count` consecutive rows from a place that `random` chooses, or all rows if there are no more than that,
-    /// and checks them.
+    /// Reads `count` consecutive rows from a place that `random` chooses, or all rows if there are
+    /// no more than that, and checks them.
     ///
     /// # Errors
     ///
@@ -196,7 +200,8 @@ fn below(random: u64, end: usize) -> usize {
     ((u128::from(random) * end as u128) >> 64) as usize
 }
 
-/// A bijection of 64-bit numbers that looks random (the finaliser of MurmurHash3 after an odd step).
+/// A bijection of 64-bit numbers that looks random (the finaliser of MurmurHash3 after an odd
+/// step).
 fn scramble(number: u64) -> u64 {
     let mut x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -215,8 +220,8 @@ fn value(key: u64) -> [u8; VALUE_BYTES] {
     bytes
 }
 
-/// The value as words. Comparing word by word keeps the work in this program, where it can be preempted, and out of
-/// the C library, where it cannot.
+/// The value as words. Comparing word by word keeps the work in this program, where it can be
+/// preempted, and out of the C library, where it cannot.
 fn words(value: &[u8]) -> impl Iterator<Item = u64> + '_ {
     let (words, rest) = value.as_chunks::<8>();
     // A value of another length differs in the number of words, or here.

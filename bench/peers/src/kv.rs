@@ -1,4 +1,5 @@
-//! The key-value service on kernel threads and on tokio. The store is the one that `quaver demo` serves.
+//! The key-value service on kernel threads and on tokio. The store is the one that `quaver demo`
+//! serves.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -13,8 +14,8 @@ use quaver_load::Sent;
 use crate::tokio_tasks::Flavour;
 use quaver_bench_common::store::Store;
 
-/// How many requests can be served at once by kernel threads; more are dropped. At one request in 14 µs and 95 % load a
-/// queue is rarely a tenth as long.
+/// How many requests can be served at once by kernel threads; more are dropped. At one request in
+/// 14 µs and 95 % load a queue is rarely a tenth as long.
 const KERNEL_THREADS: usize = 1024;
 
 /// The store and the sizes of requests.
@@ -42,8 +43,8 @@ impl Service {
     }
 }
 
-/// Each request in a kernel thread of its own, of those that wait for one: making a thread for each would take the
-/// client longer than the requests last.
+/// Each request in a kernel thread of its own, of those that wait for one: making a thread for each
+/// would take the client longer than the requests last.
 pub fn kernel_threads(spec: &KvSpec) -> Outcome {
     outcome(serve_by_threads(spec))
 }

@@ -1,12 +1,14 @@
-//! Peers of `quaver bench`: the same operations in other thread libraries, one process for each measurement.
+//! Peers of `quaver bench`: the same operations in other thread libraries, one process for each
+//! measurement.
 //!
 //! ```text
 //! quaver-bench-peers list                 names of the implementations, one a line
 //! quaver-bench-peers NAME SPEC            do what SPEC (JSON) asks, print the outcome (JSON)
 //! ```
 //!
-//! For example `quaver-bench-peers may '{"benchmark":"ops","op":"yield","warmup_ms":20,"measure_ms":100}'`. What the
-//! operations are is said at [`Op`](quaver_bench_common::Op); `quaver bench` pins the process before it starts.
+//! For example `quaver-bench-peers may
+//! '{"benchmark":"ops","op":"yield","warmup_ms":20,"measure_ms":100}'`. What the operations are is
+//! said at [`Op`](quaver_bench_common::Op); `quaver bench` pins the process before it starts.
 
 mod kernel_threads;
 mod kv;

@@ -60,8 +60,8 @@ fn in_two_coroutines(body: impl Fn(usize) + Clone + Send + 'static) {
     both.into_iter().for_each(join);
 }
 
-/// May puts new coroutines into a queue that a worker looks at when its own is empty, so one that yields until they
-/// have run waits for ever. The last of them wakes the maker instead.
+/// May puts new coroutines into a queue that a worker looks at when its own is empty, so one that
+/// yields until they have run waits for ever. The last of them wakes the maker instead.
 fn spawn_detached() {
     static RAN: AtomicU64 = AtomicU64::new(0);
     let goal = RAN.load(Ordering::Relaxed) + DETACHED_BATCH;

@@ -75,7 +75,8 @@ fn several_workers_share_the_operations() {
 
 #[test]
 fn the_service_answers() {
-    // Whatever CPU there is, and service times far above the real ones: the test is about answers, not about speed.
+    // Whatever CPU there is, and service times far above the real ones: the test is about answers,
+    // not about speed.
     let allowed = rustix::thread::sched_getaffinity(None).expect("the affinity");
     let cpu = (0..).find(|&cpu| allowed.is_set(cpu)).expect("a CPU");
     let spec = KvSpec {

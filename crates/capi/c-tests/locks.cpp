@@ -1,5 +1,5 @@
-// Locks of the C++ library whose holders are preempted, on one worker and on two: whoever waits for them waits for a thread
-// that may have no worker, and must not keep its own.
+// Locks of the C++ library whose holders are preempted, on one worker and on two: whoever waits for them
+// waits for a thread that may have no worker, and must not keep its own.
 #include <quaver.h>
 
 #include <atomic>

@@ -198,7 +198,8 @@ pub unsafe extern "C" fn quaver_channel_close(channel: *const Channel) -> c_int 
 ///
 /// # Safety
 ///
-/// `channels` points to `count` valid channels; `token` is null or valid; `index` and `item` are null or writable.
+/// `channels` points to `count` valid channels; `token` is null or valid; `index` and `item` are
+/// null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quaver_select(
     channels: *const *mut Channel,
@@ -237,7 +238,8 @@ pub unsafe extern "C" fn quaver_select(
     }))
 }
 
-/// The place of a channel with what it gave, or the place behind them for a token that was cancelled.
+/// The place of a channel with what it gave, or the place behind them for a token that was
+/// cancelled.
 fn select(
     channels: &[&Channel],
     token: Option<&CancelToken>,

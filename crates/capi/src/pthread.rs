@@ -1,4 +1,5 @@
-//! Functions of pthreads that `libquaver.so` must define for its programs: see `quaver::foreign::pthread`.
+//! Functions of pthreads that `libquaver.so` must define for its programs: see
+//! `quaver::foreign::pthread`.
 
 use core::ffi::c_int;
 use libc::{cpu_set_t, pthread_attr_t, pthread_mutex_t, pthread_mutexattr_t, pthread_t};

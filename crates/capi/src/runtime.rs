@@ -71,7 +71,8 @@ pub(crate) struct Call {
     pub(crate) argument: *mut c_void,
 }
 
-// SAFETY: the caller of C vouches that the function may be called with the argument on another thread.
+// SAFETY: the caller of C vouches that the function may be called with the argument on another
+// thread.
 unsafe impl Send for Call {}
 
 /// What a function of C has returned.

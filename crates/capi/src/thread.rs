@@ -60,8 +60,8 @@ pub struct Thread(JoinHandle<Returned>);
 ///
 /// # Safety
 ///
-/// `thread` is writable (null only for detached threads), `attr` null or valid; `function` may be called with
-/// `argument` on another thread.
+/// `thread` is writable (null only for detached threads), `attr` null or valid; `function` may be
+/// called with `argument` on another thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quaver_spawn(
     thread: *mut *mut Thread,
@@ -107,7 +107,8 @@ pub unsafe extern "C" fn quaver_spawn(
 ///
 /// # Safety
 ///
-/// `thread` came from `quaver_spawn` and has been neither joined nor detached; `result` is null or writable.
+/// `thread` came from `quaver_spawn` and has been neither joined nor detached; `result` is null or
+/// writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quaver_join(thread: *mut Thread, result: *mut *mut c_void) -> c_int {
     if thread.is_null() {
@@ -197,7 +198,8 @@ pub unsafe extern "C" fn quaver_unpark(thread: *const Thread) -> c_int {
     Status::Ok as c_int
 }
 
-/// Stores what a joined thread has returned where the caller wants it, if it does, and tells the status.
+/// Stores what a joined thread has returned where the caller wants it, if it does, and tells the
+/// status.
 ///
 /// # Safety
 ///

@@ -18,7 +18,8 @@ fn c_type(ty: &str) -> String {
     for (rust, c) in [("*mut", ""), ("*const", "const ")] {
         if let Some(inner) = ty.strip_prefix(rust) {
             let inner = c_type(inner);
-            // In C the constness of a pointer to a pointer stands elsewhere; none of ours is constant.
+            // In C the constness of a pointer to a pointer stands elsewhere; none of ours is
+            // constant.
             return format!("{}{inner}*", if inner.ends_with('*') { "" } else { c });
         }
     }

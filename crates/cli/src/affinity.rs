@@ -9,13 +9,15 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 ///
 /// # Errors
 ///
-/// The kernel refuses to say, which it does on machines with more CPUs than the C library's sets hold (1024).
+/// The kernel refuses to say, which it does on machines with more CPUs than the C library's sets
+/// hold (1024).
 pub fn allowed() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
-/// Lets the calling kernel thread run on these CPUs only. Not for user threads: it would act on their carrier.
+/// Lets the calling kernel thread run on these CPUs only. Not for user threads: it would act on
+/// their carrier.
 ///
 /// # Errors
 ///
@@ -28,7 +30,8 @@ pub fn pin(cpus: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Runs `work` on a kernel thread of its own that is called `name` and runs on this CPU only, and waits for it.
+/// Runs `work` on a kernel thread of its own that is called `name` and runs on this CPU only, and
+/// waits for it.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! Ctrl-C and requests to terminate: noticed once, obeyed in order; the second one ends the process at once.
+//! Ctrl-C and requests to terminate: noticed once, obeyed in order; the second one ends the process
+//! at once.
 
 use std::io;
 use std::sync::Arc;
@@ -43,7 +44,8 @@ impl Interrupt {
         let interrupt = Interrupt::default();
         let again = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            // Handlers run in the order of their registration: the first signal finds `again` unset.
+            // Handlers run in the order of their registration: the first signal finds `again`
+            // unset.
             let code = i32::from(Signal(signal).exit_code());
             flag::register_conditional_shutdown(signal, code, Arc::clone(&again))?;
             flag::register(signal, Arc::clone(&again))?;

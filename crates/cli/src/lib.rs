@@ -1,7 +1,7 @@
 //! The `quaver` command: what each subcommand does is the documentation of its module.
 //!
-//! This crate is a program; it is a library only so that its parts can be tested and documented. It promises no stable
-//! interface.
+//! This crate is a program; it is a library only so that its parts can be tested and documented. It
+//! promises no stable interface.
 
 use std::process::ExitCode;
 

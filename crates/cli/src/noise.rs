@@ -1,7 +1,9 @@
-//! What the machine itself does to latencies: how often, and for how long, it stops a thread that only looks at the clock.
+//! What the machine itself does to latencies: how often, and for how long, it stops a thread that
+//! only looks at the clock.
 //!
-//! Interrupts take microseconds. On a virtual machine the host may run others in its place for milliseconds, and no
-//! scheduler inside can do anything about it; so results are shown beside this.
+//! Interrupts take microseconds. On a virtual machine the host may run others in its place for
+//! milliseconds, and no scheduler inside can do anything about it; so results are shown beside
+//! this.
 
 use std::time::{Duration, Instant};
 
@@ -77,8 +79,8 @@ impl Noise {
         }
     }
 
-    /// A sentence without its full stop, where the noise shows in a 99th percentile: about one request in a hundred arrives
-    /// during a stop or just behind one.
+    /// A sentence without its full stop, where the noise shows in a 99th percentile: about one
+    /// request in a hundred arrives during a stop or just behind one.
     pub fn warning(&self, cpu: usize) -> Option<String> {
         (self.lost_percent >= 0.2).then(|| {
             format!(

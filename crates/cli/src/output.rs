@@ -1,9 +1,10 @@
 //! Where results go: standard output or a file that is never half-written.
 //!
-//! A file is written beside its place under a temporary name and then renamed, so a full disk or a kill leaves the old
-//! content or none. The temporary file disappears with an error; one that a `kill -9` left behind is removed by the next
-//! write into the same directory. [`Target::check`] and [`Directory::prepare`] find out *before* a long measurement
-//! whether its result can be written.
+//! A file is written beside its place under a temporary name and then renamed, so a full disk or a
+//! kill leaves the old content or none. The temporary file disappears with an error; one that a
+//! `kill -9` left behind is removed by the next write into the same directory. [`Target::check`]
+//! and [`Directory::prepare`] find out *before* a long measurement whether its result can be
+//! written.
 
 use std::convert::Infallible;
 use std::fmt;

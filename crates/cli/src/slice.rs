@@ -18,8 +18,9 @@ struct SchedAttr {
     period: u64,
 }
 
-/// Asks for this time slice for the calling kernel thread, as Linux does from 6.12 on: 100 us to 100 ms. A shorter one is
-/// served sooner when the thread wakes up, and interrupted sooner for others.
+/// Asks for this time slice for the calling kernel thread, as Linux does from 6.12 on: 100 us to
+/// 100 ms. A shorter one is served sooner when the thread wakes up, and interrupted sooner for
+/// others.
 ///
 /// Older kernels ignore the wish, and a refusal leaves the default, so there is no error.
 pub fn set(slice: Duration) {
@@ -39,9 +40,10 @@ pub fn set(slice: Duration) {
 
 /// Asks for the longest time slice for the calling kernel thread, which is meant to spin.
 ///
-/// That makes it the *most* considerate neighbour: since Linux 6.12 a thread that wakes up runs at once when its slice is
-/// shorter than that of the thread it finds running, while among equals it may have to wait for milliseconds. So a spinning
-/// client can share its CPU with a timer thread that sleeps most of the time.
+/// That makes it the *most* considerate neighbour: since Linux 6.12 a thread that wakes up runs at
+/// once when its slice is shorter than that of the thread it finds running, while among equals it
+/// may have to wait for milliseconds. So a spinning client can share its CPU with a timer thread
+/// that sleeps most of the time.
 pub fn prefer_wakers() {
     set(LONGEST);
 }

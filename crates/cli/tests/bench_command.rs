@@ -1,4 +1,5 @@
-//! `quaver bench` as a user or a script runs it. What the numbers are is not tested: they depend on the machine.
+//! `quaver bench` as a user or a script runs it. What the numbers are is not tested: they depend on
+//! the machine.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -68,8 +69,8 @@ fn ops_are_measured_without_any_peer() {
 #[test]
 fn preempted_threads_compute_rightly_in_every_variant() {
     let report = json(&["preempt", "--quick", "--rounds", "1"]);
-    // A crash or a wrong result fails the command. On a machine that is too busy an event may be missing, and with it rows of
-    // a variant; not all of ours.
+    // A crash or a wrong result fails the command. On a machine that is too busy an event may be
+    // missing, and with it rows of a variant; not all of ours.
     assert_eq!(report["crashes"], serde_json::json!([]));
     let names = names(&report);
     assert!(names.iter().any(|name| name.starts_with("scalar ")), "{}", notes(&report));

@@ -31,7 +31,8 @@ fn every_boundary_of_a_short_scenario_is_tried() {
         let (tried, all) =
             (row["boundaries_tried"].as_u64().unwrap(), row["boundaries"].as_u64().unwrap());
         assert!(tried >= 50 && tried >= all, "{tried} of {all}");
-        // At a boundary now and then nobody else is there to run: the companions are on the way to the other worker.
+        // At a boundary now and then nobody else is there to run: the companions are on the way to
+        // the other worker.
         let most = tried - tried / 4;
         assert!(row["preemptions"].as_u64().unwrap() >= most, "{row}");
         assert!(row["states_compared"].as_u64().unwrap() >= most, "{row}");

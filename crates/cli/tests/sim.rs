@@ -94,7 +94,8 @@ fn errors_name_what_is_wrong() {
     assert!(error.contains("/no/such.toml"), "{error}");
 }
 
-/// Whatever the machine does meanwhile, and whatever comes of it: the verdict follows from the rows.
+/// Whatever the machine does meanwhile, and whatever comes of it: the verdict follows from the
+/// rows.
 #[test]
 fn a_validation_passes_only_where_every_row_does() {
     let output = quaver(&["sim", "--validate", "--quick", "--json", "-"]);

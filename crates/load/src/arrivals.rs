@@ -27,14 +27,15 @@ pub enum ArrivalProcess {
     Uniform,
     /// Exponential gaps with mean 1/rate.
     Poisson,
-    /// Batch Poisson: batches arrive as a Poisson process with rate/`mean_size` batches a second; a batch is a number
-    /// of simultaneous requests, geometric on 1, 2, 3... with this mean.
+    /// Batch Poisson: batches arrive as a Poisson process with rate/`mean_size` batches a second; a
+    /// batch is a number of simultaneous requests, geometric on 1, 2, 3... with this mean.
     Batch {
         /// Requests in a batch, on average; at least 1 (which is Poisson).
         mean_size: f64,
     },
-    /// Interrupted Poisson: exponential *on* and *off* periods alternate. During *on* requests arrive as a Poisson process
-    /// of rate × (on + off) / on, during *off* none. The start is stationary: *on* with probability on / (on + off).
+    /// Interrupted Poisson: exponential *on* and *off* periods alternate. During *on* requests
+    /// arrive as a Poisson process of rate × (on + off) / on, during *off* none. The start is
+    /// stationary: *on* with probability on / (on + off).
     OnOff {
         /// Mean length of an *on* period in nanoseconds; above 0.
         on_ns: u64,
@@ -64,10 +65,11 @@ pub enum ArrivalError {
 }
 
 impl ArrivalProcess {
-    /// The intended send times at `rate` requests a second: never-ending, in nanoseconds from 0, never going back.
+    /// The intended send times at `rate` requests a second: never-ending, in nanoseconds from 0,
+    /// never going back.
     ///
-    /// The same process, rate and seed give the same times on every machine. Among different rates the Poisson and the
-    /// batch process keep their pattern and only stretch it.
+    /// The same process, rate and seed give the same times on every machine. Among different rates
+    /// the Poisson and the batch process keep their pattern and only stretch it.
     ///
     /// # Errors
     ///
@@ -212,7 +214,8 @@ impl Iterator for ArrivalTimes {
                     *now = next;
                     break next;
                 }
-                // Exponential gaps have no memory: what was left of this one needs no carrying into the next period.
+                // Exponential gaps have no memory: what was left of this one needs no carrying into
+                // the next period.
                 *now = *on_until + random.exponential(*off);
                 *on_until = *now + random.exponential(*on);
             },

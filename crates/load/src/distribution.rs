@@ -1,10 +1,12 @@
 //! Percentiles of values some of which are not known yet.
 //!
-//! The latency of a request that has not completed is unknown, but not nothing: leaving it out would make a server look
-//! better the fewer requests it completes. So it is *ranked above every completed request*. A percentile whose rank
-//! falls among the completed is exact under that ranking and at least as large as the true one; a percentile whose rank
-//! falls among the others is unknown, marked `at_least`, and given as the age of the request at that rank, or the largest
-//! completed value if that is more. Requests that did not complete can therefore only raise percentiles.
+//! The latency of a request that has not completed is unknown, but not nothing: leaving it out
+//! would make a server look better the fewer requests it completes. So it is *ranked above every
+//! completed request*. A percentile whose rank falls among the completed is exact under that
+//! ranking and at least as large as the true one; a percentile whose rank falls among the others is
+//! unknown, marked `at_least`, and given as the age of the request at that rank, or the largest
+//! completed value if that is more. Requests that did not complete can therefore only raise
+//! percentiles.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -20,7 +22,8 @@ const LARGEST: u64 = 1 << 62;
 pub struct Measured<T> {
     /// The value.
     pub value: T,
-    /// The true value is unknown, because requests did not complete, and assumed to be no less than this.
+    /// The true value is unknown, because requests did not complete, and assumed to be no less than
+    /// this.
     pub at_least: bool,
 }
 
@@ -48,8 +51,9 @@ pub enum Percentile {
 
 /// How a quantity is spread over requests: over all that were offered, completed or not.
 ///
-/// A percentile is the value at rank ⌈share × count⌉ (nearest rank), to three decimal digits; minimum, maximum and mean are
-/// exact. Requests that did not complete rank above all others, by their age when the run ended.
+/// A percentile is the value at rank ⌈share × count⌉ (nearest rank), to three decimal digits;
+/// minimum, maximum and mean are exact. Requests that did not complete rank above all others, by
+/// their age when the run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Distribution<T> {
     /// How many requests.

@@ -1,7 +1,7 @@
 //! The error of every parser of short texts: where, what was expected, what stood there.
 //!
-//! Parsers cut their text into pieces that borrow from it, so the column of a piece follows from its address and need
-//! not be carried along.
+//! Parsers cut their text into pieces that borrow from it, so the column of a piece follows from
+//! its address and need not be carried along.
 
 use std::fmt;
 
@@ -65,7 +65,8 @@ impl<'a> Spec<'a> {
     }
 }
 
-/// The text in quotation marks for a message of one line, control characters escaped, cut when long.
+/// The text in quotation marks for a message of one line, control characters escaped, cut when
+/// long.
 pub(crate) fn quoted(text: &str) -> String {
     const LONGEST: usize = 60;
     match text.char_indices().nth(LONGEST) {

@@ -1,8 +1,9 @@
 //! Open-loop load generation and latency recording.
 //!
-//! A load generator is *open-loop* when the moment at which it sends a request does not depend on earlier responses:
-//! users do not wait for each other. Latency then counts from the moment at which a request *should* have been sent.
-//! This crate is built so that the usual ways of measuring too well are closed:
+//! A load generator is *open-loop* when the moment at which it sends a request does not depend on
+//! earlier responses: users do not wait for each other. Latency then counts from the moment at
+//! which a request *should* have been sent. This crate is built so that the usual ways of measuring
+//! too well are closed:
 //!
 //! | trap | here |
 //! |---|---|
@@ -14,14 +15,18 @@
 //!
 //! # Parts
 //!
-//! * [`ArrivalProcess`] says *when* requests are sent, [`Mix`] *what* they are; a [`Trace`] says both.
-//! * [`Schedule`] merges them into [`Request`]s; the same seed gives the same requests on every machine.
-//! * [`OpenLoop`] sends them by a [`Clock`], which is [`RealClock`], or [`SimClock`] in tests and simulations.
+//! * [`ArrivalProcess`] says *when* requests are sent, [`Mix`] *what* they are; a [`Trace`] says
+//!   both.
+//! * [`Schedule`] merges them into [`Request`]s; the same seed gives the same requests on every
+//!   machine.
+//! * [`OpenLoop`] sends them by a [`Clock`], which is [`RealClock`], or [`SimClock`] in tests and
+//!   simulations.
 //! * [`Recorder`] has one slot for each request; completing one is wait-free, from any thread.
 //! * [`Summary`] is the result, for each class and in total; it can be serialised.
 //! * [`LoadFractions`], [`Slo`] and [`highest_load`] are for sweeps over the offered load.
 //!
-//! Times are `u64` nanoseconds from the zero of a clock unless a name says otherwise; rates are requests a second.
+//! Times are `u64` nanoseconds from the zero of a clock unless a name says otherwise; rates are
+//! requests a second.
 #![forbid(unsafe_code)]
 
 mod arrivals;

@@ -9,7 +9,8 @@ use crate::random::{Random, Uniform as _};
 use crate::service::ServiceTime;
 use crate::units;
 
-/// More classes than anyone compares; more are a mistake, such as a trace whose second column is no class.
+/// More classes than anyone compares; more are a mistake, such as a trace whose second column is no
+/// class.
 pub(crate) const MAX_CLASSES: usize = 1024;
 
 /// The characters of a class name, for messages.
@@ -20,7 +21,8 @@ pub(crate) const NAME_RULE: &str = "a class name of 1 to 64 letters, digits, '_'
 pub struct Class {
     /// Its name: 1 to 64 ASCII letters, digits, `_`, `-` and `.`.
     pub name: String,
-    /// Its share of the requests is this divided by the sum over all classes. Not negative; with 0 it is never sent.
+    /// Its share of the requests is this divided by the sum over all classes. Not negative; with 0
+    /// it is never sent.
     pub weight: f64,
     /// How long its requests take to serve; `None` when the generator need not know.
     pub service: Option<ServiceTime>,
@@ -29,8 +31,9 @@ pub struct Class {
 /// A mix of request classes.
 ///
 /// Parsed from a list `name[:weight][:service]`, separated by commas: `get:95,scan:5`, or
-/// `short:99.5%:fixed=4us,long:0.5%:fixed=10ms`. Weights are relative, or all in percent and then add up to 100. A
-/// class without a weight has weight 1. Service times are described at [`ServiceTime`].
+/// `short:99.5%:fixed=4us,long:0.5%:fixed=10ms`. Weights are relative, or all in percent and then
+/// add up to 100. A class without a weight has weight 1. Service times are described at
+/// [`ServiceTime`].
 ///
 /// ```
 /// let mix: quaver_load::Mix = "short:99.5%:fixed=4us,long:0.5%:fixed=10ms".parse().unwrap();
@@ -39,7 +42,8 @@ pub struct Class {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mix {
     classes: Vec<Class>,
-    /// The share of the classes up to and with this one; exactly 1 from the last one on that has a weight.
+    /// The share of the classes up to and with this one; exactly 1 from the last one on that has a
+    /// weight.
     cumulative: Vec<f64>,
 }
 
@@ -71,8 +75,9 @@ impl Mix {
     ///
     /// # Errors
     ///
-    /// When there is no class or more than 1024, a name is malformed or used twice, a weight is negative or not finite, all
-    /// weights are 0, or a service time is 0 or has parameters out of range.
+    /// When there is no class or more than 1024, a name is malformed or used twice, a weight is
+    /// negative or not finite, all weights are 0, or a service time is 0 or has parameters out of
+    /// range.
     pub fn new(classes: Vec<Class>) -> Result<Self, MixError> {
         if classes.is_empty() || classes.len() > MAX_CLASSES {
             return Err(MixError::Count(classes.len()));
@@ -125,7 +130,8 @@ impl Mix {
         self.cumulative[class] - before
     }
 
-    /// The mean service time of a request in nanoseconds; `None` when a class that is sent has no service time.
+    /// The mean service time of a request in nanoseconds; `None` when a class that is sent has no
+    /// service time.
     pub fn mean_service_ns(&self) -> Option<f64> {
         let sent = self.classes.iter().filter(|class| class.weight > 0.0);
         let (mut total, mut weights) = (0.0, 0.0);
@@ -136,8 +142,8 @@ impl Mix {
         Some(total / weights)
     }
 
-    /// The rate in requests a second that keeps `workers` busy without pause: load 1.0 of a sweep. `None` as in
-    /// [`mean_service_ns`](Self::mean_service_ns).
+    /// The rate in requests a second that keeps `workers` busy without pause: load 1.0 of a sweep.
+    /// `None` as in [`mean_service_ns`](Self::mean_service_ns).
     pub fn capacity(&self, workers: usize) -> Option<f64> {
         self.mean_service_ns().map(|mean| workers as f64 * 1e9 / mean)
     }
@@ -145,8 +151,9 @@ impl Mix {
     /// Draws a class.
     pub(crate) fn pick(&self, random: &mut Random) -> usize {
         let unit = random.unit();
-        // `unit` is below 1 and the last cumulative share is 1, so there is such a class; one without weight has the
-        // same cumulative share as its predecessor and is never the first above `unit`.
+        // `unit` is below 1 and the last cumulative share is 1, so there is such a class; one
+        // without weight has the same cumulative share as its predecessor and is never the first
+        // above `unit`.
         self.cumulative.partition_point(|&share| share <= unit)
     }
 }

@@ -2,15 +2,19 @@
 //!
 //! For each request, in order:
 //!
-//! 1. If the time limit has come, or lies before its intended time, it and all that follow are *unsent*.
-//! 2. Wait for its intended time. If that has passed already (the sending function took long, or this thread did not
-//!    run) there is no wait: the request goes out late, and its latency counts from the intended time all the same.
+//! 1. If the time limit has come, or lies before its intended time, it and all that follow are
+//!    *unsent*.
+//! 2. Wait for its intended time. If that has passed already (the sending function took long, or
+//!    this thread did not run) there is no wait: the request goes out late, and its latency counts
+//!    from the intended time all the same.
 //! 3. Record how late it is.
 //! 4. If too many requests are outstanding, or the recorder has no slot for it, it is *dropped*.
-//! 5. Mark its slot outstanding and call the sending function. If that refuses, it is *dropped* too.
+//! 5. Mark its slot outstanding and call the sending function. If that refuses, it is *dropped*
+//!    too.
 //!
-//! After the last request the loop waits for outstanding ones, for as long as the grace period at most. What has not
-//! completed by then is *unfinished*. Responses have no other influence on the loop.
+//! After the last request the loop waits for outstanding ones, for as long as the grace period at
+//! most. What has not completed by then is *unfinished*. Responses have no other influence on the
+//! loop.
 
 use std::time::Duration;
 
@@ -65,7 +69,8 @@ pub struct Outcome {
 }
 
 impl<'a> OpenLoop<'a> {
-    /// A loop that records in `recorder`, without limits, and waits up to a second for the last completions.
+    /// A loop that records in `recorder`, without limits, and waits up to a second for the last
+    /// completions.
     pub fn new(recorder: &'a Recorder) -> Self {
         Self {
             recorder,
@@ -98,12 +103,13 @@ impl<'a> OpenLoop<'a> {
 
     /// Sends the requests; returns when all have completed or the grace period is over.
     ///
-    /// Intended times count from the moment of this call. The request that `send` gets has its intended time in the
-    /// time of the clock. `send` should return quickly; while it runs no other request can go out. It, or whoever serves
-    /// the request, calls [`Recorder::complete`] with the number of the request and the time of the clock.
+    /// Intended times count from the moment of this call. The request that `send` gets has its
+    /// intended time in the time of the clock. `send` should return quickly; while it runs no other
+    /// request can go out. It, or whoever serves the request, calls [`Recorder::complete`] with the
+    /// number of the request and the time of the clock.
     ///
-    /// Waits on the clock, so with a [`RealClock`](crate::RealClock) it blocks in the kernel: run it on a kernel thread
-    /// of its own.
+    /// Waits on the clock, so with a [`RealClock`](crate::RealClock) it blocks in the kernel: run
+    /// it on a kernel thread of its own.
     ///
     /// # Panics
     ///
@@ -167,8 +173,8 @@ impl<'a> OpenLoop<'a> {
     }
 }
 
-/// The limit on outstanding requests. The recorder's count is read only when it could matter: it lies in cache lines
-/// that the handlers write.
+/// The limit on outstanding requests. The recorder's count is read only when it could matter: it
+/// lies in cache lines that the handlers write.
 struct Admission<'a> {
     recorder: &'a Recorder,
     limit: u64,
@@ -203,8 +209,8 @@ impl Outcome {
         summary
     }
 
-    /// Actual minus intended send times in nanoseconds, of all requests that came to be sent or dropped, without the
-    /// warm-up.
+    /// Actual minus intended send times in nanoseconds, of all requests that came to be sent or
+    /// dropped, without the warm-up.
     pub fn lateness(&self) -> &Histogram<u64> {
         self.lateness.histogram()
     }

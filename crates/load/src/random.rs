@@ -1,10 +1,11 @@
 //! Randomness that is the same on every machine.
 //!
-//! ChaCha8 is specified bit by bit, and the transformations below use only IEEE arithmetic and `libm`'s own
-//! implementations, never the C library's, whose last bits differ between versions.
+//! ChaCha8 is specified bit by bit, and the transformations below use only IEEE arithmetic and
+//! `libm`'s own implementations, never the C library's, whose last bits differ between versions.
 //!
-//! Each use has its own stream of the seed's generator. So a different mix or another service-time distribution leaves
-//! the arrival times as they were, and two systems or two settings can be compared under exactly the same arrivals.
+//! Each use has its own stream of the seed's generator. So a different mix or another service-time
+//! distribution leaves the arrival times as they were, and two systems or two settings can be
+//! compared under exactly the same arrivals.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
@@ -19,7 +20,8 @@ pub(crate) enum Stream {
     Service(u32),
 }
 
-/// A source of random numbers, and what is made of them: the same on every machine if the source is.
+/// A source of random numbers, and what is made of them: the same on every machine if the source
+/// is.
 pub trait Uniform {
     /// Uniform in `[0, 1)`.
     fn unit(&mut self) -> f64;
@@ -29,7 +31,8 @@ pub trait Uniform {
         -libm::log1p(-self.unit()) * mean
     }
 
-    /// Standard normal (Box and Muller); the second value of the pair is not kept, so that the state stays simple.
+    /// Standard normal (Box and Muller); the second value of the pair is not kept, so that the
+    /// state stays simple.
     fn normal(&mut self) -> f64 {
         let radius = libm::sqrt(self.exponential(2.0));
         radius * libm::cos(std::f64::consts::TAU * self.unit())
@@ -42,7 +45,8 @@ pub(crate) struct Random(ChaCha8Rng);
 
 impl Random {
     pub(crate) fn new(seed: u64, stream: Stream) -> Self {
-        // The key is written out because the expansion in `seed_from_u64` belongs to a library and may change.
+        // The key is written out because the expansion in `seed_from_u64` belongs to a library and
+        // may change.
         let mut key = *b"........quaver-load request seed";
         key[..8].copy_from_slice(&seed.to_le_bytes());
         let mut rng = ChaCha8Rng::from_seed(key);

@@ -12,9 +12,10 @@ use crate::summary::Summary;
 
 /// Records the fate of each request of one run.
 ///
-/// It has a slot of 32 bytes for each request, made and written in advance. Any thread may complete requests:
-/// [`complete`](Self::complete) is wait-free, enters no kernel, allocates nothing, and does no harm when its thread is
-/// preempted within it. The rest is called by whoever sends: [`OpenLoop`](crate::OpenLoop), or a generator of one's own.
+/// It has a slot of 32 bytes for each request, made and written in advance. Any thread may complete
+/// requests: [`complete`](Self::complete) is wait-free, enters no kernel, allocates nothing, and
+/// does no harm when its thread is preempted within it. The rest is called by whoever sends:
+/// [`OpenLoop`](crate::OpenLoop), or a generator of one's own.
 ///
 /// A recorder serves one run.
 pub struct Recorder {
@@ -76,7 +77,8 @@ pub enum Fate {
     },
     /// It was sent and has not completed.
     Unfinished,
-    /// It was due and not sent, because too many were outstanding, or the sending function refused it.
+    /// It was due and not sent, because too many were outstanding, or the sending function refused
+    /// it.
     Dropped,
     /// The time limit came before it could be sent.
     Unsent,
@@ -100,7 +102,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The latency in nanoseconds: completion minus intended send time. `None` when it has not completed.
+    /// The latency in nanoseconds: completion minus intended send time. `None` when it has not
+    /// completed.
     pub fn latency_ns(&self) -> Option<u64> {
         match self.fate {
             Fate::Completed { at_ns } => Some(at_ns.saturating_sub(self.intended_ns)),
@@ -114,8 +117,8 @@ impl Recorder {
     ///
     /// # Errors
     ///
-    /// When the memory cannot be reserved. (Where the kernel promises more than it has, a recorder that is too large is
-    /// killed while being made.)
+    /// When the memory cannot be reserved. (Where the kernel promises more than it has, a recorder
+    /// that is too large is killed while being made.)
     pub fn new<C: Into<String>>(
         classes: impl IntoIterator<Item = C>,
         capacity: usize,
@@ -147,7 +150,8 @@ impl Recorder {
         self.slots.capacity()
     }
 
-    /// Completes a request at `now_ns`, a time of the clock that it was sent by. Wait-free; from any thread.
+    /// Completes a request at `now_ns`, a time of the clock that it was sent by. Wait-free; from
+    /// any thread.
     ///
     /// Completions of requests that are not outstanding change nothing and are counted as stray.
     pub fn complete(&self, id: u64, now_ns: u64) -> Completion {
@@ -160,8 +164,9 @@ impl Recorder {
         completion
     }
 
-    /// Notes that a request is about to be sent; to be called before it is, so that it cannot complete earlier. `false`
-    /// when there is no slot for it: it must not be sent then, and is counted as dropped.
+    /// Notes that a request is about to be sent; to be called before it is, so that it cannot
+    /// complete earlier. `false` when there is no slot for it: it must not be sent then, and is
+    /// counted as dropped.
     ///
     /// # Panics
     ///
@@ -174,8 +179,8 @@ impl Recorder {
         has_slot
     }
 
-    /// Takes back that a request was sent: the send failed, and it counts as dropped. `false` when it is not outstanding,
-    /// because it has completed nevertheless.
+    /// Takes back that a request was sent: the send failed, and it counts as dropped. `false` when
+    /// it is not outstanding, because it has completed nevertheless.
     pub fn refused(&self, id: u64) -> bool {
         self.slots.refuse(id)
     }
@@ -202,14 +207,14 @@ impl Recorder {
         }
     }
 
-    /// How many requests, also of the warm-up, are sent and not completed; perhaps a few too many while others complete
-    /// some, never too few on the sending thread.
+    /// How many requests, also of the warm-up, are sent and not completed; perhaps a few too many
+    /// while others complete some, never too few on the sending thread.
     pub fn outstanding(&self) -> u64 {
         self.slots.outstanding()
     }
 
-    /// The requests so far, also those of the warm-up, in the order of their numbers. Requests without a slot are not
-    /// among them.
+    /// The requests so far, also those of the warm-up, in the order of their numbers. Requests
+    /// without a slot are not among them.
     pub fn samples(&self) -> impl Iterator<Item = Sample> + '_ {
         (0..self.slots.capacity() as u64).filter_map(|id| {
             let (label, state) = self.slots.get(id)?;
@@ -224,9 +229,11 @@ impl Recorder {
         })
     }
 
-    /// The latencies of the *completed* requests of a class, or of all, in nanoseconds, without the warm-up.
+    /// The latencies of the *completed* requests of a class, or of all, in nanoseconds, without the
+    /// warm-up.
     ///
-    /// For merging and plotting. Percentiles of it are those of the survivors; the honest ones are in the [`Summary`].
+    /// For merging and plotting. Percentiles of it are those of the survivors; the honest ones are
+    /// in the [`Summary`].
     pub fn completed_latencies(&self, class: Option<u32>) -> Histogram<u64> {
         let mut histogram = distribution::empty_histogram();
         for sample in self.samples() {
@@ -238,9 +245,11 @@ impl Recorder {
         histogram
     }
 
-    /// The results, if the run ended at `end_ns` of the clock; [`Summary`] says how they are computed.
+    /// The results, if the run ended at `end_ns` of the clock; [`Summary`] says how they are
+    /// computed.
     ///
-    /// Requests that complete while it is made may be counted as completed or not. Allocates; takes up to some 100 ns a request.
+    /// Requests that complete while it is made may be counted as completed or not. Allocates; takes
+    /// up to some 100 ns a request.
     pub fn summary(&self, end_ns: u64) -> Summary {
         Summary::of(self, end_ns)
     }

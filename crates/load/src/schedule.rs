@@ -1,7 +1,7 @@
 //! The requests of a run: arrivals and mix (or a trace), merged and limited.
 //!
-//! A schedule is a value that can be iterated any number of times with the same result, so what a run will send is
-//! known before it starts: the [`Recorder`](crate::Recorder) is sized by it.
+//! A schedule is a value that can be iterated any number of times with the same result, so what a
+//! run will send is known before it starts: the [`Recorder`](crate::Recorder) is sized by it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,11 @@ use crate::trace::{Trace, TraceRecord};
 /// A request, as the generator hands it to the function that sends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Its number in the run, from 0. [`Recorder::complete`](crate::Recorder::complete) wants it back.
+    /// Its number in the run, from 0. [`Recorder::complete`](crate::Recorder::complete) wants it
+    /// back.
     pub id: u64,
-    /// When it should be sent, in nanoseconds: from a [`Schedule`] counted from the start of the run, at the sending
-    /// function counted from the zero of the clock. Latency counts from here.
+    /// When it should be sent, in nanoseconds: from a [`Schedule`] counted from the start of the
+    /// run, at the sending function counted from the zero of the clock. Latency counts from here.
     pub intended_ns: u64,
     /// The index of its class.
     pub class: u32,
@@ -66,8 +67,8 @@ enum Source {
 impl Schedule {
     /// Synthetic requests: `rate` a second in total, from `mix`.
     ///
-    /// The seed decides everything; arrival times, classes, service times of each class and keys come from separate
-    /// random streams, so changing one leaves the others as they were.
+    /// The seed decides everything; arrival times, classes, service times of each class and keys
+    /// come from separate random streams, so changing one leaves the others as they were.
     ///
     /// # Errors
     ///
@@ -95,8 +96,8 @@ impl Schedule {
         Self { source: Source::Trace(Arc::new(trace)), classes, limit, warm_up_ns: 0, seed }
     }
 
-    /// Puts a warm-up in front: requests whose intended time lies in the first `span` of the run are sent and not
-    /// recorded. The limit counts from its end.
+    /// Puts a warm-up in front: requests whose intended time lies in the first `span` of the run
+    /// are sent and not recorded. The limit counts from its end.
     #[must_use]
     pub fn warm_up(mut self, span: Duration) -> Self {
         self.warm_up_ns = saturating_ns(span);
@@ -108,8 +109,8 @@ impl Schedule {
         &self.classes
     }
 
-    /// How many requests there are, with those of the warm-up. Goes through all arrival times: some tens of nanoseconds for
-    /// each.
+    /// How many requests there are, with those of the warm-up. Goes through all arrival times: some
+    /// tens of nanoseconds for each.
     pub fn count(&self) -> u64 {
         let mut requests = self.iter();
         let mut count = 0;
@@ -159,8 +160,8 @@ impl IntoIterator for &Schedule {
     }
 }
 
-/// The requests of a [`Schedule`], in the order of their intended times. Independent of the schedule; a clone continues
-/// with the same requests.
+/// The requests of a [`Schedule`], in the order of their intended times. Independent of the
+/// schedule; a clone continues with the same requests.
 #[derive(Clone, Debug)]
 pub struct Requests {
     source: RequestSource,

@@ -2,12 +2,13 @@
 //!
 //! # Why slots
 //!
-//! Handlers run on preemptible user threads, so completing a request must neither wait nor leave something half done
-//! that others wait for. Shared histograms (an atomic counter for each bucket) would do that in constant memory, but every
-//! completion would fight for the few hot buckets, and the histogram cannot tell which requests are missing. With a slot
-//! for each request a completion is one compare-and-swap on a line that hardly anybody else touches, the recording is
-//! exact, and what has not finished is simply still there at the end. The price is 32 bytes a request. They are written
-//! once when made, so that no completion takes a page fault.
+//! Handlers run on preemptible user threads, so completing a request must neither wait nor leave
+//! something half done that others wait for. Shared histograms (an atomic counter for each bucket)
+//! would do that in constant memory, but every completion would fight for the few hot buckets, and
+//! the histogram cannot tell which requests are missing. With a slot for each request a completion
+//! is one compare-and-swap on a line that hardly anybody else touches, the recording is exact, and
+//! what has not finished is simply still there at the end. The price is 32 bytes a request. They
+//! are written once when made, so that no completion takes a page fault.
 //!
 //! # Protocol
 //!
@@ -24,10 +25,12 @@
 //!
 //! * Only the generator opens a slot; it writes what the request is before the state (release).
 //! * Both ways out of OUTSTANDING are compare-and-swaps, so exactly one wins and is counted.
-//! * A completion is counted after the state has changed (release). Whoever sees no request outstanding (acquire) therefore
-//!   sees every completion time. A handler preempted between the two leaves the count one too low until it goes on:
-//!   for that long a request too many seems outstanding, which is the harmless side.
-//! * The count is spread over several lines by request number; the generator adds them up only when it must know.
+//! * A completion is counted after the state has changed (release). Whoever sees no request
+//!   outstanding (acquire) therefore sees every completion time. A handler preempted between the
+//!   two leaves the count one too low until it goes on: for that long a request too many seems
+//!   outstanding, which is the harmless side.
+//! * The count is spread over several lines by request number; the generator adds them up only when
+//!   it must know.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -96,7 +99,8 @@ struct Slot {
     class: AtomicU64,
 }
 
-/// A counter that shares its cache line, and the neighbour that the processor fetches with it, with nothing.
+/// A counter that shares its cache line, and the neighbour that the processor fetches with it, with
+/// nothing.
 #[repr(align(128))]
 struct Line(AtomicU64);
 
@@ -165,8 +169,8 @@ impl Slots {
         self.close(id, DROPPED).is_ok()
     }
 
-    /// How many requests are outstanding; perhaps too many while handlers complete some, never too few on the thread
-    /// that opens slots.
+    /// How many requests are outstanding; perhaps too many while handlers complete some, never too
+    /// few on the thread that opens slots.
     pub(crate) fn outstanding(&self) -> u64 {
         let closed: u64 = self.closed.iter().map(|line| line.0.load(Ordering::Acquire)).sum();
         self.opened.0.load(Ordering::Relaxed).saturating_sub(closed)
@@ -273,7 +277,8 @@ mod models {
 
     const LABEL: Label = Label { intended_ns: 3, service_ns: 4, class: 5, warm_up: false };
 
-    /// Two handlers complete the same request while the generator takes it back: one of the three wins, one is counted.
+    /// Two handlers complete the same request while the generator takes it back: one of the three
+    /// wins, one is counted.
     #[test]
     fn one_way_out_wins() {
         loom::model(|| {
@@ -316,7 +321,8 @@ mod models {
         });
     }
 
-    /// A third party that reads while the generator opens and a handler completes sees the label that belongs to it.
+    /// A third party that reads while the generator opens and a handler completes sees the label
+    /// that belongs to it.
     #[test]
     fn a_state_comes_with_its_label() {
         loom::model(|| {

@@ -11,14 +11,15 @@ const PER_SLOWDOWN: f64 = 1e3;
 
 /// The results of a run, without its warm-up.
 ///
-/// * **Population.** Every request that the schedule offered: completed, unfinished, dropped and unsent. The last three
-///   never got an answer; in percentiles they rank above all completed requests, with their age at the end of the run as
-///   a lower bound (see [`Distribution`]).
+/// * **Population.** Every request that the schedule offered: completed, unfinished, dropped and
+///   unsent. The last three never got an answer; in percentiles they rank above all completed
+///   requests, with their age at the end of the run as a lower bound (see [`Distribution`]).
 /// * **Latency** is completion minus *intended* send time.
 /// * **Slowdown** is latency divided by the service time; for requests whose service time is known.
-/// * **Rates** are counted over the window from the first intended send time to the last: requests intended after the first
-///   moment of the window and up to its end, and completions in it (also of warm-up requests: throughput does not care
-///   who started them). Requests for which the recorder had no slot are in no rate.
+/// * **Rates** are counted over the window from the first intended send time to the last: requests
+///   intended after the first moment of the window and up to its end, and completions in it (also
+///   of warm-up requests: throughput does not care who started them). Requests for which the
+///   recorder had no slot are in no rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// From the first intended send time to the last, in nanoseconds.
@@ -48,7 +49,8 @@ pub struct ClassSummary {
     pub completed: u64,
     /// Requests that were sent and had not completed when the run ended.
     pub unfinished: u64,
-    /// Requests that were due and not sent: too many outstanding, refused by the sending function, or without a slot.
+    /// Requests that were due and not sent: too many outstanding, refused by the sending function,
+    /// or without a slot.
     pub dropped: u64,
     /// Requests not sent when the time limit came.
     pub unsent: u64,
@@ -63,7 +65,8 @@ pub struct ClassSummary {
 }
 
 impl ClassSummary {
-    /// The share of offered requests that did not complete, from 0 to 1; 0 when nothing was offered.
+    /// The share of offered requests that did not complete, from 0 to 1; 0 when nothing was
+    /// offered.
     pub fn lost_share(&self) -> f64 {
         match self.offered {
             0 => 0.0,
@@ -75,8 +78,9 @@ impl ClassSummary {
 /// How well the generator did its part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GeneratorSummary {
-    /// Actual minus intended send time in nanoseconds, of all requests that came to be sent or dropped. It is part of
-    /// the latencies already; when it is not far below them, they say more about the generator than about the server.
+    /// Actual minus intended send time in nanoseconds, of all requests that came to be sent or
+    /// dropped. It is part of the latencies already; when it is not far below them, they say more
+    /// about the generator than about the server.
     pub lateness_ns: Option<Distribution<u64>>,
     /// Why requests were dropped.
     pub drops: Drops,
@@ -134,8 +138,8 @@ impl Summary {
     }
 }
 
-/// From the first intended send time to the last. Rates count what is after the first and up to the last, so that n
-/// requests at equal gaps make n - 1 of them.
+/// From the first intended send time to the last. Rates count what is after the first and up to the
+/// last, so that n requests at equal gaps make n - 1 of them.
 struct Window {
     first_ns: u64,
     last_ns: u64,

@@ -18,8 +18,9 @@ const PER_PERCENT: u64 = 1_000_000;
 
 /// The loads of a sweep, as fractions of a capacity.
 ///
-/// Parsed from percentages: a list such as `10,50,80,90`, ranges `FROM..TO:STEP` such as `10..95:5` (both ends included
-/// if the step meets them), or both: `10..80:10,85..95:1`. Each is above 0 and at most 1000 percent; the order stays.
+/// Parsed from percentages: a list such as `10,50,80,90`, ranges `FROM..TO:STEP` such as `10..95:5`
+/// (both ends included if the step meets them), or both: `10..80:10,85..95:1`. Each is above 0 and
+/// at most 1000 percent; the order stays.
 ///
 /// ```
 /// let loads: quaver_load::LoadFractions = "10..30:10,95".parse().unwrap();
@@ -72,8 +73,9 @@ fn percent(spec: &Spec<'_>, piece: &str) -> Result<u64, SpecError> {
 
 /// A service-level objective: a percentile of latency or slowdown that must not exceed a limit.
 ///
-/// Parsed from `[CLASS:]PERCENTILE<=LIMIT`: `p99<=200us`, `short:p99.9<=10x`. Percentiles are `p50`, `p90`, `p99`,
-/// `p99.9` and `max`; a limit with `x` is one of slowdown. Without a class it applies to all requests together.
+/// Parsed from `[CLASS:]PERCENTILE<=LIMIT`: `p99<=200us`, `short:p99.9<=10x`. Percentiles are
+/// `p50`, `p90`, `p99`, `p99.9` and `max`; a limit with `x` is one of slowdown. Without a class it
+/// applies to all requests together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slo {
     /// The class; `None` for all together.
@@ -157,7 +159,8 @@ pub enum Verdict {
     Met,
     /// More requests than tolerated were dropped, unsent or unfinished.
     Lost,
-    /// The percentile is above the limit, or unknown because it falls on a request that did not complete.
+    /// The percentile is above the limit, or unknown because it falls on a request that did not
+    /// complete.
     TooSlow,
 }
 
@@ -195,7 +198,8 @@ pub struct LoadPoint {
 }
 
 impl LoadPoint {
-    /// Does this measurement meet `slo`, when a share of `tolerance` (0 to 1) of all requests may be lost?
+    /// Does this measurement meet `slo`, when a share of `tolerance` (0 to 1) of all requests may
+    /// be lost?
     ///
     /// Lost are requests of any class that were dropped, unsent or unfinished.
     ///
@@ -232,12 +236,13 @@ impl LoadPoint {
     }
 }
 
-/// The highest load that meets a service level: the highest measured load such that it *and every lower measured load*
-/// meets `slo` with at most a share of `tolerance` lost ([`LoadPoint::verdict`]). Where a load was measured several times,
-/// all of them must. `None` when the lowest load does not meet it, or nothing was measured.
+/// The highest load that meets a service level: the highest measured load such that it *and every
+/// lower measured load* meets `slo` with at most a share of `tolerance` lost
+/// ([`LoadPoint::verdict`]). Where a load was measured several times, all of them must. `None` when
+/// the lowest load does not meet it, or nothing was measured.
 ///
-/// A higher load that happens to meet the objective after a lower one missed it is luck, not capacity. The order of the
-/// points does not matter.
+/// A higher load that happens to meet the objective after a lower one missed it is luck, not
+/// capacity. The order of the points does not matter.
 ///
 /// # Errors
 ///

@@ -9,10 +9,11 @@
 //! 17.25,get
 //! ```
 //!
-//! Times are microseconds from the start of the run, with fractions if need be (rounded to nanoseconds), and never go
-//! back. A header that begins with `time_us`, empty lines, lines whose first character other than white space is `#`, and
-//! a byte order mark at the beginning are skipped. Every line ends in a newline, the last one too: a file that was cut
-//! short would otherwise be read as if it were complete, perhaps with a shortened number at its end.
+//! Times are microseconds from the start of the run, with fractions if need be (rounded to
+//! nanoseconds), and never go back. A header that begins with `time_us`, empty lines, lines whose
+//! first character other than white space is `#`, and a byte order mark at the beginning are
+//! skipped. Every line ends in a newline, the last one too: a file that was cut short would
+//! otherwise be read as if it were complete, perhaps with a shortened number at its end.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -81,7 +82,8 @@ pub enum TraceError {
     },
 }
 
-/// Reads a trace request by request, for traces that do not fit into memory. Ends after the first error.
+/// Reads a trace request by request, for traces that do not fit into memory. Ends after the first
+/// error.
 ///
 /// The class indices follow the order in which the classes first appear.
 pub struct TraceReader<R> {
@@ -276,7 +278,8 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, holds no request, is cut short, or a line is not as the format wants it.
+    /// When the file cannot be read, holds no request, is cut short, or a line is not as the format
+    /// wants it.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, TraceError> {
         let name = path.as_ref().display().to_string();
         match File::open(path) {
@@ -306,7 +309,8 @@ impl Trace {
         &self.records
     }
 
-    /// The rate in requests a second, from the first request to the last; `None` when they are all at the same time.
+    /// The rate in requests a second, from the first request to the last; `None` when they are all
+    /// at the same time.
     pub fn rate(&self) -> Option<f64> {
         let gaps = (self.records.len() - 1) as f64;
         match self.span_ns() {
@@ -325,8 +329,8 @@ impl Trace {
         self
     }
 
-    /// The same trace with all times multiplied so that its [`rate`](Self::rate) becomes this one, for sweeps over the
-    /// load; `None` when it has no rate or `rate` is not above 0.
+    /// The same trace with all times multiplied so that its [`rate`](Self::rate) becomes this one,
+    /// for sweeps over the load; `None` when it has no rate or `rate` is not above 0.
     #[must_use]
     pub fn at_rate(mut self, rate: f64) -> Option<Self> {
         let factor = self.rate()? / rate;

@@ -8,13 +8,13 @@ use quaver_sched::{DurationError, parse_duration};
 
 use crate::error::{Spec, SpecError};
 
-/// Parses a duration such as `4us`, `1.5ms`, `10µs` or `2s` and gives it in nanoseconds, as [`quaver_sched::parse_duration`]
-/// does.
+/// Parses a duration such as `4us`, `1.5ms`, `10µs` or `2s` and gives it in nanoseconds, as
+/// [`quaver_sched::parse_duration`] does.
 ///
 /// # Errors
 ///
-/// When the text is no non-negative decimal number followed by `ns`, `us` (or `µs`), `ms` or `s`, has a part of a
-/// nanosecond, or is longer than `u64::MAX` nanoseconds (584 years).
+/// When the text is no non-negative decimal number followed by `ns`, `us` (or `µs`), `ms` or `s`,
+/// has a part of a nanosecond, or is longer than `u64::MAX` nanoseconds (584 years).
 ///
 /// ```
 /// assert_eq!(quaver_load::parse_duration_ns("1.5ms").unwrap(), 1_500_000);
@@ -23,7 +23,8 @@ pub fn parse_duration_ns(text: &str) -> Result<u64, SpecError> {
     duration(&Spec::new("duration", text), text.trim())
 }
 
-/// Writes a duration with the largest unit that it reaches, exactly: [`parse_duration_ns`] gives it back.
+/// Writes a duration with the largest unit that it reaches, exactly: [`parse_duration_ns`] gives it
+/// back.
 ///
 /// ```
 /// assert_eq!(quaver_load::format_ns(1_500), "1.5us");
@@ -49,7 +50,8 @@ pub(crate) fn number(spec: &Spec<'_>, piece: &str, expected: &str) -> Result<f64
     value.filter(|v| v.is_finite()).ok_or_else(|| spec.error(piece, expected))
 }
 
-/// `digits` or `digits.digits` times `scale`, rounded to the nearest. `None` when it is neither or too large.
+/// `digits` or `digits.digits` times `scale`, rounded to the nearest. `None` when it is neither or
+/// too large.
 pub(crate) fn scaled_decimal(text: &str, scale: u64) -> Option<u64> {
     // 18 fractional digits are nine more than any scale here can show.
     const DIGITS: usize = 18;

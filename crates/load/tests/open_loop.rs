@@ -25,8 +25,9 @@ fn assert_counts(class: &ClassSummary, completed: u64, unfinished: u64, dropped:
     assert_eq!(class.latency_ns.map_or(0, |latency| latency.count), class.offered);
 }
 
-/// A server that takes 100 µs a request and once stalls for 100 ms must show it in p99, though only a few requests would
-/// notice if the generator waited for it, or if latency counted from the actual send.
+/// A server that takes 100 µs a request and once stalls for 100 ms must show it in p99, though only
+/// a few requests would notice if the generator waited for it, or if latency counted from the
+/// actual send.
 #[test]
 fn a_stalled_server_shows_in_the_tail() {
     let schedule = each_ms(5_000);
@@ -44,12 +45,14 @@ fn a_stalled_server_shows_in_the_tail() {
     let summary = outcome.summary(&recorder);
     assert_counts(&summary.total, 5_000, 0, 0, 0);
 
-    // The requests due during the stall wait 100, 99.1, 98.2... ms: 111 of them, the fiftieth longest is p99.
+    // The requests due during the stall wait 100, 99.1, 98.2... ms: 111 of them, the fiftieth
+    // longest is p99.
     let latency = summary.total.latency_ns.unwrap();
     assert!((50 * MS..60 * MS).contains(&latency.p99.value), "{latency:?}");
     // Percentiles have three digits.
     assert_eq!((latency.p50.value / 1_000, latency.max.value), (100, 100 * MS));
-    // No gap in the middle: late requests went out as soon as possible, in order, and lateness tells of them.
+    // No gap in the middle: late requests went out as soon as possible, in order, and lateness
+    // tells of them.
     let lateness = summary.generator.unwrap().lateness_ns.unwrap();
     assert_eq!(lateness.max.value, 99 * MS);
     assert!(lateness.p99.value > 50 * MS);
@@ -277,7 +280,8 @@ fn intended_times_count_from_the_start_of_the_run() {
 
 #[test]
 fn rates_are_those_of_the_window() {
-    // Twice the load that the server can bear: it achieves half, and what drains after the end does not count.
+    // Twice the load that the server can bear: it achieves half, and what drains after the end does
+    // not count.
     let schedule = each_ms(1_001);
     let recorder = Recorder::for_schedule(&schedule).unwrap();
     let free_at = Cell::new(0);

@@ -1,5 +1,5 @@
-//! The whole path, from arrivals to the summary, against queueing theory: a single server with a queue in simulated time.
-//! Fixed seeds: the results are always the same.
+//! The whole path, from arrivals to the summary, against queueing theory: a single server with a
+//! queue in simulated time. Fixed seeds: the results are always the same.
 
 use std::cell::Cell;
 
@@ -31,8 +31,8 @@ fn single_server(mix: &str, load: f64, requests: u64) -> Summary {
     summary
 }
 
-/// Pollaczek and Khinchine: the mean sojourn time in units of the mean service time, whose squared coefficient of
-/// variation is `cv2`.
+/// Pollaczek and Khinchine: the mean sojourn time in units of the mean service time, whose squared
+/// coefficient of variation is `cv2`.
 fn sojourn(load: f64, cv2: f64) -> f64 {
     1.0 + load / (1.0 - load) * (1.0 + cv2) / 2.0
 }

@@ -1,4 +1,5 @@
-//! Schedules against the statistics that their descriptions promise. Fixed seeds: the results are always the same.
+//! Schedules against the statistics that their descriptions promise. Fixed seeds: the results are
+//! always the same.
 
 use std::time::Duration;
 
@@ -147,8 +148,8 @@ fn keys_are_uniform() {
     }
 }
 
-/// The first requests of a seed, computed with another implementation of the generator and of the processes: a new version
-/// of a dependency must not change what a seed means.
+/// The first requests of a seed, computed with another implementation of the generator and of the
+/// processes: a new version of a dependency must not change what a seed means.
 #[test]
 fn a_seed_means_the_same_for_ever() {
     let mix: Mix = "short:99.5%:exp=4us,long:0.5%:lognormal=10ms/1".parse().unwrap();

@@ -1,4 +1,5 @@
-//! The recorder under threads: nothing is lost, nothing counted twice. No assertion depends on how fast they run.
+//! The recorder under threads: nothing is lost, nothing counted twice. No assertion depends on how
+//! fast they run.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -67,7 +68,8 @@ fn every_request_is_accounted_for() {
             },
         )
     });
-    // The server has ended, so every request that was sent has completed, also those that missed the grace period.
+    // The server has ended, so every request that was sent has completed, also those that missed
+    // the grace period.
     let summary = outcome.summary(&recorder);
     let total = &summary.total;
     assert_eq!(total.offered, schedule.count());

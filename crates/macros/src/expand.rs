@@ -1,7 +1,8 @@
 //! From a function to its expansion.
 //!
-//! The body becomes a function of its own inside the expansion, so that any return type that can be written works. What it
-//! returns is turned into an exit code on the user thread (`Termination::report`), because only that has to be `Send`.
+//! The body becomes a function of its own inside the expansion, so that any return type that can be
+//! written works. What it returns is turned into an exit code on the user thread
+//! (`Termination::report`), because only that has to be `Send`.
 
 use crate::args::Args;
 use proc_macro2::TokenStream;

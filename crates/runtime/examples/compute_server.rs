@@ -1,7 +1,8 @@
-//! A compute server over channels: a thread for each request, an answer through a channel of its own, a limit on how many
-//! run at a time, and clients that do not wait for ever.
+//! A compute server over channels: a thread for each request, an answer through a channel of its
+//! own, a limit on how many run at a time, and clients that do not wait for ever.
 //!
-//! The requests differ a thousandfold. Preemption lets the short ones pass the long ones, on one worker.
+//! The requests differ a thousandfold. Preemption lets the short ones pass the long ones, on one
+//! worker.
 
 use quaver::sync::{Semaphore, mpsc, oneshot};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! A graceful stop: workers finish what they have begun, and then end; who does not end in time is named.
+//! A graceful stop: workers finish what they have begun, and then end; who does not end in time is
+//! named.
 //!
 //! A token ends sleeps and waits; busy loops ask it.
 

@@ -1,5 +1,6 @@
-//! A policy of one's own: whoever was woken runs first, the latest of them before all others, because its data is warm.
-//! The rest is first in, first out. One queue each for all workers, and a quantum.
+//! A policy of one's own: whoever was woken runs first, the latest of them before all others,
+//! because its data is warm. The rest is first in, first out. One queue each for all workers, and a
+//! quantum.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A pipeline whose last stage waits with a timeout: numbers -> squares, of which some take long -> their sum.
+//! A pipeline whose last stage waits with a timeout: numbers -> squares, of which some take long ->
+//! their sum.
 
 use quaver::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};

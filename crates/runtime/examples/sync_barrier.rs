@@ -1,5 +1,5 @@
-//! Heat flows along a rod: in every step all parts are computed from the previous step, so the threads meet between
-//! steps.
+//! Heat flows along a rod: in every step all parts are computed from the previous step, so the
+//! threads meet between steps.
 
 use quaver::sync::{Barrier, Mutex};
 use std::sync::Arc;

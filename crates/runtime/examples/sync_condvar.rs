@@ -1,6 +1,7 @@
 //! A bounded buffer, the textbook way: a mutex and two condition variables.
 //!
-//! A thread that is notified while the notifier still holds the mutex is not run in vain: it moves to the mutex's queue.
+//! A thread that is notified while the notifier still holds the mutex is not run in vain: it moves
+//! to the mutex's queue.
 
 use quaver::sync::{Condvar, Mutex};
 use std::collections::VecDeque;

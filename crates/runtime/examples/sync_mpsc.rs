@@ -1,7 +1,7 @@
 //! A pipeline of channels: numbers are generated, squared by several threads, and summed up.
 //!
-//! The bounded channel in the middle holds the generator back when the workers cannot keep up. The ends of the channels tell
-//! every stage when to stop.
+//! The bounded channel in the middle holds the generator back when the workers cannot keep up. The
+//! ends of the channels tell every stage when to stop.
 
 use quaver::sync::{Mutex, mpsc};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Accounts behind mutexes: transfers between them, by many threads, lose no money.
 //!
-//! A thread may be preempted in the middle of a transfer, with both mutexes locked. The others wait for it in the mutex's
-//! queue and cost no processor time.
+//! A thread may be preempted in the middle of a transfer, with both mutexes locked. The others wait
+//! for it in the mutex's queue and cost no processor time.
 
 use quaver::sync::Mutex;
 use std::sync::Arc;

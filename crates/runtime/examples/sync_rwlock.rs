@@ -1,7 +1,7 @@
 //! A routing table that many threads read and one thread updates.
 //!
-//! Readers are inside together. The writer is not starved by them: a reader that comes while the writer waits queues behind
-//! it.
+//! Readers are inside together. The writer is not starved by them: a reader that comes while the
+//! writer waits queues behind it.
 
 use quaver::sync::RwLock;
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! Walks a tree with one thread for each node, and waits for all of them, whose number nobody knows beforehand.
+//! Walks a tree with one thread for each node, and waits for all of them, whose number nobody knows
+//! beforehand.
 
 use quaver::sync::{WaitGroup, WaitGroupGuard};
 use std::sync::Arc;

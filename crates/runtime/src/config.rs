@@ -43,8 +43,10 @@ pub(crate) struct Config {
 
 /// Makes a [`Runtime`](crate::Runtime).
 ///
-/// Values that are not set come from the environment with [`from_env`](Builder::from_env), else from defaults. As text, by
-/// name, they are set with [`set`](Builder::set) and [`settings`](Builder::settings). Nothing is checked before [`build`](Builder::build), which reports the first error.
+/// Values that are not set come from the environment with [`from_env`](Builder::from_env), else
+/// from defaults. As text, by name, they are set with [`set`](Builder::set) and
+/// [`settings`](Builder::settings). Nothing is checked before [`build`](Builder::build), which
+/// reports the first error.
 ///
 /// ```
 /// use std::time::Duration;
@@ -120,26 +122,29 @@ impl Builder {
         }
     }
 
-    /// Number of workers: how many user threads run at the same time. Default: the CPUs that the process may
-    /// use, less what a cgroup quota takes away.
+    /// Number of workers: how many user threads run at the same time. Default: the CPUs that the
+    /// process may use, less what a cgroup quota takes away.
     pub fn workers(mut self, n: usize) -> Builder {
         self.workers = Some(n);
         self
     }
 
-    /// Pins the workers to these CPUs, one each. Without [`workers`](Builder::workers) there are as many workers as CPUs.
+    /// Pins the workers to these CPUs, one each. Without [`workers`](Builder::workers) there are as
+    /// many workers as CPUs.
     pub fn cpus(mut self, cpus: Vec<usize>) -> Builder {
         self.cpus = Some(cpus);
         self
     }
 
-    /// Pins each worker to a CPU of the process's affinity mask, beginning with the last. Default: not pinned.
+    /// Pins each worker to a CPU of the process's affinity mask, beginning with the last. Default:
+    /// not pinned.
     pub fn pin(mut self, pin: bool) -> Builder {
         self.pin = pin;
         self
     }
 
-    /// How long a thread may run while others wait; `None`: nothing is ever preempted. Default: the policy's.
+    /// How long a thread may run while others wait; `None`: nothing is ever preempted. Default: the
+    /// policy's.
     pub fn quantum(mut self, quantum: Option<Duration>) -> Builder {
         self.quantum = Some(quantum);
         self
@@ -157,10 +162,10 @@ impl Builder {
     }
 
     /// A policy of your own, which `make` makes when the runtime is built. `quantum`, or what
-    /// [`quantum`](Builder::quantum) says, is how long a thread may run while others wait; the clock goes by it, and the
-    /// policy is told of it in [`PolicyRoom`]. What a policy must keep to is written at
-    /// [`Policy`](crate::sched::Policy): above all it never blocks and does not allocate while it schedules. A policy that
-    /// loses a thread loses it for ever.
+    /// [`quantum`](Builder::quantum) says, is how long a thread may run while others wait; the
+    /// clock goes by it, and the policy is told of it in [`PolicyRoom`]. What a policy must keep to
+    /// is written at [`Policy`](crate::sched::Policy): above all it never blocks and does not
+    /// allocate while it schedules. A policy that loses a thread loses it for ever.
     ///
     /// `crates/runtime/examples/own_policy.rs` is a worked example.
     pub fn custom_policy(
@@ -195,15 +200,15 @@ impl Builder {
         self
     }
 
-    /// The CPU of the timer core or timer thread. Default: where workers are pinned, any CPU that none of them has; else the
-    /// kernel's choice.
+    /// The CPU of the timer core or timer thread. Default: where workers are pinned, any CPU that
+    /// none of them has; else the kernel's choice.
     pub fn timer_cpu(mut self, cpu: Option<usize>) -> Builder {
         self.timer_cpu = cpu;
         self
     }
 
-    /// Usable bytes of each user thread's stack, rounded up to pages. Default: [`DEFAULT_STACK_SIZE`]. Only touched
-    /// pages take memory.
+    /// Usable bytes of each user thread's stack, rounded up to pages. Default:
+    /// [`DEFAULT_STACK_SIZE`]. Only touched pages take memory.
     pub fn stack_size(mut self, bytes: usize) -> Builder {
         self.stack_size = bytes;
         self
@@ -215,8 +220,9 @@ impl Builder {
         self
     }
 
-    /// Most user threads that may block in the kernel at a time without occupying a worker; each takes a kernel thread.
-    /// Beyond it, blocked threads are interrupted and switched like running ones. Default: 512.
+    /// Most user threads that may block in the kernel at a time without occupying a worker; each
+    /// takes a kernel thread. Beyond it, blocked threads are interrupted and switched like running
+    /// ones. Default: 512.
     pub fn max_blocking(mut self, n: usize) -> Builder {
         self.max_blocking = n;
         self
@@ -228,11 +234,13 @@ impl Builder {
         self
     }
 
-    /// How long a preemption may be put off because the running thread is in the C library, an allocator or another library whose
-    /// locks others may want; then it is preempted there. `None`: until it comes out. Default: 0, it is preempted there at once.
+    /// How long a preemption may be put off because the running thread is in the C library, an
+    /// allocator or another library whose locks others may want; then it is preempted there.
+    /// `None`: until it comes out. Default: 0, it is preempted there at once.
     ///
-    /// A thread that is preempted while it holds such a lock is waited for as any other holder of a lock is: who wants it gives its
-    /// worker to others. Has no effect with [`Tls::Shared`], where a preemption is put off as long as it takes.
+    /// A thread that is preempted while it holds such a lock is waited for as any other holder of a
+    /// lock is: who wants it gives its worker to others. Has no effect with [`Tls::Shared`], where
+    /// a preemption is put off as long as it takes.
     pub fn max_deferral(mut self, limit: Option<Duration>) -> Builder {
         self.max_deferral = limit;
         self
@@ -243,19 +251,23 @@ impl Builder {
         self.set("max_deferral", limit)
     }
 
-    /// How much of a worker's time preemptions may take, in percent, 1 to 100; 100, the default: as much as they do.
+    /// How much of a worker's time preemptions may take, in percent, 1 to 100; 100, the default: as
+    /// much as they do.
     ///
-    /// A preemption takes some microseconds of the worker, in virtual machines ten to twenty, and where a worker has more to do than time
-    /// for it, these are missing. With a tax of 10 a worker loses a tenth of its time at most: when that is spent, quanta
-    /// become longer. Time in which the worker has nothing to do is spent on preemptions first, so at moderate loads the quantum
-    /// is kept. What one costs is measured when the first runtime is built that has to know it, which takes a millisecond.
+    /// A preemption takes some microseconds of the worker, in virtual machines ten to twenty, and
+    /// where a worker has more to do than time for it, these are missing. With a tax of 10 a worker
+    /// loses a tenth of its time at most: when that is spent, quanta become longer. Time in which
+    /// the worker has nothing to do is spent on preemptions first, so at moderate loads the quantum
+    /// is kept. What one costs is measured when the first runtime is built that has to know it,
+    /// which takes a millisecond.
     pub fn tax(mut self, percent: u32) -> Builder {
         self.tax = percent;
         self
     }
 
-    /// The signal that preempts. Default: `SIGURG`, which programs rarely use and which is ignored by default.
-    /// (One whose default is to end the process may do that to a program that takes this one's place by `exec`.)
+    /// The signal that preempts. Default: `SIGURG`, which programs rarely use and which is ignored
+    /// by default. (One whose default is to end the process may do that to a program that takes
+    /// this one's place by `exec`.)
     pub fn signal(mut self, signal: i32) -> Builder {
         self.signal = signal;
         self
@@ -283,8 +295,9 @@ impl Builder {
         crate::Runtime::start(config)
     }
 
-    /// Says what [`build`](Builder::build) would find wrong with the settings, without starting anything. What only the start can
-    /// tell (another runtime, a signal in use, resources of the kernel) is not looked at.
+    /// Says what [`build`](Builder::build) would find wrong with the settings, without starting
+    /// anything. What only the start can tell (another runtime, a signal in use, resources of the
+    /// kernel) is not looked at.
     ///
     /// # Errors
     ///

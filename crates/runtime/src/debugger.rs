@@ -1,12 +1,15 @@
-//! What a debugger needs: where the runtime is, how its structures are laid out, and gdb's commands for user threads.
+//! What a debugger needs: where the runtime is, how its structures are laid out, and gdb's commands
+//! for user threads.
 //!
-//! Both travel in sections of the program, so they are there with and without debug information, in stripped programs, and in
-//! C programs that are linked with the library. `gdb/README.md` in this package says how the commands work.
+//! Both travel in sections of the program, so they are there with and without debug information, in
+//! stripped programs, and in C programs that are linked with the library. `gdb/README.md` in this
+//! package says how the commands work.
 //!
-//! * [`QUAVER_GDB`] in `.quaver_gdb` describes the layout: names and numbers. The commands need nothing else to find every
-//!   thread; the compiler writes the numbers, so they cannot go stale.
-//! * [`SCRIPT`] in `.debug_gdb_scripts` is `gdb/quaver-gdb.py`, which gdb loads by itself from programs that it has been told to
-//!   trust. (The attribute `debugger_visualizer` would do this only in programs that are built with debug information.)
+//! * [`QUAVER_GDB`] in `.quaver_gdb` describes the layout: names and numbers. The commands need
+//!   nothing else to find every thread; the compiler writes the numbers, so they cannot go stale.
+//! * [`SCRIPT`] in `.debug_gdb_scripts` is `gdb/quaver-gdb.py`, which gdb loads by itself from
+//!   programs that it has been told to trust. (The attribute `debugger_visualizer` would do this
+//!   only in programs that are built with debug information.)
 
 use crate::arch::segment::{GS_CURRENT, GS_SELF};
 use crate::arch::switch;
@@ -70,7 +73,8 @@ const FIELDS: [Field; 31] = [
     field("Slot.id", offset_of!(Slot, id)),
 ];
 
-/// The description. Changes of its form, or of what a name means, change `version`; gdb's commands check it.
+/// The description. Changes of its form, or of what a name means, change `version`; gdb's commands
+/// check it.
 #[repr(C)]
 struct Description {
     magic: [u8; 8],
@@ -106,7 +110,8 @@ static QUAVER_GDB: Description = Description {
     table: FIELDS,
 };
 
-/// What begins an entry of the section that is a Python text (4), with the name that messages call it by.
+/// What begins an entry of the section that is a Python text (4), with the name that messages call
+/// it by.
 const SCRIPT_HEAD: &[u8] = b"\x04quaver-gdb\n";
 const SCRIPT_TEXT: &[u8] = include_bytes!("../gdb/quaver-gdb.py");
 

@@ -5,14 +5,17 @@ use core::alloc::{GlobalAlloc, Layout};
 
 /// A global allocator in whose calls a thread is not preempted.
 ///
-/// An allocator that is linked into the program (mimalloc, jemalloc, one of your own) is code like any other: a thread can be
-/// preempted in the middle of it, with a lock of it held. That is safe, as with every lock, but whoever wants memory then
-/// waits until the holder's turn has come. With this wrapper a request that comes inside the allocator is taken when the call
-/// ends. glibc's `malloc` needs no wrapper: code of the C library is recognised by its address, and so are jemalloc, mimalloc
-/// and tcmalloc as shared libraries, or linked statically into a program that still has its symbols.
+/// An allocator that is linked into the program (mimalloc, jemalloc, one of your own) is code like
+/// any other: a thread can be preempted in the middle of it, with a lock of it held. That is safe,
+/// as with every lock, but whoever wants memory then waits until the holder's turn has come. With
+/// this wrapper a request that comes inside the allocator is taken when the call ends. glibc's
+/// `malloc` needs no wrapper: code of the C library is recognised by its address, and so are
+/// jemalloc, mimalloc and tcmalloc as shared libraries, or linked statically into a program that
+/// still has its symbols.
 ///
-/// Each call is a region as of [`no_preempt`](crate::no_preempt): it may still wait, for a lock or in the kernel. Outside user
-/// threads it costs one test of a flag, on a user thread an increment and a decrement of the thread's own counter.
+/// Each call is a region as of [`no_preempt`](crate::no_preempt): it may still wait, for a lock or
+/// in the kernel. Outside user threads it costs one test of a flag, on a user thread an increment
+/// and a decrement of the thread's own counter.
 ///
 /// ```
 /// #[global_allocator]

@@ -36,13 +36,14 @@ impl Counts {
     }
 }
 
-/// How late preemptions came that were put off first: inside a region, a section of the runtime, or code that may hold a lock
-/// of the C library. Counted from the first request that could not be taken to the switch; the time between the end of the
-/// quantum and that request is not part of it.
+/// How late preemptions came that were put off first: inside a region, a section of the runtime, or
+/// code that may hold a lock of the C library. Counted from the first request that could not be
+/// taken to the switch; the time between the end of the quantum and that request is not part of it.
 ///
-/// A thread that stopped by itself before the preemption could be taken is not counted, so there are fewer than
-/// [`Stats::preempt_deferred`](crate::Stats::preempt_deferred), which counts every request that was put off, also the same
-/// one again. Times are kept in steps of a quarter of their power of two.
+/// A thread that stopped by itself before the preemption could be taken is not counted, so there
+/// are fewer than [`Stats::preempt_deferred`](crate::Stats::preempt_deferred), which counts every
+/// request that was put off, also the same one again. Times are kept in steps of a quarter of their
+/// power of two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lateness {
     counts: Vec<u64>,
@@ -64,7 +65,8 @@ impl Lateness {
         self.counts.iter().sum()
     }
 
-    /// The lateness that a share `q` (0 to 1) of them did not exceed, rounded up to the next step; zero if there are none.
+    /// The lateness that a share `q` (0 to 1) of them did not exceed, rounded up to the next step;
+    /// zero if there are none.
     pub fn quantile(&self, q: f64) -> Duration {
         let wanted = (q.clamp(0.0, 1.0) * self.count() as f64).ceil() as u64;
         let mut seen = 0;

@@ -1,8 +1,9 @@
 //! Preemptive user-level threads for Linux.
 //!
-//! Many *user threads* run on few *workers*; a running thread is interrupted after a quantum of microseconds when, and
-//! only when, something else is waiting. So a 1 µs request never waits behind a 500 µs one, and no code has to be written
-//! for it: any Rust (or C) code is preempted at any instruction.
+//! Many *user threads* run on few *workers*; a running thread is interrupted after a quantum of
+//! microseconds when, and only when, something else is waiting. So a 1 µs request never waits
+//! behind a 500 µs one, and no code has to be written for it: any Rust (or C) code is preempted at
+//! any instruction.
 //!
 //! ```
 //! #[quaver::main(workers = 1)]
@@ -16,21 +17,26 @@
 //!
 //! # Where to look
 //!
-//! * [`spawn`], [`scope`], [`JoinHandle`], [`yield_now`], [`sleep`], [`thread`]: threads, as in `std::thread`.
-//! * [`sync`]: locks, condition variables, channels, as in `std::sync`, for user threads and kernel threads alike;
-//!   [`select`](sync::select) and [`CancelToken`](sync::CancelToken).
+//! * [`spawn`], [`scope`], [`JoinHandle`], [`yield_now`], [`sleep`], [`thread`]: threads, as in
+//!   `std::thread`.
+//! * [`sync`]: locks, condition variables, channels, as in `std::sync`, for user threads and kernel
+//!   threads alike; [`select`](sync::select) and [`CancelToken`](sync::CancelToken).
 //! * [`Builder`], [`Runtime`], [`Handle`]: starting a runtime, using it from other kernel threads.
-//! * [`no_preempt`]: short regions that must not be interrupted; [`Guarded`]: an allocator in such regions.
+//! * [`no_preempt`]: short regions that must not be interrupted; [`Guarded`]: an allocator in such
+//!   regions.
 //! * [`block_in_place`]: calls that block in the kernel.
 //! * [`Stats`], [`Lateness`]: what the runtime has done.
 //!
 //! # What you can rely on
 //!
-//! * `thread_local!` variables, `errno` and panics belong to the user thread and move with it (unless you choose [`Tls::Shared`]).
-//! * Locks of `std` and `parking_lot` park the user thread. Any other lock or blocking call that waits in the kernel never
-//!   stops a worker for long: its place is given to another kernel thread.
-//! * A signal interrupts system calls: those that Linux does not restart (`epoll_wait`, `poll`, `nanosleep`, sockets with a
-//!   timeout) can return `EINTR`, as after any signal. `std` retries where its documentation says so.
+//! * `thread_local!` variables, `errno` and panics belong to the user thread and move with it
+//!   (unless you choose [`Tls::Shared`]).
+//! * Locks of `std` and `parking_lot` park the user thread. Any other lock or blocking call that
+//!   waits in the kernel never stops a worker for long: its place is given to another kernel
+//!   thread.
+//! * A signal interrupts system calls: those that Linux does not restart (`epoll_wait`, `poll`,
+//!   `nanosleep`, sockets with a timeout) can return `EINTR`, as after any signal. `std` retries
+//!   where its documentation says so.
 //! * Signal masks belong to the kernel thread: do not change them on a user thread.
 //!
 //! # Needs

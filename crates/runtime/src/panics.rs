@@ -1,8 +1,9 @@
 //! Says which user thread panics.
 //!
-//! The standard library's report names the thread that it knows: a user thread has no name there, and the number is the kernel
-//! thread's. A line before it tells ours. That is done only where the program has no panic hook of its own when the first runtime is
-//! built; a hook can ask [`crate::thread::current`].
+//! The standard library's report names the thread that it knows: a user thread has no name there,
+//! and the number is the kernel thread's. A line before it tells ours. That is done only where the
+//! program has no panic hook of its own when the first runtime is built; a hook can ask
+//! [`crate::thread::current`].
 
 use crate::thread;
 use std::panic::{PanicHookInfo, set_hook, take_hook};

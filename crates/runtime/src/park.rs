@@ -2,35 +2,40 @@
 //!
 //! # The contract
 //!
-//! A [`Waiter`] names a thread that can wait: a user thread by its handle, or an ordinary kernel thread by its
-//! [`KernelParker`]. Four calls make it useful:
+//! A [`Waiter`] names a thread that can wait: a user thread by its handle, or an ordinary kernel
+//! thread by its [`KernelParker`]. Four calls make it useful:
 //!
 //! * [`current`] is the calling thread's own `Waiter`;
-//! * [`park`] and [`park_deadline`] block the calling thread (a user thread gives its worker to others, a kernel thread
-//!   sleeps in a futex);
+//! * [`park`] and [`park_deadline`] block the calling thread (a user thread gives its worker to
+//!   others, a kernel thread sleeps in a futex);
 //! * [`unpark`] makes the thread's token available, and the thread runnable if it is parked.
 //!
-//! **Token.** Every thread has one token, as in [`std::thread::park`]. `unpark` puts it there (once, however often it is
-//! called); `park` takes it, waiting until it is there. So an `unpark` that comes before the `park` is not lost, and
-//! everything written before `unpark` is visible after the `park` that took its token.
+//! **Token.** Every thread has one token, as in [`std::thread::park`]. `unpark` puts it there
+//! (once, however often it is called); `park` takes it, waiting until it is there. So an `unpark`
+//! that comes before the `park` is not lost, and everything written before `unpark` is visible
+//! after the `park` that took its token.
 //!
-//! **Spurious returns.** `park` may return for no reason: signals, tokens of an `unpark` that was meant for an earlier
-//! wait, handles and parkers that are used again. Every waiter loops on a condition of its own. In this crate that
-//! is the flag of a wait-list node (`sync::list`), set before the `unpark`.
+//! **Spurious returns.** `park` may return for no reason: signals, tokens of an `unpark` that was
+//! meant for an earlier wait, handles and parkers that are used again. Every waiter loops on a
+//! condition of its own. In this crate that is the flag of a wait-list node (`sync::list`), set
+//! before the `unpark`.
 //!
-//! **Late calls.** A `Waiter` may be kept and unparked at any later time, even after its thread has ended. Kernel
-//! parkers are leaked and pooled, never freed; handles are indices into a table that is never unmapped while the runtime lives.
-//! A late `unpark` costs some innocent thread a spurious return and nothing else.
+//! **Late calls.** A `Waiter` may be kept and unparked at any later time, even after its thread has
+//! ended. Kernel parkers are leaked and pooled, never freed; handles are indices into a table that
+//! is never unmapped while the runtime lives. A late `unpark` costs some innocent thread a spurious
+//! return and nothing else.
 //!
-//! **Abandoned waiters.** The user threads of a runtime that has been told to stop never run again, wherever they wait. A
-//! `Waiter` knows its runtime, so wakers pass over those ([`Waiter::is_abandoned`]): a wake-up that somebody must receive
-//! goes to the next.
+//! **Abandoned waiters.** The user threads of a runtime that has been told to stop never run again,
+//! wherever they wait. A `Waiter` knows its runtime, so wakers pass over those
+//! ([`Waiter::is_abandoned`]): a wake-up that somebody must receive goes to the next.
 //!
-//! **One token, one owner.** These tokens belong to this crate's wait loops. A public `park`/`unpark` must keep a flag of
-//! its own and loop on it, or a mutex in between would swallow the user's token.
+//! **One token, one owner.** These tokens belong to this crate's wait loops. A public
+//! `park`/`unpark` must keep a flag of its own and loop on it, or a mutex in between would swallow
+//! the user's token.
 //!
-//! **No unwinding.** `park` and `unpark` do not panic and do not unwind: nodes on the parked thread's stack are in the
-//! lists of others. For the same reason the stack of a parked thread must not be freed or reused.
+//! **No unwinding.** `park` and `unpark` do not panic and do not unwind: nodes on the parked
+//! thread's stack are in the lists of others. For the same reason the stack of a parked thread must
+//! not be freed or reused.
 //!
 //! # Short critical sections
 //!
@@ -176,7 +181,8 @@ pub(crate) fn current() -> Waiter {
 /// While this lives, debuggers say that the calling thread waits for something.
 pub(crate) struct Waiting(());
 
-/// Says what the calling thread is about to wait for: `info uthreads` prints the text and the address. For paths that wait only.
+/// Says what the calling thread is about to wait for: `info uthreads` prints the text and the
+/// address. For paths that wait only.
 pub(crate) fn waits_for<T: ?Sized>(what: &'static CStr, at: *const T) -> Waiting {
     shim::user::set_waits(what.as_ptr(), at.addr());
     Waiting(())
@@ -188,7 +194,8 @@ impl Drop for Waiting {
     }
 }
 
-/// Waits for the calling thread's token and takes it. `me` is what [`current`] returned on this thread.
+/// Waits for the calling thread's token and takes it. `me` is what [`current`] returned on this
+/// thread.
 #[inline]
 pub(crate) fn park(me: Waiter) {
     park_deadline(me, None);
@@ -203,8 +210,8 @@ pub(crate) fn park_deadline(me: Waiter, deadline: Option<Instant>) -> bool {
     }
 }
 
-/// Makes the token of `waiter` available and wakes it if it is parked. Never blocks; may be called in a
-/// non-preemptible region.
+/// Makes the token of `waiter` available and wakes it if it is parked. Never blocks; may be called
+/// in a non-preemptible region.
 #[inline]
 pub(crate) fn unpark(waiter: Waiter) {
     match waiter {

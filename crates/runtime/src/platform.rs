@@ -15,7 +15,8 @@ pub struct Facts {
     pub cpus: Vec<usize>,
     /// How many CPUs' worth of time a cgroup quota leaves, never more than `cpus`.
     pub parallelism: usize,
-    /// User mode may write `fs` and `gs` bases: a switch of private TLS costs nanoseconds instead of a system call.
+    /// User mode may write `fs` and `gs` bases: a switch of private TLS costs nanoseconds instead
+    /// of a system call.
     pub fsgsbase: bool,
     /// The time-stamp counter ticks at one rate.
     pub invariant_tsc: bool,

@@ -6,7 +6,8 @@ use quaver_sched::{Policy, Spec, Time};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a policy of the user's own is made for; see [`Builder::custom_policy`](crate::Builder::custom_policy).
+/// What a policy of the user's own is made for; see
+/// [`Builder::custom_policy`](crate::Builder::custom_policy).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct PolicyRoom {
@@ -73,7 +74,8 @@ impl Choice {
     }
 }
 
-/// The policy of a running runtime. Its display is the built-in one's parameters, or the name of the user's own.
+/// The policy of a running runtime. Its display is the built-in one's parameters, or the name of
+/// the user's own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ActivePolicy {
     /// A built-in one.

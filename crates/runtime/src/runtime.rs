@@ -457,8 +457,8 @@ impl Runtime {
     /// two seconds at most.
     ///
     /// A lock that such a thread owns stays locked. One that it waits for does not: the locks of
-    /// this crate and of `std` pass over it when they wake somebody. `parking_lot`'s do not, because
-    /// they keep lists of their own.
+    /// this crate and of `std` pass over it when they wake somebody. `parking_lot`'s do not,
+    /// because they keep lists of their own.
     ///
     /// On a user thread of the runtime itself this does not return: the caller is stopped like all
     /// others. The same holds for dropping the runtime there.

@@ -11,7 +11,8 @@ impl Counter {
         Counter(AtomicU64::new(0))
     }
 
-    /// Adds without a locked instruction. Only the slot's carrier, with preemption disabled, may use it.
+    /// Adds without a locked instruction. Only the slot's carrier, with preemption disabled, may
+    /// use it.
     #[inline(always)]
     pub(crate) fn add(&self, n: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
@@ -47,8 +48,9 @@ macro_rules! counters {
             }
         }
 
-        /// What a runtime has done since it started: sums over all workers. Values of different counters are read one
-        /// after the other and may be a little out of step while the runtime works.
+        /// What a runtime has done since it started: sums over all workers. Values of different
+        /// counters are read one after the other and may be a little out of step while the runtime
+        /// works.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize))]
         #[non_exhaustive]
@@ -95,24 +97,26 @@ counters! {
     timers_fired,
     /// Slots given to a spare kernel thread because a user thread blocked in the kernel.
     handovers,
-    /// Threads that are blocked in the kernel without a worker at this moment, or wait to be. Not a count of what happened: in
-    /// a difference it is the later value.
+    /// Threads that are blocked in the kernel without a worker at this moment, or wait to be. Not a
+    /// count of what happened: in a difference it is the later value.
     blocked_now,
-    /// Times that a thread blocked when [`Builder::max_blocking`](crate::Builder::max_blocking) kernel threads were blocked
-    /// already, or the system lent no more, and had to wait outside the kernel.
+    /// Times that a thread blocked when [`Builder::max_blocking`](crate::Builder::max_blocking)
+    /// kernel threads were blocked already, or the system lent no more, and had to wait outside the
+    /// kernel.
     blocking_limit_reached,
     /// Preemption requests sent: signals, or expiries of armed POSIX timers.
     preempt_sent,
     /// Preemption requests that reached a worker running a user thread.
     preempt_received,
-    /// Requests put off: inside a non-preemptible region or in code that may hold a lock of the C library.
+    /// Requests put off: inside a non-preemptible region or in code that may hold a lock of the C
+    /// library.
     preempt_deferred,
     /// Requests dropped: meant for a dispatch that was over, or nothing waited any more.
     preempt_stale,
     /// Preemptions that led to a switch.
     preempt_useful,
-    /// Threads that went on on another worker than the one that they were preempted on. Those are not counted whose
-    /// preemption had been put off to the end of a region.
+    /// Threads that went on on another worker than the one that they were preempted on. Those are
+    /// not counted whose preemption had been put off to the end of a region.
     preempt_migrated,
 }
 

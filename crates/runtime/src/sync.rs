@@ -1,8 +1,9 @@
 //! Synchronisation of user threads and kernel threads.
 //!
-//! The primitives of [`std::sync`], with the same names, signatures and poisoning, and a few that `std` lacks. A user thread
-//! that waits here gives its worker to other user threads. An ordinary kernel thread that waits sleeps. Both may
-//! share any of these objects, at the same time and in the same queue.
+//! The primitives of [`std::sync`], with the same names, signatures and poisoning, and a few that
+//! `std` lacks. A user thread that waits here gives its worker to other user threads. An ordinary
+//! kernel thread that waits sleeps. Both may share any of these objects, at the same time and in
+//! the same queue.
 //!
 //! | | |
 //! |---|---|
@@ -14,19 +15,21 @@
 //! | one of several | [`select`] |
 //! | stopping | [`CancelToken`] |
 //!
-//! **Preemption.** A thread may be preempted while it holds any of these locks. Nobody spins for it: those who want the
-//! lock wait in a FIFO queue.
+//! **Preemption.** A thread may be preempted while it holds any of these locks. Nobody spins for
+//! it: those who want the lock wait in a FIFO queue.
 //!
-//! **Wake-ups.** Nobody is woken only to wait again where that can be avoided: notifying under a mutex moves threads to the
-//! mutex's queue, an unlocked mutex wakes one thread at a time, and values and permits are handed over directly.
+//! **Wake-ups.** Nobody is woken only to wait again where that can be avoided: notifying under a
+//! mutex moves threads to the mutex's queue, an unlocked mutex wakes one thread at a time, and
+//! values and permits are handed over directly.
 //!
-//! **Lock types** return the error types of [`std::sync`], which are the same items: [`LockResult`], [`PoisonError`],
-//! [`TryLockError`], [`TryLockResult`].
+//! **Lock types** return the error types of [`std::sync`], which are the same items:
+//! [`LockResult`], [`PoisonError`], [`TryLockError`], [`TryLockResult`].
 //!
 //! **In signal handlers and in non-preemptible regions** none of this may be used.
 
-// How it is built: `park` makes threads wait, `list` holds who waits, `word` joins a list with a word of state, and the
-// primitives differ only in what they keep in that word. Each module states its invariants.
+// How it is built: `park` makes threads wait, `list` holds who waits, `word` joins a list with a
+// word of state, and the primitives differ only in what they keep in that word. Each module states
+// its invariants.
 
 mod barrier;
 #[cfg(not(loom))]

@@ -1,8 +1,8 @@
 //! System calls without libc.
 //!
-//! Two reasons to go without: the preemption handler may not touch `errno` (a TLS variable of the interrupted thread)
-//! and may not call into libc, and this crate defines the C function `syscall` itself (see [`crate::interpose`]).
-//! Results are the kernel's: negative values are `-errno`.
+//! Two reasons to go without: the preemption handler may not touch `errno` (a TLS variable of the
+//! interrupted thread) and may not call into libc, and this crate defines the C function `syscall`
+//! itself (see [`crate::interpose`]). Results are the kernel's: negative values are `-errno`.
 
 use core::arch::asm;
 use core::sync::atomic::AtomicU32;
@@ -12,7 +12,8 @@ use std::time::Duration;
 ///
 /// # Safety
 ///
-/// As for the system call itself: pointers among the arguments must be valid for what the kernel does with them.
+/// As for the system call itself: pointers among the arguments must be valid for what the kernel
+/// does with them.
 #[inline(always)]
 pub(crate) unsafe fn syscall6(nr: i64, a: [u64; 6]) -> i64 {
     let ret: i64;
@@ -108,7 +109,8 @@ pub(crate) fn tgkill(pid: i32, tid: i32, signal: i32) -> Result<(), i32> {
     if r < 0 { Err(-r as i32) } else { Ok(()) }
 }
 
-/// Waits for the events of `files`, for `time` at most, or for `signal`, which is blocked otherwise and pending or sent.
+/// Waits for the events of `files`, for `time` at most, or for `signal`, which is blocked otherwise
+/// and pending or sent.
 pub(crate) fn ppoll(
     files: &mut [libc::pollfd],
     time: Option<Duration>,
@@ -207,9 +209,10 @@ pub(crate) fn timer_delete(timer: i32) {
     unsafe { syscall3(libc::SYS_timer_delete, timer as u64, 0, 0) };
 }
 
-/// Asks the kernel's scheduler for short turns, soon: a thread that sleeps most of the time and then has little to do need not wait
-/// until the one that runs on its CPU has had its slice. For threads of the default policy, by anybody, since Linux 6.12;
-/// older kernels ignore it. What it does not change (niceness) stays.
+/// Asks the kernel's scheduler for short turns, soon: a thread that sleeps most of the time and
+/// then has little to do need not wait until the one that runs on its CPU has had its slice. For
+/// threads of the default policy, by anybody, since Linux 6.12; older kernels ignore it. What it
+/// does not change (niceness) stays.
 pub(crate) fn ask_for_short_slices() {
     /// `struct sched_attr` of `linux/sched/types.h`, its first version.
     #[repr(C)]

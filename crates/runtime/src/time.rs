@@ -1,15 +1,16 @@
 //! Sleeping.
 //!
-//! Timed waits of other kinds are where the waiting is: `Condvar::wait_timeout`, `Receiver::recv_timeout`,
-//! `Semaphore::acquire_timeout`.
+//! Timed waits of other kinds are where the waiting is: `Condvar::wait_timeout`,
+//! `Receiver::recv_timeout`, `Semaphore::acquire_timeout`.
 
 use crate::thread::raw;
 use std::time::{Duration, Instant};
 
 /// Sleeps for at least `duration`; other threads of the worker run meanwhile.
 ///
-/// When it is over the thread counts as waiting work, so a busy thread is preempted for it: on a worker with CPU-bound
-/// threads the sleeper runs again within about a quantum. On an ordinary kernel thread this is `std::thread::sleep`.
+/// When it is over the thread counts as waiting work, so a busy thread is preempted for it: on a
+/// worker with CPU-bound threads the sleeper runs again within about a quantum. On an ordinary
+/// kernel thread this is `std::thread::sleep`.
 ///
 /// ```
 /// # quaver::Builder::new().workers(1).build().unwrap().run(|| {

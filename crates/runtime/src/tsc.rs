@@ -1,12 +1,14 @@
 //! Time inside the runtime: ticks of the time-stamp counter.
 //!
-//! Policies, timers and clocks count TSC ticks because reading them takes a few nanoseconds and no memory. [`init`]
-//! measures the rate once against `CLOCK_MONOTONIC`; where the TSC is not invariant, ticks are nanoseconds of
-//! `CLOCK_MONOTONIC` instead (read through the vDSO, some 20 ns).
+//! Policies, timers and clocks count TSC ticks because reading them takes a few nanoseconds and no
+//! memory. [`init`] measures the rate once against `CLOCK_MONOTONIC`; where the TSC is not
+//! invariant, ticks are nanoseconds of `CLOCK_MONOTONIC` instead (read through the vDSO, some 20
+//! ns).
 //!
-//! The rate is some millionths wrong, and the kernel steers its clock by up to 500 of them. So ticks decide when to look,
-//! and `Instant` decides whether a wait is over ([`is_over`]). While a machine is suspended most TSCs begin at zero again, and
-//! nothing would ever be due: [`catch_up`] notices that before a worker sleeps.
+//! The rate is some millionths wrong, and the kernel steers its clock by up to 500 of them. So
+//! ticks decide when to look, and `Instant` decides whether a wait is over ([`is_over`]). While a
+//! machine is suspended most TSCs begin at zero again, and nothing would ever be due: [`catch_up`]
+//! notices that before a worker sleeps.
 
 use core::arch::x86_64::{__cpuid, _rdtsc};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -66,7 +68,8 @@ fn pair() -> (Instant, Ticks) {
         .unwrap_or_else(|| (Instant::now(), rdtsc()))
 }
 
-/// Linux marks a virtual TSC that it trusts with `constant_tsc`, even where CPUID hides the invariant bit.
+/// Linux marks a virtual TSC that it trusts with `constant_tsc`, even where CPUID hides the
+/// invariant bit.
 fn hypervisor_says_stable() -> bool {
     std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
         .is_ok_and(|s| s.trim() == "tsc")
@@ -74,7 +77,8 @@ fn hypervisor_says_stable() -> bool {
 
 #[inline(always)]
 fn rdtsc() -> Ticks {
-    // SAFETY: every x86-64 CPU has RDTSC, and Linux allows it unless a process asked otherwise by prctl.
+    // SAFETY: every x86-64 CPU has RDTSC, and Linux allows it unless a process asked otherwise by
+    // prctl.
     unsafe { _rdtsc() }
 }
 
@@ -103,7 +107,8 @@ pub(crate) fn catch_up() {
     }
 }
 
-/// How many ticks are missing at a moment, given an earlier one, both in nanoseconds and ticks: 0 if no more than clocks differ.
+/// How many ticks are missing at a moment, given an earlier one, both in nanoseconds and ticks: 0
+/// if no more than clocks differ.
 fn missing(base: [u64; 2], now: [u64; 2], per_4g_ns: u64) -> u64 {
     let ticks = |ns: u64| ((u128::from(ns) * u128::from(per_4g_ns)) >> 32) as u64;
     let passed = now[0].saturating_sub(base[0]);
@@ -187,8 +192,8 @@ mod tests {
         catch_up();
     }
 
-    /// Where ticks pass in nine tenths of their time, a tick's wait would be too short. In a process of its own, because the rate
-    /// is everybody's.
+    /// Where ticks pass in nine tenths of their time, a tick's wait would be too short. In a
+    /// process of its own, because the rate is everybody's.
     #[test]
     fn no_wait_ends_early_where_the_rate_is_wrong() {
         const CHILD: &str = "QUAVER_TEST_ROLE";

@@ -1,8 +1,8 @@
 //! A global allocator of the program's own, whose code is preempted like any other.
 //!
-//! It notices when it is entered on a thread that is inside it already, as would happen if the runtime allocated or freed on
-//! the stack of a preempted thread; and it has a lock, whose holder may be preempted, so the runtime must not allocate
-//! where it could not wait.
+//! It notices when it is entered on a thread that is inside it already, as would happen if the
+//! runtime allocated or freed on the stack of a preempted thread; and it has a lock, whose holder
+//! may be preempted, so the runtime must not allocate where it could not wait.
 
 #![allow(
     clippy::erasing_op,
@@ -21,7 +21,8 @@ use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use support::{Rng, Setup, spin, stats, until_preempted};
 
-/// So large that a closure with it goes to the heap; but unoptimised code moves it so often that stacks overflow.
+/// So large that a closure with it goes to the heap; but unoptimised code moves it so often that
+/// stacks overflow.
 const LARGE: usize = if cfg!(debug_assertions) { 100 } else { 70_000 };
 
 struct Slow;
@@ -37,7 +38,8 @@ fn enter() {
         eprintln!("the allocator was entered on a thread that is inside it");
         std::process::abort();
     }
-    // Spinning for a lock whose holder is preempted ends when the spinner's quantum does, unless preemption is disabled.
+    // Spinning for a lock whose holder is preempted ends when the spinner's quantum does, unless
+    // preemption is disabled.
     for i in 0u64.. {
         if LOCK.compare_exchange_weak(false, true, Acquire, Relaxed).is_ok() {
             break;

@@ -1,5 +1,5 @@
-//! Threads that wait in the kernel, or for locks that wait there: others go on meanwhile, even on one worker, and even if
-//! what is waited for is held by a thread that was preempted.
+//! Threads that wait in the kernel, or for locks that wait there: others go on meanwhile, even on
+//! one worker, and even if what is waited for is held by a thread that was preempted.
 
 #![allow(
     clippy::erasing_op,
@@ -517,7 +517,8 @@ fn writing_what_is_read_later() {
     }
 }
 
-/// A server and its clients, with a thread for each connection, as one would write them with kernel threads.
+/// A server and its clients, with a thread for each connection, as one would write them with kernel
+/// threads.
 #[test]
 fn servers_and_clients() {
     for setup in Setup::all() {
@@ -561,7 +562,8 @@ fn servers_and_clients() {
     }
 }
 
-/// The worker of a thread that waits in the kernel is free for work that comes later, from elsewhere.
+/// The worker of a thread that waits in the kernel is free for work that comes later, from
+/// elsewhere.
 #[test]
 fn work_comes_while_the_only_worker_waits() {
     for setup in Setup::with_workers(1) {
@@ -741,7 +743,8 @@ fn waiting_beyond_the_limit_costs_nothing() {
     }
 }
 
-/// A call that does not wait does not, and one with a limit ends by it, also beyond the limit of kernel threads.
+/// A call that does not wait does not, and one with a limit ends by it, also beyond the limit of
+/// kernel threads.
 #[test]
 fn calls_that_do_not_wait_beyond_the_limit() {
     for setup in Setup::all_clocks() {
@@ -899,8 +902,9 @@ fn block_in_place_allows_everything() {
     }
 }
 
-/// `poll` is one of the calls that Linux never restarts after a signal: with other work waiting it ends with `EINTR`, as
-/// documented, and works when it is repeated. `read` is restarted and never does that.
+/// `poll` is one of the calls that Linux never restarts after a signal: with other work waiting it
+/// ends with `EINTR`, as documented, and works when it is repeated. `read` is restarted and never
+/// does that.
 #[test]
 fn interrupted_system_calls() {
     for setup in Setup::with_workers(1) {
@@ -938,7 +942,8 @@ fn interrupted_system_calls() {
     }
 }
 
-/// Lines of `println!`, and of C's `puts`, are whole, though those who write them are preempted with the lock held.
+/// Lines of `println!`, and of C's `puts`, are whole, though those who write them are preempted
+/// with the lock held.
 #[test]
 fn printing() {
     let outcome = child::run("print");
@@ -989,7 +994,8 @@ fn on_runtime_quietly(setup: Setup, body: impl FnOnce() + Send) {
     with_runtime(setup.builder(), |rt| rt.run(body));
 }
 
-/// A shutdown does not wait for threads in the kernel; another runtime can run, and they go away when their calls return.
+/// A shutdown does not wait for threads in the kernel; another runtime can run, and they go away
+/// when their calls return.
 #[test]
 fn shutting_down_while_threads_wait_in_the_kernel() {
     for setup in Setup::all() {
@@ -1011,7 +1017,8 @@ fn shutting_down_while_threads_wait_in_the_kernel() {
                         unreachable!("a thread ran after the shutdown");
                     });
                 }
-                // On one worker that means that they wait without it. The second worker need not be given away.
+                // On one worker that means that they wait without it. The second worker need not be
+                // given away.
                 let away = 4 * (2 - setup.workers as u64);
                 until(|| READING.load(SeqCst) == 4 && stats().handovers >= away, |_| _ = spin(500));
                 writers

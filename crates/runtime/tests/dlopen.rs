@@ -1,5 +1,5 @@
-//! Libraries that are loaded while user threads run, and unloaded again: their code is preempted, their thread-local
-//! variables belong to the user thread.
+//! Libraries that are loaded while user threads run, and unloaded again: their code is preempted,
+//! their thread-local variables belong to the user thread.
 
 mod support;
 
@@ -48,7 +48,8 @@ impl Model {
     }
 }
 
-/// Its constructor says that it runs, and waits until it may return. `WORDS` stands for an address in this process.
+/// Its constructor says that it runs, and waits until it may return. `WORDS` stands for an address
+/// in this process.
 const SLOW_TO_LOAD: &str = "\
 __attribute__((constructor)) static void wait_for_it(void) {
     volatile unsigned *words = (volatile unsigned *)WORDS;
@@ -96,7 +97,8 @@ impl Library {
         others > 0
     }
 
-    /// Steps until threads have met others inside so often. On one worker those were preempted there.
+    /// Steps until threads have met others inside so often. On one worker those were preempted
+    /// there.
     fn work(&self, met: &AtomicU64, enough: u64) {
         let mut model = Model::new();
         until(
@@ -106,8 +108,8 @@ impl Library {
     }
 }
 
-/// Threads that exist before the library is loaded, and threads that are made afterwards, use it; it is unloaded while the
-/// former exist, and loaded again.
+/// Threads that exist before the library is loaded, and threads that are made afterwards, use it;
+/// it is unloaded while the former exist, and loaded again.
 fn load_use_unload(setup: Setup, path: &CStr) {
     const OLD: usize = 3;
     let library = RwLock::new(None);
@@ -181,8 +183,8 @@ fn loading_is_preempted() {
     }
 }
 
-/// A thread that was preempted in a library's constructor holds the lock of the dynamic loader. Spare kernel threads must start
-/// without it, or nobody could let that thread go on.
+/// A thread that was preempted in a library's constructor holds the lock of the dynamic loader.
+/// Spare kernel threads must start without it, or nobody could let that thread go on.
 #[test]
 fn kernel_threads_start_while_a_library_is_being_loaded() {
     static WORDS: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];

@@ -37,8 +37,8 @@ impl Hogs {
     }
 
     /// Waits, on a kernel thread, until much has been done and none has done less than a fifth of
-    /// its fair share nor more than two and a half of them, or patience ends. (One alone on one of two
-    /// workers would come to four.) Then they stop. What each has done.
+    /// its fair share nor more than two and a half of them, or patience ends. (One alone on one of
+    /// two workers would come to four.) Then they stop. What each has done.
     fn wait(&self) -> (bool, Vec<u64>) {
         let begin = Instant::now();
         loop {

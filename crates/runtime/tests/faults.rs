@@ -205,7 +205,8 @@ fn overflow(setup: Setup) {
     });
 }
 
-/// Uses the stack up to a little above its guard, then waits for a signal, whose frame does not fit any more.
+/// Uses the stack up to a little above its guard, then waits for a signal, whose frame does not fit
+/// any more.
 fn overflow_by_a_frame(setup: Setup) {
     const STACK: usize = 96 * 1024;
     #[inline(never)]
@@ -580,7 +581,8 @@ fn fork_works_on_user_threads() {
     }
 }
 
-/// Threads until there is no address space for another: an error that says so, and what is there works on.
+/// Threads until there is no address space for another: an error that says so, and what is there
+/// works on.
 fn too_many_stacks() {
     let gate = std::sync::Arc::new(std::sync::Mutex::new(()));
     let held = gate.lock().unwrap();
@@ -612,7 +614,8 @@ fn exhausted_resources_are_errors() {
     assert!(o.stdout.contains("RLIMIT_AS"), "{o:#?}");
 }
 
-/// A runtime on a user thread of which the runtime itself is shut down: that thread is stopped like all others.
+/// A runtime on a user thread of which the runtime itself is shut down: that thread is stopped like
+/// all others.
 #[test]
 fn a_runtime_may_end_on_its_own_thread() {
     for setup in setups() {

@@ -1,4 +1,5 @@
-//! The futex calls of user threads: what wakes them, what is refused, who is passed over, and waking in signal handlers.
+//! The futex calls of user threads: what wakes them, what is refused, who is passed over, and
+//! waking in signal handlers.
 
 mod support;
 
@@ -43,7 +44,8 @@ fn address(word: &AtomicU32) -> c_long {
     word.as_ptr() as c_long
 }
 
-/// Starts `n` user threads that wait for the word, and waits until they do. Each counts itself in the second word in the end.
+/// Starts `n` user threads that wait for the word, and waits until they do. Each counts itself in
+/// the second word in the end.
 fn waiters(n: u32, words: &Arc<[AtomicU32; 3]>) -> Vec<quaver::JoinHandle<()>> {
     let threads = (0..n)
         .map(|_| {
@@ -55,7 +57,8 @@ fn waiters(n: u32, words: &Arc<[AtomicU32; 3]>) -> Vec<quaver::JoinHandle<()>> {
             })
         })
         .collect();
-    // One worker without a quantum: a thread that has counted itself has gone on to wait when this one runs again.
+    // One worker without a quantum: a thread that has counted itself has gone on to wait when this
+    // one runs again.
     while words[2].load(SeqCst) < n {
         quaver::yield_now();
     }
@@ -311,7 +314,8 @@ extern "C" fn wake_in_handler(_: i32) {
     };
 }
 
-/// Signals as fast as they can be sent, to whichever threads take them, while all of them lock, wait and wake.
+/// Signals as fast as they can be sent, to whichever threads take them, while all of them lock,
+/// wait and wake.
 fn handlers_wake() {
     // SAFETY: a handler that touches atomics and wakes.
     unsafe {

@@ -1,6 +1,7 @@
 //! gdb's commands for user threads: on a process, on a core file of it, with and without symbols.
 //!
-//! One program with a thread in every state holds still; gdb looks at it in batch mode. Skipped where gdb is not installed.
+//! One program with a thread in every state holds still; gdb looks at it in batch mode. Skipped
+//! where gdb is not installed.
 
 mod support;
 
@@ -407,8 +408,8 @@ fn a_core_of_the_kernels_is_shown() {
     }
 }
 
-/// A thread that crashes is the one that gdb selects, where it crashed: at once, and again where the process dies of it, which
-/// is what a core file of the kernel's has.
+/// A thread that crashes is the one that gdb selects, where it crashed: at once, and again where
+/// the process dies of it, which is what a core file of the kernel's has.
 #[test]
 fn a_fault_is_shown_where_it_happened() {
     if is_missing() {
@@ -509,7 +510,8 @@ fn what_is_not_there_is_said() {
 
     let target = Target::start(child::command("0"));
     let session = Session::attached(&target);
-    // Each of these is noticed before the one above. The first field of the table is the offset of the control blocks.
+    // Each of these is noticed before the one above. The first field of the table is the offset of
+    // the control blocks.
     let offset = "set *(long *)((char *)&QUAVER_GDB + 72) = -1";
     expect(&session, &["set language c", offset], "the runtime's thread table is corrupted");
     let name = "set *((char *)&QUAVER_GDB + 48) = 'X'";

@@ -1,4 +1,5 @@
-//! To glibc a user thread is a complete thread: what it keeps for each thread is there, and is the thread's own.
+//! To glibc a user thread is a complete thread: what it keeps for each thread is there, and is the
+//! thread's own.
 
 mod support;
 
@@ -107,7 +108,8 @@ fn the_resolver_has_a_state_in_each_thread() {
                         let bytes =
                             unsafe { std::slice::from_raw_parts_mut(before as *mut u8, 16) };
                         assert!(bytes.iter().all(|&b| b == 0), "a predecessor's");
-                        // A change that the next thread on this block must not see: `options`, as `res_init` makes it.
+                        // A change that the next thread on this block must not see: `options`, as
+                        // `res_init` makes it.
                         bytes[8..].copy_from_slice(&1u64.to_le_bytes());
                         before
                     })
@@ -232,7 +234,8 @@ fn own_stack() -> (std::ops::Range<usize>, usize) {
     (low as usize..low as usize + size, guard)
 }
 
-/// Collectors of garbage look through the stack that libc tells them, with the thread-local variables in it.
+/// Collectors of garbage look through the stack that libc tells them, with the thread-local
+/// variables in it.
 #[test]
 fn libc_knows_the_stack() {
     for setup in Setup::clocks(2) {
@@ -302,7 +305,8 @@ impl Shared {
     }
 }
 
-/// Two processes know the owner of a mutex that they share by a number, which therefore may not be that of any thread of the other one.
+/// Two processes know the owner of a mutex that they share by a number, which therefore may not be
+/// that of any thread of the other one.
 #[test]
 fn threads_of_two_processes_are_not_taken_for_each_other() {
     // SAFETY: a new file without a name, inherited by the child.

@@ -1,4 +1,5 @@
-//! `Guarded`: nobody is switched out inside the program's allocator, and requests that come there are not lost.
+//! `Guarded`: nobody is switched out inside the program's allocator, and requests that come there
+//! are not lost.
 
 #![allow(
     clippy::erasing_op,
@@ -17,7 +18,8 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use support::{Rng, Setup, spin, stats, until_preempted};
 
-/// Takes its time on user threads while `DAWDLE` is set, and looks whether anybody else gets in meanwhile.
+/// Takes its time on user threads while `DAWDLE` is set, and looks whether anybody else gets in
+/// meanwhile.
 struct Slow;
 
 static DAWDLE: AtomicBool = AtomicBool::new(false);

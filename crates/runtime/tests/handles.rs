@@ -1,4 +1,5 @@
-//! What can be done with the handle of a thread: park and unpark, joining for a time, scoped threads with properties.
+//! What can be done with the handle of a thread: park and unpark, joining for a time, scoped
+//! threads with properties.
 
 mod support;
 

@@ -10,7 +10,8 @@ use std::time::Duration;
 use support::setup::with_leftover;
 use support::{Rng, Setup, stats, until_preempted};
 
-/// Blocks of many sizes, most of them too large for a thread's own cache, so that arenas' locks are taken; each is checked.
+/// Blocks of many sizes, most of them too large for a thread's own cache, so that arenas' locks are
+/// taken; each is checked.
 fn allocate(rng: &mut Rng, kept: &mut [Vec<u8>]) {
     let block = &mut kept[rng.below(kept.len() as u64) as usize];
     if let Some(&first) = block.first() {
@@ -85,7 +86,8 @@ fn waiting_for_the_end_is_counted() {
     }
 }
 
-/// A shutdown that stops threads which allocate all the time leaves no lock of malloc behind: every arena still works.
+/// A shutdown that stops threads which allocate all the time leaves no lock of malloc behind: every
+/// arena still works.
 #[test]
 fn locks_are_released_before_the_end() {
     for setup in Setup::all() {

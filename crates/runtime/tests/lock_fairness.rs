@@ -1,7 +1,7 @@
 //! Nobody starves at a lock: kernel threads beside user threads, on one, two and four workers.
 //!
-//! A test goes on until everybody has had its turns, which takes milliseconds. Only where somebody starves it goes on for so long
-//! that a busy machine cannot be the reason.
+//! A test goes on until everybody has had its turns, which takes milliseconds. Only where somebody
+//! starves it goes on for so long that a busy machine cannot be the reason.
 
 mod support;
 
@@ -23,7 +23,8 @@ const ENOUGH: u64 = 20;
 /// Who has not had them after this time has starved.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Each thread takes turns, which it counts, until all have had enough. `turn(i)` is one of thread `i`.
+/// Each thread takes turns, which it counts, until all have had enough. `turn(i)` is one of thread
+/// `i`.
 fn nobody_starves(turn: impl Fn(usize) + Send + Sync + 'static) {
     struct Shared<F> {
         turn: F,
@@ -101,7 +102,8 @@ fn std_rwlock() {
     });
 }
 
-/// All wait for a number to be taken, and give the next one when they have taken theirs: one is notified at a time.
+/// All wait for a number to be taken, and give the next one when they have taken theirs: one is
+/// notified at a time.
 #[test]
 fn std_condvar() {
     on_all_sizes(|| {

@@ -1,4 +1,5 @@
-//! Protection keys: a thread's rights are its own, whatever way it leaves the CPU, and are inherited by the threads that it makes.
+//! Protection keys: a thread's rights are its own, whatever way it leaves the CPU, and are
+//! inherited by the threads that it makes.
 //!
 //! Skipped, with a message, where the CPU or the kernel has no protection keys.
 
@@ -28,7 +29,8 @@ unsafe impl Sync for Page {}
 impl Page {
     const SIZE: usize = 4096;
 
-    /// None, with a message, where there are no keys. To the calling kernel thread it is accessible.
+    /// None, with a message, where there are no keys. To the calling kernel thread it is
+    /// accessible.
     fn new() -> Option<Page> {
         // SAFETY: a key and a page of our own.
         unsafe {
@@ -137,8 +139,8 @@ fn a_thread_begins_with_the_rights_of_who_made_it() {
     }
 }
 
-/// The kernel heeds the rights of whoever makes a call. A thread that has to wait in one makes it without its worker, out of
-/// the signal handler.
+/// The kernel heeds the rights of whoever makes a call. A thread that has to wait in one makes it
+/// without its worker, out of the signal handler.
 #[test]
 fn a_call_that_waits_has_the_rights_of_its_thread() {
     for setup in Setup::with_workers(1) {

@@ -18,7 +18,8 @@ fn allowed(task: &Path) -> Option<Vec<usize>> {
     Some(list.trim().split(',').flat_map(range).collect())
 }
 
-/// Waits until the runtime's clock is confined to these CPUs. Another clock, of an earlier runtime, may be ending.
+/// Waits until the runtime's clock is confined to these CPUs. Another clock, of an earlier runtime,
+/// may be ending.
 fn until_clock_may_use(wanted: &[usize]) {
     let is_it = |task: &Path| {
         fs::read_to_string(task.join("comm")).is_ok_and(|name| name == "quaver-clock\n")

@@ -1,4 +1,5 @@
-//! Preemption: threads do not notice it, waiting work always profits from it, regions are respected.
+//! Preemption: threads do not notice it, waiting work always profits from it, regions are
+//! respected.
 
 #![allow(
     clippy::erasing_op,
@@ -20,7 +21,8 @@ use support::registers::{self, Fp, control_words, control_words_across};
 use support::setup::alone;
 use support::{Rng, Setup, child, full, spin, stats, until, until_preempted, with_runtime};
 
-/// Three threads that each do `step`, with a seed of their own, until there have been `n` preemptions.
+/// Three threads that each do `step`, with a seed of their own, until there have been `n`
+/// preemptions.
 fn three(setup: Setup, n: u64, step: impl Fn(u64) + Sync) {
     setup.run(|| {
         quaver::scope(|s| {
@@ -77,7 +79,8 @@ fn control_words_and_the_x87_stack_are_kept() {
     }
 }
 
-/// A C function must leave the control words as it found them: so must a switch that a thread asks for.
+/// A C function must leave the control words as it found them: so must a switch that a thread asks
+/// for.
 #[test]
 fn control_words_are_kept_across_voluntary_switches() {
     extern "C" fn switch() {
@@ -292,7 +295,8 @@ fn work_that_comes_later_gets_its_turn() {
     }
 }
 
-/// The worker has just woken up, or is about to sleep, when a busy thread and another come together.
+/// The worker has just woken up, or is about to sleep, when a busy thread and another come
+/// together.
 #[test]
 fn work_that_comes_together_gets_its_turn() {
     for (setup, idle_spin) in Setup::clocks(1).into_iter().flat_map(|s| [(s, 0), (s, 20)]) {
@@ -336,7 +340,8 @@ fn sleepers_come_back_beside_busy_threads() {
     }
 }
 
-/// On one worker a region is never interrupted: whoever looks from outside never sees one that has begun and not ended.
+/// On one worker a region is never interrupted: whoever looks from outside never sees one that has
+/// begun and not ended.
 #[test]
 fn regions_are_not_interrupted() {
     for setup in Setup::with_workers(1) {
@@ -527,7 +532,8 @@ fn counters_add_up() {
     }
 }
 
-/// Without waiting work there is nothing to gain: a thread alone is left in peace, and no timer runs.
+/// Without waiting work there is nothing to gain: a thread alone is left in peace, and no timer
+/// runs.
 #[test]
 fn a_lone_thread_is_not_preempted() {
     for setup in Setup::all() {
@@ -575,7 +581,8 @@ fn preemption_can_be_switched_off() {
     }
 }
 
-/// Each kernel thread keeps the alternate signal stack that it has, wherever preempted threads come from and go.
+/// Each kernel thread keeps the alternate signal stack that it has, wherever preempted threads come
+/// from and go.
 #[test]
 fn alternate_stacks_stay_where_they_are() {
     for setup in Setup::with_workers(2) {
@@ -607,7 +614,8 @@ fn alternate_stacks_stay_where_they_are() {
     }
 }
 
-/// Handlers of the program itself, with and without a stack of their own, that take longer than a quantum.
+/// Handlers of the program itself, with and without a stack of their own, that take longer than a
+/// quantum.
 #[test]
 fn handlers_of_the_program_run_to_their_end() {
     static ENDED: AtomicU64 = AtomicU64::new(0);
@@ -642,7 +650,8 @@ fn handlers_of_the_program_run_to_their_end() {
                     let raised = &raised;
                     s.spawn(move || {
                         until_preempted(setup.preemptions(50), |step| {
-                            // On two workers a handler must have a stack of its own: see the crate's documentation.
+                            // On two workers a handler must have a stack of its own: see the
+                            // crate's documentation.
                             let plain = setup.workers == 1 && (i + step) % 2 == 0;
                             let signal = if plain { libc::SIGUSR2 } else { libc::SIGUSR1 };
                             raised.fetch_add(1, SeqCst);

@@ -1,6 +1,7 @@
 //! Processes end, fork and go into the background while user threads run.
 //!
-//! What ends or forks is a child; see `support::child`. `fork` and `exec` through `std` are tested in `faults.rs`.
+//! What ends or forks is a child; see `support::child`. `fork` and `exec` through `std` are tested
+//! in `faults.rs`.
 
 mod support;
 
@@ -49,7 +50,8 @@ fn busy_threads(n: usize) {
     }
 }
 
-/// Threads that all want to end the process, with a function to be called then that takes longer than a quantum.
+/// Threads that all want to end the process, with a function to be called then that takes longer
+/// than a quantum.
 fn exit_of_many(setup: Setup) {
     extern "C" fn at_exit() {
         // The busy threads see to it that there are some.
@@ -151,8 +153,8 @@ fn daemons_work() {
     on_all("daemon", |o| o.expect_success());
 }
 
-/// What holds in the child of a fork: one thread, which is no user thread, and no runtime until it builds one. The parent's,
-/// if somebody asks for it, says so.
+/// What holds in the child of a fork: one thread, which is no user thread, and no runtime until it
+/// builds one. The parent's, if somebody asks for it, says so.
 fn check_in_fork(setup: Setup, parents: Handle) {
     assert!(quaver::thread::current().is_none(), "a user thread without a worker");
     assert!(Handle::current().is_err());
@@ -213,7 +215,8 @@ fn a_user_thread_forks() {
     on_all("fork of a user thread", |o| o.expect_success());
 }
 
-/// The thread of the child was a user thread, and is the last one. So its end is that of the process.
+/// The thread of the child was a user thread, and is the last one. So its end is that of the
+/// process.
 fn end_of_the_last_thread(setup: Setup) {
     let rt = setup.builder().build().unwrap();
     rt.run(|| {
@@ -232,8 +235,8 @@ fn the_child_ends_with_its_only_thread() {
     on_all("end of the last thread", |o| o.expect_success());
 }
 
-/// The exit code of a shell that is started in one of four ways: by `posix_spawn`, which is a `vfork`; by `fork` and `exec`; by
-/// `system`; by `popen`.
+/// The exit code of a shell that is started in one of four ways: by `posix_spawn`, which is a
+/// `vfork`; by `fork` and `exec`; by `system`; by `popen`.
 fn shell(way: u64, script: &str) -> Option<i32> {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", script]);
@@ -282,7 +285,8 @@ fn preempted_threads_start_processes() {
     on_all("starts of many", |o| o.expect_success());
 }
 
-/// A server gives up its rights when its threads are there already. All kernel threads do, whatever they run.
+/// A server gives up its rights when its threads are there already. All kernel threads do, whatever
+/// they run.
 fn identity(setup: Setup) {
     const NOBODY: u32 = 65534;
     let rt = setup.builder().build().unwrap();

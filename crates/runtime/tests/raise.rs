@@ -1,7 +1,9 @@
-//! Signals that a thread sends to itself: its handler runs before the call returns, once, on that thread.
+//! Signals that a thread sends to itself: its handler runs before the call returns, once, on that
+//! thread.
 //!
-//! The C library finds out which kernel thread it is on and then sends the signal there. A thread that is preempted in
-//! between and resumed on another worker would have the signal delivered to somebody else.
+//! The C library finds out which kernel thread it is on and then sends the signal there. A thread
+//! that is preempted in between and resumed on another worker would have the signal delivered to
+//! somebody else.
 
 mod support;
 
@@ -20,7 +22,8 @@ extern "C" fn handler(_: i32) {
     IN_ALL.fetch_add(1, SeqCst);
 }
 
-/// Four threads that send themselves signals, each a thousand times at least, until there were enough preemptions.
+/// Four threads that send themselves signals, each a thousand times at least, until there were
+/// enough preemptions.
 fn to_oneself(send: impl Fn() -> i32 + Sync) {
     for setup in Setup::all_clocks() {
         let sent = AtomicU64::new(0);

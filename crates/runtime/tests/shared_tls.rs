@@ -1,4 +1,5 @@
-//! Threads that use the thread-local variables of their workers: what must be right in spite of that.
+//! Threads that use the thread-local variables of their workers: what must be right in spite of
+//! that.
 
 #![allow(
     clippy::erasing_op,
@@ -246,8 +247,8 @@ fn without_fsgsbase() {
     }
 }
 
-/// To a library that waits in the kernel, where it may hold locks in the name of its kernel thread (`fgets` does), a thread is the
-/// same before and after.
+/// To a library that waits in the kernel, where it may hold locks in the name of its kernel thread
+/// (`fgets` does), a thread is the same before and after.
 #[test]
 fn who_blocks_in_the_kernel_comes_back_on_its_kernel_thread() {
     /// Ends the others, also when this one fails.

@@ -1,6 +1,8 @@
-//! Signals of the application: sent to the process, from timers, and the one that Quaver would like to have.
+//! Signals of the application: sent to the process, from timers, and the one that Quaver would like
+//! to have.
 //!
-//! Dispositions belong to the process, so that each part is played by a child; see `support::child`.
+//! Dispositions belong to the process, so that each part is played by a child; see
+//! `support::child`.
 
 mod support;
 
@@ -50,8 +52,9 @@ fn the_child() {
     }
 }
 
-/// Signals to the process from a user thread and from a kernel thread, each when the one before has been handled: there are
-/// as many calls of the handler, and bytes in the pipe, whichever thread gets them. A user thread waits for the bytes.
+/// Signals to the process from a user thread and from a kernel thread, each when the one before has
+/// been handled: there are as many calls of the handler, and bytes in the pipe, whichever thread
+/// gets them. A user thread waits for the bytes.
 fn to_the_process(setup: Setup) {
     const EACH: u64 = 30;
     install_handler(handler, libc::SIGTERM);

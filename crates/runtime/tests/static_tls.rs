@@ -1,5 +1,5 @@
-//! Libraries with static TLS (`-ftls-model=initial-exec`) that are loaded while user threads exist: every thread finds
-//! the initial values, and nobody else's afterwards.
+//! Libraries with static TLS (`-ftls-model=initial-exec`) that are loaded while user threads exist:
+//! every thread finds the initial values, and nobody else's afterwards.
 
 mod support;
 
@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Barrier, RwLock};
 use support::{Setup, library, spin, until_preempted};
 
-/// What a library's variables are at first is `FIRST`; its constructor looks, too. Small, because a process has not much room
-/// for such libraries.
+/// What a library's variables are at first is `FIRST`; its constructor looks, too. Small, because a
+/// process has not much room for such libraries.
 const SOURCE: &str = "\
 __thread unsigned long head = FIRST, body[24] = {1, 2, FIRST}, zero[8];
 int constructed;
@@ -40,7 +40,8 @@ fn compile(name: &str, first: u64) -> Option<CString> {
 #[derive(Clone, Copy)]
 struct Library {
     handle: *mut c_void,
-    /// Changes all variables of the calling thread; returns what they were, or 0 if they were not all that.
+    /// Changes all variables of the calling thread; returns what they were, or 0 if they were not
+    /// all that.
     swap: extern "C" fn(u64) -> u64,
     first: u64,
 }

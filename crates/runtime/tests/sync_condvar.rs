@@ -105,7 +105,8 @@ fn a_notification_comes_before_the_timeout() {
     assert_eq!(waiter.join().unwrap(), (true, false));
 }
 
-/// Waiters that time out and notifications that come at the same time: every token that was put in comes out once.
+/// Waiters that time out and notifications that come at the same time: every token that was put in
+/// comes out once.
 #[test]
 fn timeouts_swallow_no_notification() {
     const TOKENS: u32 = 300;

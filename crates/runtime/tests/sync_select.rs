@@ -65,7 +65,8 @@ fn a_timeout_ends_the_wait_and_leaves_no_trace() {
     }
 }
 
-/// Senders on user threads and kernel threads, channels of all kinds; nothing is lost and nobody sleeps for ever.
+/// Senders on user threads and kernel threads, channels of all kinds; nothing is lost and nobody
+/// sleeps for ever.
 #[test]
 fn everything_that_is_sent_is_received() {
     const EACH: usize = 300;

@@ -1,7 +1,8 @@
 //! The synchronisation primitives among user threads, and between user threads and kernel threads.
 //!
-//! With one worker user threads take turns, so the steps of a test are in program order between yields unless a
-//! preemption falls in between; every test is right wherever it falls. With two workers they also run at the same time.
+//! With one worker user threads take turns, so the steps of a test are in program order between
+//! yields unless a preemption falls in between; every test is right wherever it falls. With two
+//! workers they also run at the same time.
 
 use quaver::sync::{
     AcquireTimeoutError, Barrier, Condvar, LazyLock, Mutex, Once, OnceLock, RwLock, Semaphore,
@@ -61,7 +62,8 @@ fn mutex_excludes_without_preemption() {
     mutex_excludes();
 }
 
-/// A thread that locks again as soon as it has unlocked does not keep the mutex from one that waits.
+/// A thread that locks again as soon as it has unlocked does not keep the mutex from one that
+/// waits.
 #[quaver::test(workers = 1)]
 fn mutex_starves_nobody() {
     let shared = Arc::new((Mutex::new(()), AtomicUsize::new(0)));

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::{Duration, Instant};
 use support::{Setup, on_runtime, spin, with_runtime};
 
-/// Two threads want one worker for `time`; how often it was interrupted, and what the runtime takes that to cost.
+/// Two threads want one worker for `time`; how often it was interrupted, and what the runtime takes
+/// that to cost.
 fn interruptions(builder: Builder, time: Duration) -> (u32, Duration) {
     with_runtime(builder, |rt| {
         rt.run(|| {
@@ -34,15 +35,16 @@ fn a_busy_worker_is_not_interrupted_more_often_than_the_tax_allows() {
         let start = Instant::now();
         let (count, price) = interruptions(setup.builder().tax(1), time);
         let spent = price * count;
-        // The share, what a worker may have saved, and as much again for signals that came too late to be of use.
+        // The share, what a worker may have saved, and as much again for signals that came too late
+        // to be of use.
         let allowed = start.elapsed() / 100 + quaver::sched::Tax::SAVINGS;
         println!("{setup}: {count} of {price:?}: {spent:?}, allowed {allowed:?}");
         assert!(spent <= 2 * allowed, "{setup}: {spent:?} of {allowed:?}");
     }
 }
 
-/// A worker that has been idle has something to spend, and the bound of a quiet one is not felt: what waits beside a thread that computes
-/// gets the worker.
+/// A worker that has been idle has something to spend, and the bound of a quiet one is not felt:
+/// what waits beside a thread that computes gets the worker.
 #[test]
 fn what_waits_beside_a_thread_that_computes_runs_also_when_the_account_is_empty() {
     for setup in Setup::clocks(1) {

@@ -150,7 +150,8 @@ fn detached_threads_run() {
     }
 }
 
-/// The closure, what it owns, and the result are dropped exactly once, whenever the handle goes away.
+/// The closure, what it owns, and the result are dropped exactly once, whenever the handle goes
+/// away.
 #[test]
 fn everything_is_dropped_once() {
     for setup in Setup::all() {
@@ -220,12 +221,14 @@ fn names_and_numbers() {
     assert!(quaver::thread::current().is_none());
 }
 
-/// Closures and results of all sizes: on the new thread's stack, and, beyond a sixteenth of that, in the heap.
+/// Closures and results of all sizes: on the new thread's stack, and, beyond a sixteenth of that,
+/// in the heap.
 #[test]
 fn large_closures_and_results() {
     for setup in Setup::all() {
         println!("-- {setup}");
-        // A closure is moved when it is called, and code without optimisation moves it several times.
+        // A closure is moved when it is called, and code without optimisation moves it several
+        // times.
         let builder = setup.builder().stack_size(STACK);
         with_runtime(builder, |rt| {
             let drops = Drops::default();
@@ -438,7 +441,8 @@ fn panics_in_scopes() {
     }
 }
 
-/// When `scope` returns, results that nobody took are gone: they could borrow from what is freed next.
+/// When `scope` returns, results that nobody took are gone: they could borrow from what is freed
+/// next.
 #[test]
 fn a_scope_outlives_forgotten_results() {
     struct Borrows<'a>(&'a AtomicUsize);
@@ -686,7 +690,8 @@ fn without_a_runtime_there_are_no_threads() {
     });
 }
 
-/// A shutdown stops threads that run, wait, spin in the kernel or have ended and were not joined, and counts them.
+/// A shutdown stops threads that run, wait, spin in the kernel or have ended and were not joined,
+/// and counts them.
 #[test]
 fn shutdown_counts_what_it_stops() {
     for setup in Setup::all() {
@@ -821,7 +826,8 @@ fn starting_again_and_again() {
         });
         assert_eq!(sum, 10 * 10 * 1 + 10 * 10 * 2 + 20 * 9);
     }
-    // Kernel threads that have said that they are gone may take a moment to leave the list; other tests come and go.
+    // Kernel threads that have said that they are gone may take a moment to leave the list; other
+    // tests come and go.
     for _ in 0..1000 {
         if kernel_threads() <= before + 8 {
             return;
@@ -835,7 +841,8 @@ fn kernel_threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
 }
 
-/// Kernel threads that start user threads while the runtime is shut down get a thread or an error, nothing else.
+/// Kernel threads that start user threads while the runtime is shut down get a thread or an error,
+/// nothing else.
 #[test]
 fn spawning_races_with_shutdown() {
     for (round, setup) in Setup::all().into_iter().cycle().take(120).enumerate() {

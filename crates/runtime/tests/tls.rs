@@ -1,5 +1,6 @@
-//! What belongs to a thread stays with it: `thread_local!`, `errno`, malloc's caches, locales, keys, panics. Under
-//! preemption, on stacks that are used again, and when a thread moves between kernel threads.
+//! What belongs to a thread stays with it: `thread_local!`, `errno`, malloc's caches, locales,
+//! keys, panics. Under preemption, on stacks that are used again, and when a thread moves between
+//! kernel threads.
 
 #![allow(
     clippy::erasing_op,
@@ -127,7 +128,8 @@ fn errno_is_fresh_and_private() {
     }
 }
 
-/// All destructors of a thread have run when `join` returns, on that thread, and see its other variables.
+/// All destructors of a thread have run when `join` returns, on that thread, and see its other
+/// variables.
 #[test]
 fn destructors_run_before_join_returns() {
     struct Last {
@@ -325,7 +327,8 @@ fn malloc_works_in_short_threads() {
     }
 }
 
-/// What `std` says of the calling thread is different for each thread and does not change when it is moved.
+/// What `std` says of the calling thread is different for each thread and does not change when it
+/// is moved.
 #[test]
 fn std_knows_each_thread() {
     for setup in Setup::all() {
@@ -380,7 +383,8 @@ fn std_parks_user_threads() {
     }
 }
 
-/// Character classes are read through a pointer in TLS; locales are private and do not outlive their thread.
+/// Character classes are read through a pointer in TLS; locales are private and do not outlive
+/// their thread.
 #[test]
 fn locales() {
     fn is_alphabetic_everywhere() {
@@ -487,7 +491,8 @@ fn pthread_key(destructor: Option<unsafe extern "C" fn(*mut c_void)>) -> libc::p
     key
 }
 
-/// Values of `pthread_setspecific` are private, destroyed before `join` returns, and absent in the next thread.
+/// Values of `pthread_setspecific` are private, destroyed before `join` returns, and absent in the
+/// next thread.
 #[test]
 fn pthread_keys() {
     static DESTROYED: AtomicUsize = AtomicUsize::new(0);
@@ -543,7 +548,8 @@ fn pthread_keys() {
     }
 }
 
-/// What the destructor of a key registers or sets is gone with its thread: nothing of it reaches the next on the same block.
+/// What the destructor of a key registers or sets is gone with its thread: nothing of it reaches
+/// the next on the same block.
 #[test]
 fn destructors_of_keys_leave_nothing_to_the_next_thread() {
     static KEY: AtomicU32 = AtomicU32::new(0);
@@ -719,7 +725,8 @@ fn sched_getcpu_tells_a_cpu() {
     }
 }
 
-/// Thread-local variables of a library that was loaded at run time, which are not in the static block.
+/// Thread-local variables of a library that was loaded at run time, which are not in the static
+/// block.
 #[test]
 fn variables_of_loaded_libraries() {
     let text = "__thread int counter = 41; __thread char big[5000] = {1}; \
@@ -800,7 +807,8 @@ fn without_fsgsbase() {
     }
 }
 
-/// The C library changes the identity of all its threads, and must not wait for user threads, which have none of their own.
+/// The C library changes the identity of all its threads, and must not wait for user threads, which
+/// have none of their own.
 #[test]
 fn identities_are_changed() {
     for setup in Setup::all() {

@@ -1,9 +1,10 @@
 //! Debuggers and `std::backtrace` unwind through user threads, wherever these are.
 //!
-//! How to do that by hand: the first word that `gs:[8]` of a carrier points to (`Uthread::rsp`) is the saved stack pointer of
-//! a thread that is switched out, whose layout is drawn in `src/arch/switch.rs`: take the callee-saved registers and the
-//! return address from there and ask for a backtrace. [`backtrace_of`] writes the commands. A thread that was preempted is
-//! switched out in the signal handler, so the frames of its own code come below `<signal handler called>`.
+//! How to do that by hand: the first word that `gs:[8]` of a carrier points to (`Uthread::rsp`) is
+//! the saved stack pointer of a thread that is switched out, whose layout is drawn in
+//! `src/arch/switch.rs`: take the callee-saved registers and the return address from there and ask
+//! for a backtrace. [`backtrace_of`] writes the commands. A thread that was preempted is switched
+//! out in the signal handler, so the frames of its own code come below `<signal handler called>`.
 
 #![allow(clippy::useless_vec, reason = "an allocation is wanted")]
 #![allow(
@@ -27,7 +28,8 @@ use support::{Setup, child, spin, until_preempted, with_runtime};
 /// The calling user thread's control block.
 fn control_block() -> usize {
     let at: usize;
-    // SAFETY: on a worker, where `gs` points to the carrier, whose second word is the current thread.
+    // SAFETY: on a worker, where `gs` points to the carrier, whose second word is the current
+    // thread.
     unsafe { asm!("mov {}, gs:[8]", out(reg) at, options(nostack, readonly, preserves_flags)) };
     at
 }
@@ -58,8 +60,8 @@ fn busy_outer(found: &AtomicUsize) -> u64 {
     black_box(busy_inner(found)) + 1
 }
 
-/// In a child: one thread waits, one was preempted and stays so, because the third, which says where the others are, does
-/// not give up the only worker.
+/// In a child: one thread waits, one was preempted and stays so, because the third, which says
+/// where the others are, does not give up the only worker.
 fn play(setup: Setup) {
     // SAFETY: lets a debugger that is not a parent of this process attach.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY) };
@@ -88,8 +90,8 @@ fn the_child() {
     play(Setup::with_workers(1)[role.parse::<usize>().unwrap()]);
 }
 
-/// gdb's commands for a backtrace of the switched-out thread with this control block. It pretends that the selected kernel
-/// thread has just come back from `switch` there.
+/// gdb's commands for a backtrace of the switched-out thread with this control block. It pretends
+/// that the selected kernel thread has just come back from `switch` there.
 fn backtrace_of(control_block: &str) -> Vec<String> {
     let word = |offset: usize| format!("*(unsigned long *)($saved + {offset})");
     let mut commands = vec![format!("set $saved = *(unsigned long *){control_block}")];

@@ -1,4 +1,5 @@
-//! What a job wants where a preemption finds a thread in the C library or another one that has locks.
+//! What a job wants where a preemption finds a thread in the C library or another one that has
+//! locks.
 
 use core::fmt;
 use serde::{Deserialize, Serialize};

@@ -12,7 +12,8 @@ pub struct Counts {
     pub preemptions: u64,
     /// Preempted threads that went on on another worker.
     pub migrations: u64,
-    /// Requests that were put off at first: in the C library, the runtime, regions, on foreign stacks.
+    /// Requests that were put off at first: in the C library, the runtime, regions, on foreign
+    /// stacks.
     pub deferred: u64,
     /// Threads that were caught at a system call and made it without a worker.
     pub handed_over: u64,
@@ -24,7 +25,8 @@ pub struct Counts {
     pub runs: u64,
     /// Instruction boundaries of one run.
     pub boundaries: u64,
-    /// The longest time from a request that was put off to when it was known to be taken, in microseconds.
+    /// The longest time from a request that was put off to when it was known to be taken, in
+    /// microseconds.
     pub longest_deferral_us: f64,
     /// Torture: steps of the program whose answer was checked.
     pub steps: u64,

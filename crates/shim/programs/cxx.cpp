@@ -1,4 +1,5 @@
-// The C++ library on user threads: threads, locks, futures, exceptions, thread_local objects, cancellation as an exception.
+// The C++ library on user threads: threads, locks, futures, exceptions, thread_local objects, cancellation as
+// an exception.
 #include "check.h"
 
 #include <atomic>

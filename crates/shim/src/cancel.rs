@@ -163,9 +163,9 @@ pub(crate) fn kick_anywhere(t: &Thread) {
     }
 }
 
-/// Sends `KICK` for the sake of `t`, unless one is on its way: the kernel queues them all, and delivers
-/// them on top of each other to a kernel thread that has not run for a while. It may have met
-/// another thread, so not for long.
+/// Sends `KICK` for the sake of `t`, unless one is on its way: the kernel queues them all, and
+/// delivers them on top of each other to a kernel thread that has not run for a while. It may have
+/// met another thread, so not for long.
 fn send_for(t: &Thread, tid: i32) {
     const LONG: u64 = 5_000_000;
     let (now, last) = (crate::time::now(libc::CLOCK_MONOTONIC) as u64, t.kicked.load(Relaxed));

@@ -7,8 +7,8 @@ use core::time::Duration;
 use libc::{clockid_t, pthread_t, rusage, timespec};
 use quaver::foreign::thread::Thread as Uthread;
 
-/// Clocks of the runtime's threads: this, and a thread's number. The kernel has no clocks of such numbers: its own of threads
-/// and processes are negative.
+/// Clocks of the runtime's threads: this, and a thread's number. The kernel has no clocks of such
+/// numbers: its own of threads and processes are negative.
 const OURS: clockid_t = 0x4000_0000;
 const NUMBER: clockid_t = OURS - 1;
 
@@ -81,7 +81,8 @@ pub unsafe extern "C" fn pthread_getcpuclockid(thread: pthread_t, clock: *mut cl
     }
 }
 
-/// See `getrusage(2)`: of a thread the time it has run, all as user time; the rest is the kernel thread's.
+/// See `getrusage(2)`: of a thread the time it has run, all as user time; the rest is the kernel
+/// thread's.
 ///
 /// # Safety
 ///

@@ -160,11 +160,12 @@ fn held() -> std::sync::MutexGuard<'static, Vec<(u32, usize)>> {
     ROBUST_HELD.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// In the child of a fork: other threads may have been changing the list. Nobody will be told of what the calling thread held,
-/// because it ends with the process.
+/// In the child of a fork: other threads may have been changing the list. Nobody will be told of
+/// what the calling thread held, because it ends with the process.
 pub(crate) fn in_child() {
     let empty = StdMutex::new(Vec::new());
-    // SAFETY: there is no other thread. What the list has allocated is not known, so it is not freed.
+    // SAFETY: there is no other thread. What the list has allocated is not known, so it is not
+    // freed.
     unsafe { (&raw const ROBUST_HELD).cast_mut().write(empty) };
 }
 

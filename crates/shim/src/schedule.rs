@@ -1,7 +1,9 @@
-//! Real-time scheduling of threads: the levels of the policy `priority` where that is chosen, and `EPERM` elsewhere.
+//! Real-time scheduling of threads: the levels of the policy `priority` where that is chosen, and
+//! `EPERM` elsewhere.
 //!
-//! `SCHED_FIFO` and `SCHED_RR` have 99 priorities and the policy has eight levels, of which other threads are in the middle
-//! ([`DEFAULT_PRIORITY`]). So priorities 1 to 99 share the levels above it, in equal parts. The quantum is the policy's in both.
+//! `SCHED_FIFO` and `SCHED_RR` have 99 priorities and the policy has eight levels, of which other
+//! threads are in the middle ([`DEFAULT_PRIORITY`]). So priorities 1 to 99 share the levels above
+//! it, in equal parts. The quantum is the policy's in both.
 
 use crate::real::real;
 use crate::say::{Once, once};
@@ -185,7 +187,8 @@ fn caller(pid: pid_t) -> Option<&'static Thread> {
     (pid == 0 || pid == crate::thread::gettid()).then_some(me)
 }
 
-/// See `sched_setscheduler(2)`: of the calling thread as [`pthread_setschedparam`], of others the kernel's.
+/// See `sched_setscheduler(2)`: of the calling thread as [`pthread_setschedparam`], of others the
+/// kernel's.
 ///
 /// # Safety
 ///

@@ -57,7 +57,8 @@ pub unsafe extern "C" fn pthread_create(
     t.schedule.store(wanted.schedule.word(), Relaxed);
     LIVE.fetch_add(1, Relaxed);
     queue::add(t);
-    // SAFETY: the memory, if any, is the program's, which gives it until the thread has been joined.
+    // SAFETY: the memory, if any, is the program's, which gives it until the thread has been
+    // joined.
     let made = unsafe {
         uthread::spawn_on(wanted.stack, None, &wanted.schedule.attributes(), move || run(t))
     };

@@ -1,6 +1,8 @@
-//! How many events one core simulates in a second of its time: `cargo run --release -p quaver-sim --example speed`.
+//! How many events one core simulates in a second of its time: `cargo run --release -p quaver-sim
+//! --example speed`.
 //!
-//! A number of requests as an argument: only the last scenario, with a thousand workers, and so many.
+//! A number of requests as an argument: only the last scenario, with a thousand workers, and so
+//! many.
 
 use std::error::Error;
 use std::time::Instant;

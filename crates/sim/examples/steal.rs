@@ -1,8 +1,9 @@
-//! What it takes an idle worker to get a task that another worker queues: `cargo run --release -p quaver-sim --example steal`.
+//! What it takes an idle worker to get a task that another worker queues: `cargo run --release -p
+//! quaver-sim --example steal`.
 //!
-//! Two threads on two CPUs stand for the workers and use the policy `ws` itself. One queues a task; the other goes round all
-//! queues until it has it. So `look` in `costs.toml` is what a round takes for each queue, and `steal` what a task
-//! that is found first takes.
+//! Two threads on two CPUs stand for the workers and use the policy `ws` itself. One queues a task;
+//! the other goes round all queues until it has it. So `look` in `costs.toml` is what a round takes
+//! for each queue, and `steal` what a task that is found first takes.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

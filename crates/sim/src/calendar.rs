@@ -1,8 +1,9 @@
 //! Which of a fixed number of sources has the next event: a tournament tree over their times.
 //!
-//! Every worker has exactly one next event, and so has every other source, so the queue never holds events that have
-//! become void: moving a source's event is one walk to the root, `log2(n)` steps over a few cache lines, and looking
-//! for the earliest costs nothing. Among equal times the source with the lower number is first.
+//! Every worker has exactly one next event, and so has every other source, so the queue never holds
+//! events that have become void: moving a source's event is one walk to the root, `log2(n)` steps
+//! over a few cache lines, and looking for the earliest costs nothing. Among equal times the source
+//! with the lower number is first.
 
 /// No event.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -11,7 +12,8 @@ pub(crate) const NEVER: u64 = u64::MAX;
 #[derive(Clone, Debug)]
 pub(crate) struct Calendar {
     times: Vec<u64>,
-    /// Inner nodes: the winning source below. The root is at 1; leaves begin at the number of sources, a power of two.
+    /// Inner nodes: the winning source below. The root is at 1; leaves begin at the number of
+    /// sources, a power of two.
     winners: Vec<u32>,
 }
 

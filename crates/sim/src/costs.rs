@@ -15,7 +15,8 @@ pub enum Timer {
     None,
     /// A core that keeps time for all workers and sends notifications one after the other.
     Core,
-    /// A thread that sleeps until the next moment that it knows of, and shares its core with others.
+    /// A thread that sleeps until the next moment that it knows of, and shares its core with
+    /// others.
     Thread,
     /// Each worker's own timer.
     Worker,
@@ -45,8 +46,9 @@ pub struct Mechanism {
     /// On the worker, at every entry of a thread, whether one was interrupted or not.
     #[serde(default)]
     pub switch: u64,
-    /// For how long the kernel's lock of the process's signals keeps others away each time that it is taken, its way from core to
-    /// core included: once to send a signal, three times to receive one, and once at a switch that changes the mask (`switch`).
+    /// For how long the kernel's lock of the process's signals keeps others away each time that it
+    /// is taken, its way from core to core included: once to send a signal, three times to receive
+    /// one, and once at a switch that changes the mask (`switch`).
     #[serde(default)]
     pub lock: u64,
     /// The share of running time that the mechanism costs even when it does nothing.
@@ -78,7 +80,8 @@ pub struct System {
     /// Entering a thread of another application.
     #[serde(default)]
     pub app_switch: u64,
-    /// Until an idle worker, which has gone to sleep, begins with what has come for it; nothing with a dispatcher.
+    /// Until an idle worker, which has gone to sleep, begins with what has come for it; nothing
+    /// with a dispatcher.
     #[serde(default)]
     pub wake: Delay,
     /// How long an idle worker looks for work before it goes to sleep.

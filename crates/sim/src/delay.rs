@@ -1,4 +1,5 @@
-//! A time that differs from one occurrence to the next: how late a notification comes, how long a disturbance lasts.
+//! A time that differs from one occurrence to the next: how late a notification comes, how long a
+//! disturbance lasts.
 //!
 //! | text | |
 //! |---|---|
@@ -15,8 +16,8 @@ use quaver_load::{ServiceTime, Uniform, format_ns};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
 
-/// A time that is always the same (`16us`), drawn as service times are (`exp=16us`), or as it was measured
-/// (`quantiles=0%:9us,50%:16us,100%:2ms`, linear between the points).
+/// A time that is always the same (`16us`), drawn as service times are (`exp=16us`), or as it was
+/// measured (`quantiles=0%:9us,50%:16us,100%:2ms`, linear between the points).
 #[derive(Clone, PartialEq, Debug)]
 pub enum Delay {
     /// Always the same, in nanoseconds; may be 0.
@@ -35,7 +36,8 @@ impl Default for Delay {
 }
 
 impl Delay {
-    /// What was measured, as quantiles up to 99.9 and 100 %. `values` are sorted by this; none make no delay.
+    /// What was measured, as quantiles up to 99.9 and 100 %. `values` are sorted by this; none make
+    /// no delay.
     pub fn measured(values: &mut [u64]) -> Delay {
         const SHARES: [f64; 12] =
             [0.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.9, 100.0];

@@ -6,7 +6,8 @@
 //! * [`Outcome`]: what came of it.
 //! * [`plan`](mod@plan): the smallest server that meets an objective.
 //!
-//! Times are nanoseconds. The same scenario and seed give the same outcome on every machine and with any number of cores.
+//! Times are nanoseconds. The same scenario and seed give the same outcome on every machine and
+//! with any number of cores.
 #![forbid(unsafe_code)]
 
 mod calendar;

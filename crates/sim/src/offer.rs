@@ -68,7 +68,8 @@ impl Offer {
         })
     }
 
-    /// The service times of the requests that are counted, in microseconds: of one class, or of all. `None`: there are none.
+    /// The service times of the requests that are counted, in microseconds: of one class, or of
+    /// all. `None`: there are none.
     pub(crate) fn service_us(&self, class: Option<&str>) -> Option<Latency> {
         let index = class.and_then(|name| self.classes().iter().position(|known| known == name));
         let mut times = Recorder::new(1e3);

@@ -8,8 +8,9 @@ use serde::Serialize;
 pub struct Latency {
     /// The mean, exact.
     pub mean: f64,
-    /// The standard error of the mean by batch means, which sees that values near each other are alike; `None` for too few
-    /// values. Too small where a disturbance of the queue outlasts a sixteenth of the run.
+    /// The standard error of the mean by batch means, which sees that values near each other are
+    /// alike; `None` for too few values. Too small where a disturbance of the queue outlasts a
+    /// sixteenth of the run.
     pub standard_error: Option<f64>,
     /// Median.
     pub p50: f64,
@@ -77,7 +78,8 @@ impl Recorder {
     }
 }
 
-/// Sums of consecutive values, of equally many each: between 16 and 32 batches, however many values there are.
+/// Sums of consecutive values, of equally many each: between 16 and 32 batches, however many values
+/// there are.
 #[derive(Clone, Debug)]
 struct Batches {
     full: Vec<f64>,

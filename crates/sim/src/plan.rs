@@ -1,9 +1,10 @@
 //! The smallest server that meets an objective.
 //!
-//! Cores are counted as they are paid for: workers, and the core of a timer or a dispatcher. From the fewest cores that can
-//! carry the load upwards, every candidate (policy, quantum, mechanism) is simulated, all in parallel, until one meets
-//! all objectives. Nothing is skipped on the assumption that more cores are better, so the answer is that of brute force.
-//! Among several that meet them with the same number, the one with the most room is chosen.
+//! Cores are counted as they are paid for: workers, and the core of a timer or a dispatcher. From
+//! the fewest cores that can carry the load upwards, every candidate (policy, quantum, mechanism)
+//! is simulated, all in parallel, until one meets all objectives. Nothing is skipped on the
+//! assumption that more cores are better, so the answer is that of brute force. Among several that
+//! meet them with the same number, the one with the most room is chosen.
 //!
 //! An objective that the service times alone miss is met by no server; then nothing is simulated.
 
@@ -39,8 +40,8 @@ pub struct Tried {
     /// What was simulated.
     #[serde(flatten)]
     pub candidate: Candidate,
-    /// The largest of: measured percentile divided by its limit. At most 1: all objectives are met. `None`: the
-    /// workers cannot follow.
+    /// The largest of: measured percentile divided by its limit. At most 1: all objectives are met.
+    /// `None`: the workers cannot follow.
     pub ratio: Option<f64>,
 }
 
@@ -70,8 +71,9 @@ pub struct Found {
 ///
 /// # Errors
 ///
-/// The scenario has no `[plan]`, more than one rate, a rate that depends on the workers, or an objective for a class that
-/// there is none of, or of which no request is counted; or as [`simulate`].
+/// The scenario has no `[plan]`, more than one rate, a rate that depends on the workers, or an
+/// objective for a class that there is none of, or of which no request is counted; or as
+/// [`simulate`].
 pub fn plan(scenario: &Scenario, progress: impl Fn(usize) + Sync) -> Result<Found, ScenarioError> {
     let plan = scenario.plan.as_ref().ok_or_else(|| {
         ScenarioError::new("there is no [plan] with an objective, such as slo = \"p99<=200us\"")

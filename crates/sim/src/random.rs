@@ -1,5 +1,5 @@
-//! Random numbers for what the load generator does not draw: a small generator (splitmix64) with integer and IEEE
-//! arithmetic only, so that it is the same on every machine.
+//! Random numbers for what the load generator does not draw: a small generator (splitmix64) with
+//! integer and IEEE arithmetic only, so that it is the same on every machine.
 
 use quaver_load::Uniform;
 

@@ -4,8 +4,9 @@ use rayon::prelude::*;
 
 use crate::{Options, Outcome, Scenario, ScenarioError, simulate};
 
-/// Simulate the scenario at each of its rates, in parallel; `progress` is told of each run that is done. The order of
-/// the outcomes is that of the rates, and does not depend on the number of cores.
+/// Simulate the scenario at each of its rates, in parallel; `progress` is told of each run that is
+/// done. The order of the outcomes is that of the rates, and does not depend on the number of
+/// cores.
 ///
 /// # Errors
 ///

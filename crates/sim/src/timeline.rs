@@ -67,8 +67,8 @@ struct Args {
 }
 
 impl Timeline {
-    /// As JSON for <https://ui.perfetto.dev>: a row for each worker, a slice for each span, and a slice `switch` before it
-    /// for what entering cost.
+    /// As JSON for <https://ui.perfetto.dev>: a row for each worker, a slice for each span, and a
+    /// slice `switch` before it for what entering cost.
     pub fn to_perfetto(&self) -> String {
         let us = |ns: u64| ns as f64 / 1e3;
         let mut events = Vec::with_capacity(2 * self.spans.len());

@@ -1,7 +1,8 @@
-//! The ratios that the papers' figures are about, simulated: each within the tolerance that its `figure.toml` states.
+//! The ratios that the papers' figures are about, simulated: each within the tolerance that its
+//! `figure.toml` states.
 //!
-//! The paper's ratio is computed from its published numbers in `bench/reference` as ours is from the simulation, and stands in
-//! `figure.toml` only where the paper gives nothing but the ratio.
+//! The paper's ratio is computed from its published numbers in `bench/reference` as ours is from
+//! the simulation, and stands in `figure.toml` only where the paper gives nothing but the ratio.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -54,7 +55,8 @@ fn value(figure: &Table, outcome: &Outcome) -> Option<f64> {
     (!outcome.unstable).then_some(value)
 }
 
-/// The highest load within the limit, to a half of a percent; or the value at the headline's threads.
+/// The highest load within the limit, to a half of a percent; or the value at the headline's
+/// threads.
 fn ours(figure: &Table, name: &str, requests: i64) -> f64 {
     let curves = figure["curve"].as_array().unwrap().iter().map(|curve| curve.as_table().unwrap());
     let curve = curves.clone().find(|curve| curve["name"].as_str() == Some(name)).unwrap();

@@ -33,7 +33,8 @@ fn nothing_is_lost_ends_early_or_waits_beside_idle_workers() {
                 );
                 let rest =
                     "[best-effort]\nthreads = 3\n[noise]\nevery = \"100us\"\nlasts = \"exp=3us\"";
-                // What cannot be is refused: a dispatcher without a central queue, a tick of no quantum.
+                // What cannot be is refused: a dispatcher without a central queue, a tick of no
+                // quantum.
                 let Ok(scenario) = text(&server, rest).parse::<Scenario>() else { continue };
                 let rate = scenario.rates().unwrap()[0];
                 // Without preemption endless threads would keep the workers.
@@ -91,8 +92,9 @@ fn too_much_load_is_said_to_be_too_much() {
     }
 }
 
-/// A timer core keeps up with as many workers as it has time for: Aspen's Fig. 11. What looking at a worker takes (`scan`) is
-/// fitted to the 22 workers that the paper has by user interrupts; the limits by signals and probes hold whatever it is.
+/// A timer core keeps up with as many workers as it has time for: Aspen's Fig. 11. What looking at
+/// a worker takes (`scan`) is fitted to the 22 workers that the paper has by user interrupts; the
+/// limits by signals and probes hold whatever it is.
 #[test]
 fn a_timer_core_has_its_limit() {
     let keeps_up = |mechanism: &str, scan: &str, workers: usize| {
@@ -166,7 +168,8 @@ fn outcome_of(workers: usize, server: &str, requests: u64, rate: f64) -> quaver_
     simulate(&scenario(&text), rate, &options).unwrap().0
 }
 
-/// A server whose threads loop over reads: a quantum shorter than a few short requests stops short ones, too.
+/// A server whose threads loop over reads: a quantum shorter than a few short requests stops short
+/// ones, too.
 #[test]
 fn a_thread_that_goes_on_uses_up_its_quantum() {
     let p99_9 = |quantum: &str, more: &str| {
@@ -190,15 +193,16 @@ fn a_clock_that_looks_once_a_quantum_is_later() {
     assert!((2.0..20.0).contains(&later), "{later}");
 }
 
-/// Where an interruption takes more time than it gives, a bound on what all of them take keeps the server from falling behind, and
-/// where there is time to spare it changes nothing.
+/// Where an interruption takes more time than it gives, a bound on what all of them take keeps the
+/// server from falling behind, and where there is time to spare it changes nothing.
 #[test]
 fn a_tax_bounds_what_preemption_costs() {
     let server = |tax: &str| {
         format!("policy = \"two-queue:quantum=10us\"\n{tax}\n[server.costs]\nreceive = \"10us\"")
     };
     let at = |rate: f64, tax: &str| outcome_of(1, &server(tax), 50_000, rate);
-    // 90 % of the worker's time without interruptions: with them, each long request takes twice as long.
+    // 90 % of the worker's time without interruptions: with them, each long request takes twice as
+    // long.
     let (without, with) = (at(64_000.0, ""), at(64_000.0, "tax = 10"));
     let overhead = |outcome: &quaver_sim::Outcome| outcome.workers[0].overhead;
     assert!(without.unstable && overhead(&without) > 0.3, "{:?}", without.workers);
@@ -225,7 +229,8 @@ fn a_lock_for_signals_makes_many_workers_slower() {
     assert!(overhead(24, "200ns") > 1.2 * overhead(24, "0ns"));
 }
 
-/// A notification that is late seldom, but then by much, delays few requests by much: the mean says nothing of it.
+/// A notification that is late seldom, but then by much, delays few requests by much: the mean says
+/// nothing of it.
 #[test]
 fn lateness_has_a_distribution() {
     let of = |deliver: &str| one_worker(&format!("[server.costs]\ndeliver = \"{deliver}\""));
@@ -235,8 +240,9 @@ fn lateness_has_a_distribution() {
     assert_eq!((none.p50, none.p99_9), (fixed.p50, fixed.p99_9));
 }
 
-/// A thread that keeps time sleeps until the quantum of what runs is used up; then it has to wake up first, and so it has where it
-/// sleeps for long. Where the running thread has had its quantum already, who brings work interrupts it.
+/// A thread that keeps time sleeps until the quantum of what runs is used up; then it has to wake
+/// up first, and so it has where it sleeps for long. Where the running thread has had its quantum
+/// already, who brings work interrupts it.
 #[test]
 fn a_thread_that_keeps_time_is_late_for_what_comes_while_it_sleeps() {
     // Long ones come seldom, each with one short behind it, 30 or 150 us later.
@@ -303,7 +309,8 @@ fn recorded_stops_are_repeated() {
     };
     let [quiet, one, two] =
         ["", "7105,kernel,30\n", "6999,kernel,50\n7105,kernel,30\n7295,host,250.5\n"].map(latency);
-    // In the middle of one request; then two requests come while the worker is stopped that was idle, and one soon after.
+    // In the middle of one request; then two requests come while the worker is stopped that was
+    // idle, and one soon after.
     assert!(
         (one.0 - quiet.0 - 30.0).abs() < 0.1 && (one.1 - quiet.1 - 30.0).abs() < 0.1,
         "{one:?}"

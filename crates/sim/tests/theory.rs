@@ -63,8 +63,8 @@ fn m_g_1() {
     }
 }
 
-/// Under processor sharing the mean latency depends on the mean service time only: the slowdown is 1 / (1 - load) for
-/// everybody.
+/// Under processor sharing the mean latency depends on the mean service time only: the slowdown is
+/// 1 / (1 - load) for everybody.
 #[test]
 fn m_g_1_ps() {
     for mix in ["a:1:exp=4us", "a:1:bimodal=90%/1us/31us"] {
@@ -97,8 +97,8 @@ fn m_m_c() {
     }
 }
 
-/// The error that a run states is that of its mean, also where a long queue makes neighbours alike: the spread of the
-/// means of independent runs.
+/// The error that a run states is that of its mean, also where a long queue makes neighbours alike:
+/// the spread of the means of independent runs.
 #[test]
 fn the_standard_error_is_the_spread_of_means() {
     for load in [0.5, 0.95] {

@@ -1,6 +1,6 @@
-// Package client is an open-loop load generator for one core: requests leave when their time has come, whatever has become of those before,
-// and latency counts from that time. It is one thread that polls, without a goroutine for each connection, so that it does not become what is
-// measured.
+// Package client is an open-loop load generator for one core: requests leave when their time has come, whatever has
+// become of those before, and latency counts from that time. It is one thread that polls, without a goroutine for each
+// connection, so that it does not become what is measured.
 package client
 
 import (
@@ -40,7 +40,8 @@ type Result struct {
 	Short, Long []float64
 	// Unfinished requests are in the lists with the time that they have taken so far.
 	Unfinished int
-	// Late is how many requests left more than 50 µs after their time, because all connections were busy or this client was.
+	// Late is how many requests left more than 50 µs after their time, because all connections were busy or this client
+	// was.
 	Late int
 	// Stalled is how long this client did not run in all, as far as that was more than 1 ms at a time.
 	Stalled time.Duration
@@ -70,8 +71,8 @@ type request struct {
 
 // Run sends load to addr and returns when all replies are here, or a second after the last request.
 func Run(addr string, p Protocol, load Load) (*Result, error) {
-	// This goroutine is not locked to its thread: then Go's preemption after 10 ms would go through another thread and back. And what is
-	// allocated meanwhile is little enough to be collected afterwards.
+	// This goroutine is not locked to its thread: then Go's preemption after 10 ms would go through another thread and
+	// back. And what is allocated meanwhile is little enough to be collected afterwards.
 	percent := debug.SetGCPercent(-1)
 	defer func() {
 		debug.SetGCPercent(percent)

@@ -1,5 +1,6 @@
-// Command compute runs ten goroutines of one program on one P and prints the CPU time they take together, in µs (Appendix B of the paper: what
-// preemption costs where it gains nothing). "mutex" prints instead the ns of a pair of Lock and Unlock.
+// Command compute runs ten goroutines of one program on one P and prints the CPU time they take together, in µs
+// (Appendix B of the paper: what preemption costs where it gains nothing). "mutex" prints instead the ns of a pair of
+// Lock and Unlock.
 package main
 
 import (

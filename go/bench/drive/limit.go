@@ -2,8 +2,8 @@ package main
 
 import "math"
 
-// The rate at which a variant stops keeping the objective, to within a few percent. The rates that all variants are measured at are far apart; a
-// ratio of two of them says more about the choice of rates than about the variants.
+// The rate at which a variant stops keeping the objective, to within a few percent. The rates that all variants are
+// measured at are far apart; a ratio of two of them says more about the choice of rates than about the variants.
 
 const (
 	slo        = 1000 // µs that the p99 of short requests must not exceed
@@ -11,7 +11,8 @@ const (
 	lowest     = 500  // requests a second; the p99 of fewer is that of a handful
 )
 
-// limit returns the highest rate up to which a variant keeps the objective, or 0, and the lowest at which it does not, or infinity.
+// limit returns the highest rate up to which a variant keeps the objective, or 0, and the lowest at which it does not,
+// or infinity.
 func limit(rows []row, workload, variant string) (good, bad float64) {
 	bad = math.Inf(1)
 	each := func(f func(row)) {
@@ -34,7 +35,8 @@ func limit(rows []row, workload, variant string) (good, bad float64) {
 	return good, bad
 }
 
-// between returns the rate to measure next, or 0 if what limit returned is near enough or there is nothing to search between.
+// between returns the rate to measure next, or 0 if what limit returned is near enough or there is nothing to search
+// between.
 func between(good, bad float64) float64 {
 	if math.IsInf(bad, 1) || bad <= lowest || bad-good <= resolution*bad {
 		return 0

@@ -1,5 +1,5 @@
-// Command drive runs the benchmarks of quaver-go: servers and programs of the stock toolchain, of the paper's policy and of ours, in turns, on
-// one core, while it sends from another. bench/README.md says what comes out.
+// Command drive runs the benchmarks of quaver-go: servers and programs of the stock toolchain, of the paper's policy
+// and of ours, in turns, on one core, while it sends from another. bench/README.md says what comes out.
 package main
 
 import (
@@ -231,7 +231,8 @@ func (s *server) stop() {
 	s.cmd.Wait()
 }
 
-// A sample is one measurement, and the percentage of the two cores that others had, or of the time that the client did not run.
+// A sample is one measurement, and the percentage of the two cores that others had, or of the time that the client did
+// not run.
 type sample struct {
 	result *client.Result
 	others float64
@@ -279,7 +280,8 @@ func (p point) rows(n int, workload, variant string, rate float64, classes [2]st
 	return rows
 }
 
-// turns measures those variants that are wanted in turns, in another order each time, until each has been measured often and quietly enough.
+// turns measures those variants that are wanted in turns, in another order each time, until each has been measured
+// often and quietly enough.
 func (o *options) turns(wanted []int, once func(variant, rep int) (sample, error)) ([]point, error) {
 	all := o.variants()
 	points := make([]point, len(all))
@@ -302,8 +304,8 @@ func (o *options) turns(wanted []int, once func(variant, rep int) (sample, error
 	return points, nil
 }
 
-// sweep sends to a server of each variant, at each rate, in turns. If search is set, it then measures at more rates, until it is known at
-// which each variant stops keeping the objective.
+// sweep sends to a server of each variant, at each rate, in turns. If search is set, it then measures at more rates,
+// until it is known at which each variant stops keeping the objective.
 func (o *options) sweep(workload string, search bool, rates []float64, args []string, proto func(*server) client.Protocol) error {
 	all := o.variants()
 	servers := make([]*server, len(all))

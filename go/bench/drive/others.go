@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// A machine is seldom alone. What others did on the two cores meanwhile is known for each measurement, and those with the least of it count.
+// A machine is seldom alone. What others did on the two cores meanwhile is known for each measurement, and those with
+// the least of it count.
 const (
 	quietEnough = 1.0 // percent of the two cores
 	mostTries   = 3   // times as many measurements as asked for, while they are not quiet enough

@@ -1,4 +1,5 @@
-// Package serve is what the servers of the benchmarks share: the work of known length, the two protocols, the sign of being ready.
+// Package serve is what the servers of the benchmarks share: the work of known length, the two protocols, the sign of
+// being ready.
 package serve
 
 import (
@@ -30,7 +31,8 @@ func Work(n int) uint64 {
 	return x
 }
 
-// RoundsPerUs measures how many rounds of Work take a microsecond: the best of many short attempts, for interruptions only add.
+// RoundsPerUs measures how many rounds of Work take a microsecond: the best of many short attempts, for interruptions
+// only add.
 func RoundsPerUs() float64 {
 	const rounds = 20_000
 	var all []float64
@@ -43,7 +45,8 @@ func RoundsPerUs() float64 {
 	return all[len(all)*9/10]
 }
 
-// Raw serves connections whose requests are RequestSize bytes: a little-endian number of rounds, and a word for the client.
+// Raw serves connections whose requests are RequestSize bytes: a little-endian number of rounds, and a word for the
+// client.
 func Raw(l net.Listener) error {
 	for {
 		c, err := l.Accept()
@@ -122,8 +125,8 @@ func Key(n uint64) []byte { return []byte(fmt.Sprintf("key%012d", n)) }
 // Value returns the value of the key with a number.
 func Value(n uint64) []byte { return []byte(fmt.Sprintf("%0100d", n)) }
 
-// Main is the main function of a server of a store: it fills the store in a folder that it removes at the end, tells on standard output
-// where it listens and how long scans are, and serves until standard input ends.
+// Main is the main function of a server of a store: it fills the store in a folder that it removes at the end, tells on
+// standard output where it listens and how long scans are, and serves until standard input ends.
 func Main(open func(dir string, keys uint64) (Store, error)) {
 	keys := flag.Uint64("keys", 100_000, "how many keys the store has")
 	scan := flag.Duration("scan", 800*time.Microsecond, "how long a scan should take")

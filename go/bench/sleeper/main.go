@@ -1,5 +1,5 @@
-// Command sleeper measures how late a goroutine wakes from 1 ms of sleep beside goroutines that compute, on one P. It prints a lateness
-// in µs for each sleep, until its time is over.
+// Command sleeper measures how late a goroutine wakes from 1 ms of sleep beside goroutines that compute, on one P. It
+// prints a lateness in µs for each sleep, until its time is over.
 package main
 
 import (

@@ -1,7 +1,7 @@
 // Command quaver-go is the go command for programs that preempt their goroutines after microseconds.
 //
-// quaver-go build, run, test, install, vet and list take the arguments of the go command and add an overlay of the runtime; other
-// subcommands go to the go command as they are. README.md of the module says how it works.
+// quaver-go build, run, test, install, vet and list take the arguments of the go command and add an overlay of the
+// runtime; other subcommands go to the go command as they are. README.md of the module says how it works.
 package main
 
 import (

@@ -184,7 +184,8 @@ func splitFlags(text string) (fields []string, err error) {
 	}
 }
 
-// ReadOverlay reads the user's own overlay; paths in it are seen from dir ("" is the current folder), as the go command sees them.
+// ReadOverlay reads the user's own overlay; paths in it are seen from dir ("" is the current folder), as the go command
+// sees them.
 func ReadOverlay(file, dir string) (map[string]string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -72,8 +72,8 @@ func edits(minor int) []patch.Edit {
 		patch.End(runtime2, "type g", "quaver quaverG"),
 		patch.End(runtime2, "type p", "quaver quaverP"),
 
-		// The fast paths compare with a variable in place of 0, which is 0 while nothing is counted: they stay inlined and cost
-		// nothing. See zquaver_locks.go.
+		// The fast paths compare with a variable in place of 0, which is 0 while nothing is counted: they stay inlined and
+		// cost nothing. See zquaver_locks.go.
 		patch.Replace(mutex, "func (*Mutex) Lock", "(&m.state, 0, mutexLocked)", "(&m.state, quaverCounts, mutexLocked)"),
 		patch.Begin(mutex, "func (*Mutex) lockSlow", "if quaverCounts != 0 {\n\t\truntime_quaverLocking()\n\t}"),
 		patch.Replace(mutex, "func (*Mutex) TryLock", "\treturn true\n",

@@ -1,5 +1,5 @@
-// Package overlay makes the folder that `go build -overlay` reads: the edited files of one Go release, our files, and the
-// list of both. Nothing is written to GOROOT.
+// Package overlay makes the folder that `go build -overlay` reads: the edited files of one Go release, our files, and
+// the list of both. Nothing is written to GOROOT.
 package overlay
 
 import (
@@ -26,9 +26,9 @@ type Source struct {
 	Minor   int    // N of 1.N
 }
 
-// Make returns the path of the list of replacements for src, in a folder below cache that it makes if it is not there. extra holds
-// replacements of the user's own; one of a file that is replaced here is refused. The error of an edit that does not apply
-// is a *patch.Error.
+// Make returns the path of the list of replacements for src, in a folder below cache that it makes if it is not there.
+// extra holds replacements of the user's own; one of a file that is replaced here is refused. The error of an edit that
+// does not apply is a *patch.Error.
 func Make(src Source, cache string, extra map[string]string) (string, error) {
 	files, err := contents(src)
 	if err != nil {

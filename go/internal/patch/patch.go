@@ -1,8 +1,8 @@
 // Package patch edits Go source: each edit names a declaration and applies exactly once, or fails and says why.
 //
-// Declarations are found through the syntax tree, so an edit cannot hit a function that merely looks like the one
-// it means. An edit inside a declaration names a text that must occur in it exactly once. Edits of one file see its original
-// text, never each other's.
+// Declarations are found through the syntax tree, so an edit cannot hit a function that merely looks like the one it
+// means. An edit inside a declaration names a text that must occur in it exactly once. Edits of one file see its
+// original text, never each other's.
 package patch
 
 import (

@@ -13,7 +13,8 @@ use super::place::Place;
 use super::plan::{Effort, Job, Reading};
 use super::settings::Settings;
 
-/// Starting a process, loading data, calibrating: whatever comes on top of the measurement, on a slow machine.
+/// Starting a process, loading data, calibrating: whatever comes on top of the measurement, on a
+/// slow machine.
 const OVERHEAD: Duration = Duration::from_secs(20);
 
 /// What a benchmark knows when it makes its plan.

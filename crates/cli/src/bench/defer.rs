@@ -1,16 +1,18 @@
-//! `quaver bench defer`: how often a preemption has to be put off, how late it then is, and what guarding an allocator costs.
+//! `quaver bench defer`: how often a preemption has to be put off, how late it then is, and what
+//! guarding an allocator costs.
 //!
-//! Two threads that never yield do the same kind of work on one worker until a fixed time is over: allocating, copying
-//! large blocks, writing through stdio, or computing, which never meets an unsafe place. Of the preemptions,
+//! Two threads that never yield do the same kind of work on one worker until a fixed time is over:
+//! allocating, copying large blocks, writing through stdio, or computing, which never meets an
+//! unsafe place. Of the preemptions,
 //!
-//! * *deferred* is the share that came later than asked for, because the first request found the thread in code that may hold
-//!   a lock of the C library;
+//! * *deferred* is the share that came later than asked for, because the first request found the
+//!   thread in code that may hold a lock of the C library;
 //! * *p50*, *p99* and *max* say how late these were, from the first request to the switch;
-//! * *round* is the time on the wall that a piece of the work took, whatever else the worker had to do: what it costs to preempt
-//!   holders of locks (`max_deferral`) or to ask again and again.
+//! * *round* is the time on the wall that a piece of the work took, whatever else the worker had to
+//!   do: what it costs to preempt holders of locks (`max_deferral`) or to ask again and again.
 //!
-//! The row *alloc+free* is one small allocation on a user thread, with the system's allocator and with the same in
-//! `quaver::Guarded`, in CPU time.
+//! The row *alloc+free* is one small allocation on a user thread, with the system's allocator and
+//! with the same in `quaver::Guarded`, in CPU time.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
@@ -229,7 +231,8 @@ impl Stream {
             return;
         }
         for i in 0..20 {
-            // SAFETY: an open stream; the strings are terminated and the format's arguments are of its types.
+            // SAFETY: an open stream; the strings are terminated and the format's arguments are of
+            // its types.
             unsafe {
                 libc::fputs(c"a line of text that is written to a stream\n".as_ptr(), self.0);
                 libc::fprintf(self.0, c"%d %s\n".as_ptr(), i, c"formatted".as_ptr());

@@ -1,10 +1,11 @@
 //! The harness: runs a plan and turns the answers of children into rows.
 //!
-//! Machines drift: other tenants come, clocks change. So the jobs of a group run in turn, round after round, every
-//! second round backwards so that nobody always comes first, and a ratio is taken inside one round.
+//! Machines drift: other tenants come, clocks change. So the jobs of a group run in turn, round
+//! after round, every second round backwards so that nobody always comes first, and a ratio is
+//! taken inside one round.
 //!
-//! An implementation that is not there or fails costs its rows and leaves a note; it never stops the benchmark. A crash of
-//! one of ours is remembered, so that the command fails in the end.
+//! An implementation that is not there or fails costs its rows and leaves a note; it never stops
+//! the benchmark. A crash of one of ours is remembered, so that the command fails in the end.
 
 use std::process::Command;
 
@@ -16,7 +17,8 @@ use super::plan::{Group, Job, Plan};
 use super::process::{self, Crash};
 use super::stats::{Summary, paired_ratio};
 
-/// After so many failures a job is not tried again: a livelock costs its whole time limit every time.
+/// After so many failures a job is not tried again: a livelock costs its whole time limit every
+/// time.
 const FAILURES: usize = 2;
 
 /// One line of the result.

@@ -1,12 +1,15 @@
-//! `quaver bench mixes`: the loads of the papers' figures, offered to one worker of the real runtime.
+//! `quaver bench mixes`: the loads of the papers' figures, offered to one worker of the real
+//! runtime.
 //!
-//! Aspen's Figs. 5 and 10 (95 % of 1 µs, 5 % of 260 µs), Skyloft's 7a (99.5 % of 4 µs, 0.5 % of 10 ms) and 8b (half of 0.95
-//! µs, half of 591 µs) take 15 to 25 cores. Here the same mixes are offered to one worker at the same shares of its
-//! capacity, with and without preemption: a client on another CPU sends requests at Poisson times, each is a user thread
-//! that runs a loop of calibrated length, and latency counts from the intended time. What a network and a store would add
-//! is left out.
+//! Aspen's Figs. 5 and 10 (95 % of 1 µs, 5 % of 260 µs), Skyloft's 7a (99.5 % of 4 µs, 0.5 % of 10
+//! ms) and 8b (half of 0.95 µs, half of 591 µs) take 15 to 25 cores. Here the same mixes are
+//! offered to one worker at the same shares of its capacity, with and without preemption: a client
+//! on another CPU sends requests at Poisson times, each is a user thread that runs a loop of
+//! calibrated length, and latency counts from the intended time. What a network and a store would
+//! add is left out.
 //!
-//! `bench/figures` draws the rows beside a simulation of the same worker and beside the papers' curves.
+//! `bench/figures` draws the rows beside a simulation of the same worker and beside the papers'
+//! curves.
 
 use std::time::Duration;
 
@@ -129,7 +132,8 @@ fn group(context: &Context, figure: &Figure, load_percent: u32, client: usize) -
 ///
 /// # Errors
 ///
-/// When the runtime cannot be built, the client cannot run on its CPU, or nothing was served in time.
+/// When the runtime cannot be built, the client cannot run on its CPU, or nothing was served in
+/// time.
 pub fn run(spec: &MixSpec) -> anyhow::Result<Outcome> {
     let runtime = quaver::Builder::new()
         .workers(1)

@@ -1,8 +1,8 @@
 //! `quaver bench`: what operations, preemption and scheduling cost, beside other thread libraries.
 //!
-//! Each benchmark makes a [`Plan`] of [jobs](plan::Job): programs that measure one thing and answer with one line of
-//! JSON. The [harness] runs them in turn, the [report] is a table and a JSON document. Benchmarks report; they decide
-//! nothing.
+//! Each benchmark makes a [`Plan`] of [jobs](plan::Job): programs that measure one thing and answer
+//! with one line of JSON. The [harness] runs them in turn, the [report] is a table and a JSON
+//! document. Benchmarks report; they decide nothing.
 //!
 //! ```text
 //! Name ──> Plan ──> harness ──> process (pinned, limited) ──> quaver bench --child WORK   ours, child::run
@@ -11,9 +11,9 @@
 //!                      └──> rows ──> Report ──> table, JSON
 //! ```
 //!
-//! Every measurement is a process of its own: settings that hold for a process can vary, nothing is left over from the
-//! one before, and one that hangs is killed. What all implementations must do alike is in the crate
-//! `quaver-bench-common`; `bench/README.md` explains the numbers.
+//! Every measurement is a process of its own: settings that hold for a process can vary, nothing is
+//! left over from the one before, and one that hangs is killed. What all implementations must do
+//! alike is in the crate `quaver-bench-common`; `bench/README.md` explains the numbers.
 
 pub mod child;
 mod context;
@@ -63,7 +63,8 @@ pub struct Args {
     /// Take a look instead of a measurement: fewer rounds, shorter ones, fewer settings
     #[arg(long)]
     quick: bool,
-    /// Write the rows and the machine's description as JSON to FILE (`-`: standard output instead of the table)
+    /// Write the rows and the machine's description as JSON to FILE (`-`: standard output instead
+    /// of the table)
     #[arg(long, value_name = "FILE")]
     json: Option<Target>,
     /// How often each implementation is measured
@@ -160,8 +161,8 @@ impl Name {
         }
     }
 
-    /// Rounds of a quick look and of a measurement. A round of `kv` is a search with many runs, one of the others is one
-    /// run.
+    /// Rounds of a quick look and of a measurement. A round of `kv` is a search with many runs, one
+    /// of the others is one run.
     fn rounds(self, effort: bool) -> usize {
         match (self, effort) {
             (Name::Kv | Name::Schbench | Name::Mixes, true) => 1,
@@ -185,8 +186,9 @@ impl Name {
 ///
 /// # Errors
 ///
-/// When the JSON file cannot be written, this machine cannot be examined, or nothing is left to measure. Implementations
-/// that are missing or fail are no error: the report has a note instead of their rows.
+/// When the JSON file cannot be written, this machine cannot be examined, or nothing is left to
+/// measure. Implementations that are missing or fail are no error: the report has a note instead of
+/// their rows.
 pub fn run(args: Args) -> anyhow::Result<()> {
     if let Some(work) = &args.child {
         return child::run(work);

@@ -1,10 +1,12 @@
-//! `quaver bench ops`: one operation of a thread library, on one core, in CPU time (Skyloft, Table 7).
+//! `quaver bench ops`: one operation of a thread library, on one core, in CPU time (Skyloft, Table
+//! 7).
 //!
-//! What the operations are, on the same terms for all, is said at [`Op`]. The unit is CPU time of the whole process:
-//! none of the operations waits for time to pass, so it is what an operation costs, whoever else uses the machine, and
-//! nothing is hidden on another core, because the process has only one. Ours runs with preemption on and private TLS,
-//! as in production, once for each tickless clock; the row without preemption shows what having it costs, the row with shared TLS what private TLS costs. (A timer core
-//! would need a second core.)
+//! What the operations are, on the same terms for all, is said at [`Op`]. The unit is CPU time of
+//! the whole process: none of the operations waits for time to pass, so it is what an operation
+//! costs, whoever else uses the machine, and nothing is hidden on another core, because the process
+//! has only one. Ours runs with preemption on and private TLS, as in production, once for each
+//! tickless clock; the row without preemption shows what having it costs, the row with shared TLS
+//! what private TLS costs. (A timer core would need a second core.)
 
 use quaver_bench_common::outcome::CPU_NS_PER_OP;
 use quaver_bench_common::{Budget, Op, Spec};

@@ -12,7 +12,8 @@ use crate::parse::cpulist;
 pub struct Place {
     /// The core that is measured: the worker's.
     pub worker: usize,
-    /// Another one for clients and timer threads that spin, on another physical core where there is one.
+    /// Another one for clients and timer threads that spin, on another physical core where there is
+    /// one.
     pub helper: Option<usize>,
     /// All that this process may use, the worker's first.
     pub all: Vec<usize>,
@@ -47,7 +48,8 @@ impl Place {
     }
 }
 
-/// CPUs that share the physical core of `cpu`, itself included; empty where the kernel does not say.
+/// CPUs that share the physical core of `cpu`, itself included; empty where the kernel does not
+/// say.
 fn siblings(cpu: usize) -> Vec<usize> {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     fs::read_to_string(path).ok().and_then(|list| cpulist::parse(&list).ok()).unwrap_or_default()

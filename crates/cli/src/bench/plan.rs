@@ -12,7 +12,8 @@ pub struct Plan {
     pub notes: Vec<String>,
 }
 
-/// Jobs whose numbers are compared: measured in turn, in every round. The first one is the reference of ratios.
+/// Jobs whose numbers are compared: measured in turn, in every round. The first one is the
+/// reference of ratios.
 #[derive(Debug, Default)]
 pub struct Group {
     /// What the group is about, for the progress bar.

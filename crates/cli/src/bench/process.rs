@@ -25,13 +25,14 @@ pub struct Crash(String);
 
 /// Runs `command` on `cpus` only and returns its answer.
 ///
-/// The child is killed after `limit`, and by the kernel when this process ends for whatever reason, so that nothing goes
-/// on computing after Ctrl-C. Call this from the main thread: the kernel watches the thread that started the child.
+/// The child is killed after `limit`, and by the kernel when this process ends for whatever reason,
+/// so that nothing goes on computing after Ctrl-C. Call this from the main thread: the kernel
+/// watches the thread that started the child.
 ///
 /// # Errors
 ///
-/// When the child cannot be started, takes too long, dies (a [`Crash`]) or answers something that is no outcome. The
-/// message ends with the last line of the child's standard error.
+/// When the child cannot be started, takes too long, dies (a [`Crash`]) or answers something that
+/// is no outcome. The message ends with the last line of the child's standard error.
 pub fn run(mut command: Command, cpus: &[usize], limit: Duration) -> anyhow::Result<Outcome> {
     let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
     command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(err.try_clone()?);
@@ -51,8 +52,8 @@ pub fn run(mut command: Command, cpus: &[usize], limit: Duration) -> anyhow::Res
     }
 }
 
-/// Starts `command` on `cpus` only, in an environment without variables that would change what it measures; it dies with
-/// the calling thread.
+/// Starts `command` on `cpus` only, in an environment without variables that would change what it
+/// measures; it dies with the calling thread.
 pub fn spawn(command: &mut Command, cpus: &[usize]) -> std::io::Result<Child> {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
@@ -72,8 +73,8 @@ pub fn spawn(command: &mut Command, cpus: &[usize]) -> std::io::Result<Child> {
         }
         Ok(())
     };
-    // SAFETY: between fork and exec only system calls are made: rustix makes them without libc, and neither an error
-    // with a system code nor one of a simple kind allocates.
+    // SAFETY: between fork and exec only system calls are made: rustix makes them without libc, and
+    // neither an error with a system code nor one of a simple kind allocates.
     unsafe { command.pre_exec(prepare) };
     command.spawn()
 }

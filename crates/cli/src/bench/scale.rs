@@ -1,11 +1,13 @@
-//! `quaver bench scale`: memory and time of very many threads that wait, and operations with several workers.
+//! `quaver bench scale`: memory and time of very many threads that wait, and operations with
+//! several workers.
 //!
-//! *Parked*: a number of threads is spawned on one worker, each waits (for a semaphore, a channel, a condition
-//! variable, whatever is usual), then all are woken and joined. Memory is resident memory, page tables included, per
-//! thread when all wait. Times are on the wall: most of them are page faults, and the kernel's part counts.
+//! *Parked*: a number of threads is spawned on one worker, each waits (for a semaphore, a channel,
+//! a condition variable, whatever is usual), then all are woken and joined. Memory is resident
+//! memory, page tables included, per thread when all wait. Times are on the wall: most of them are
+//! page faults, and the kernel's part counts.
 //!
-//! *Throughput*: with w workers on w cores, w independent loops of yields or of spawn and join; time on the wall for one
-//! operation of all together, so perfect scaling divides it by w.
+//! *Throughput*: with w workers on w cores, w independent loops of yields or of spawn and join;
+//! time on the wall for one operation of all together, so perfect scaling divides it by w.
 
 use std::fs;
 use std::time::Duration;
@@ -20,11 +22,12 @@ use super::settings::{Settings, TICKLESS};
 
 const QUANTUM_US: u64 = 50;
 
-/// What a thread takes at most, for the decision whether so many fit: ours (stack pages, TLS block, page tables, control
-/// block).
+/// What a thread takes at most, for the decision whether so many fit: ours (stack pages, TLS block,
+/// page tables, control block).
 const BYTES: u64 = 24 * 1024;
 
-/// As many kernel threads at most: their stacks in the kernel are in no statistics, and the kernel limits their number.
+/// As many kernel threads at most: their stacks in the kernel are in no statistics, and the kernel
+/// limits their number.
 const KERNEL_THREADS: u64 = 10_000;
 
 /// The jobs of this benchmark.

@@ -1,13 +1,16 @@
 //! `quaver bench shim`: how much longer unmodified programs take on user threads than natively.
 //!
-//! The programs are those of `quaver selftest torture` that come from packages (see [`shimmed`]). For each number of CPUs a
-//! group: the program natively on so many CPUs, and with as many workers on the same CPUs, with preemption off and at 50,
-//! 20 and 5 µs. Time is time on the wall, from the start of the first process to the end of the last one.
+//! The programs are those of `quaver selftest torture` that come from packages (see [`shimmed`]).
+//! For each number of CPUs a group: the program natively on so many CPUs, and with as many workers
+//! on the same CPUs, with preemption off and at 50, 20 and 5 µs. Time is time on the wall, from the
+//! start of the first process to the end of the last one.
 //!
-//! The clock is the timer thread, on the workers' CPUs. At 5 µs it would take all of them; so there, one worker gets a timer core
-//! if there is a second CPU, and with two workers the number of preemptions tells how much was kept.
+//! The clock is the timer thread, on the workers' CPUs. At 5 µs it would take all of them; so
+//! there, one worker gets a timer core if there is a second CPU, and with two workers the number of
+//! preemptions tells how much was kept.
 //!
-//! The policy is `ws`, under which every quantum counts: the default gives those that were preempted five times as long.
+//! The policy is `ws`, under which every quantum counts: the default gives those that were
+//! preempted five times as long.
 
 use std::time::Duration;
 

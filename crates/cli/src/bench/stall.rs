@@ -1,11 +1,15 @@
-//! `quaver bench stall`: for how long a lock that waits in the kernel keeps a worker from its other threads.
+//! `quaver bench stall`: for how long a lock that waits in the kernel keeps a worker from its other
+//! threads.
 //!
-//! Three threads share one worker. One holds a lock for three quanta at a time; one takes it whenever it is held, and is then blocked
-//! in the kernel with the worker; one only looks at the clock. The stall is the time from the moment before the lock is asked for to
-//! the first moment that another thread runs:
+//! Three threads share one worker. One holds a lock for three quanta at a time; one takes it
+//! whenever it is held, and is then blocked in the kernel with the worker; one only looks at the
+//! clock. The stall is the time from the moment before the lock is asked for to the first moment
+//! that another thread runs:
 //!
-//! * *pthread mutex*: the wait cannot be seen from outside, so the worker is taken from the blocked thread when its quantum is used;
-//! * *std mutex*: the wait goes through `syscall`, which Quaver defines, so the thread parks at once.
+//! * *pthread mutex*: the wait cannot be seen from outside, so the worker is taken from the blocked
+//!   thread when its quantum is used;
+//! * *std mutex*: the wait goes through `syscall`, which Quaver defines, so the thread parks at
+//!   once.
 
 use std::cell::UnsafeCell;
 use std::sync::Mutex;

@@ -29,8 +29,9 @@ impl Summary {
     }
 }
 
-/// The ratio of two implementations that were measured in turn: the median over rounds of the ratio in one round, so
-/// that a machine that slows down for some rounds slows both. Rounds in which either is missing do not count.
+/// The ratio of two implementations that were measured in turn: the median over rounds of the ratio
+/// in one round, so that a machine that slows down for some rounds slows both. Rounds in which
+/// either is missing do not count.
 pub fn paired_ratio(values: &[Option<f64>], reference: &[Option<f64>]) -> Option<f64> {
     let ratios: Vec<f64> = values
         .iter()

@@ -1,7 +1,9 @@
-//! `quaver bench wake`: how late `sleep(1 ms)` returns while 1 to 4 threads compute on the only worker.
+//! `quaver bench wake`: how late `sleep(1 ms)` returns while 1 to 4 threads compute on the only
+//! worker.
 //!
-//! The hogs never yield, so the sleeper runs again when somebody preempts them, or when they end. The process has one
-//! core, apart from the timer core where there is one. Time is time on the wall: sleepers use none of the CPU.
+//! The hogs never yield, so the sleeper runs again when somebody preempts them, or when they end.
+//! The process has one core, apart from the timer core where there is one. Time is time on the
+//! wall: sleepers use none of the CPU.
 
 use std::time::Duration;
 

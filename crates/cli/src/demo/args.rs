@@ -23,9 +23,10 @@ const QUICK_LOADS: &str = "2,5,10,30,50,70,85";
 
 /// Serve GETs and SCANs from a key-value store, without and with preemption.
 ///
-/// A client on a CPU of its own sends requests at random times (open loop) to an embedded key-value store; each request
-/// is a user thread. The same schedule is served run-to-completion and preemptively, over a sweep of loads. Prints a
-/// table and what preemption bought; writes the latency-load curves as HTML, and all figures as JSON.
+/// A client on a CPU of its own sends requests at random times (open loop) to an embedded key-value
+/// store; each request is a user thread. The same schedule is served run-to-completion and
+/// preemptively, over a sweep of loads. Prints a table and what preemption bought; writes the
+/// latency-load curves as HTML, and all figures as JSON.
 #[derive(clap::Args, Clone, Debug)]
 #[command(args_override_self = true)]
 pub struct Args {
@@ -33,27 +34,31 @@ pub struct Args {
     #[arg(long, value_name = "GET/SCAN", default_value = "95/5", help_heading = LOAD)]
     pub mix: Mix,
 
-    /// When requests are sent: poisson, uniform, batch=MEAN (batches of that mean size), onoff=ON/OFF (mean periods), or
-    /// bursty, which is batch=8
+    /// When requests are sent: poisson, uniform, batch=MEAN (batches of that mean size),
+    /// onoff=ON/OFF (mean periods), or bursty, which is batch=8
     #[arg(long, value_name = "PROCESS", default_value = "poisson", help_heading = LOAD,
           value_parser = arrivals)]
     pub arrivals: ArrivalProcess,
 
-    /// Loads in percent of the workers' capacity [default: 1,2,5,10..90:10,95; with --quick 2,5,10,30,50,70,85]
+    /// Loads in percent of the workers' capacity [default: 1,2,5,10..90:10,95; with --quick
+    /// 2,5,10,30,50,70,85]
     #[arg(long, value_name = "LIST", help_heading = LOAD)]
     pub loads: Option<LoadFractions>,
 
-    /// How long each load is offered in each mode, in all rounds together, 100ms to 10m [default: 4s; with --quick 1500ms]
+    /// How long each load is offered in each mode, in all rounds together, 100ms to 10m [default:
+    /// 4s; with --quick 1500ms]
     #[arg(long, value_name = "TIME", help_heading = LOAD,
           value_parser = duration::within(100 * MS..=600 * S))]
     pub duration: Option<Duration>,
 
-    /// Rounds over all modes and loads, 1 to 99: a row of the table is the round with the median GET p99
+    /// Rounds over all modes and loads, 1 to 99: a row of the table is the round with the median
+    /// GET p99
     #[arg(long, value_name = "N", default_value_t = 3, help_heading = LOAD,
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=99))]
     pub rounds: usize,
 
-    /// How long before each send time the client stops sleeping and spins, 0s to 1s [default: always, on a CPU of its own]
+    /// How long before each send time the client stops sleeping and spins, 0s to 1s [default:
+    /// always, on a CPU of its own]
     #[arg(long, value_name = "TIME", help_heading = LOAD,
           value_parser = duration::within(Duration::ZERO..=S))]
     pub client_spin: Option<Duration>,
@@ -97,7 +102,8 @@ pub struct Args {
           value_parser = duration::within(US..=S))]
     pub quantum: Option<Duration>,
 
-    /// Scheduling policy of the preemptive mode, such as two-queue, rr, ws or two-queue:long=100us,max-age=1ms
+    /// Scheduling policy of the preemptive mode, such as two-queue, rr, ws or
+    /// two-queue:long=100us,max-age=1ms
     #[arg(long, value_name = "POLICY", default_value = "two-queue", help_heading = RUNTIME)]
     pub policy: PolicySpec,
 
@@ -114,7 +120,8 @@ pub struct Args {
           value_parser = duration::within(Duration::ZERO..=S))]
     pub idle_spin: Duration,
 
-    /// Workers, 1 to the number of usable CPUs [default: all CPUs but one for the client and one for a timer core]
+    /// Workers, 1 to the number of usable CPUs [default: all CPUs but one for the client and one
+    /// for a timer core]
     #[arg(long, value_name = "N", help_heading = RUNTIME)]
     pub workers: Option<usize>,
 

@@ -1,8 +1,9 @@
 //! How long the requests take by themselves: the service times that loads are percentages of.
 //!
-//! Requests run one after the other on an ordinary thread, on a worker's CPU, without a runtime around them. What
-//! threads, switches and preemption cost is therefore not part of the service time; it shows as capacity that cannot be
-//! reached. Means are medians over batches, because a batch that the machine interrupted says nothing about the store.
+//! Requests run one after the other on an ordinary thread, on a worker's CPU, without a runtime
+//! around them. What threads, switches and preemption cost is therefore not part of the service
+//! time; it shows as capacity that cannot be reached. Means are medians over batches, because a
+//! batch that the machine interrupted says nothing about the store.
 
 use std::time::{Duration, Instant};
 
@@ -65,7 +66,8 @@ pub fn calibrate(store: &Store, cpu: usize, get_keys: usize, scan: ScanSize) -> 
 /// How many rows take `time` to scan.
 fn fitting_keys(store: &Store, time: Duration) -> Result<usize> {
     let target = time.as_nanos() as f64;
-    // The cost of a row depends a little on their number (the way down the tree, caches): approach it in steps.
+    // The cost of a row depends a little on their number (the way down the tree, caches): approach
+    // it in steps.
     let mut keys = store.len().min(1000);
     for _ in 0..3 {
         let scan_ns = mean_ns(EFFORT / 10, |random| store.scan(random, keys))?;

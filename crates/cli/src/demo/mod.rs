@@ -3,13 +3,15 @@
 //! The steps, each in a module of its own:
 //!
 //! 1. [`args`]: what is asked for; [`placement`]: which CPUs the workers and the client get.
-//! 2. [`store`]: the key-value store is loaded; [`calibrate`]: how long its requests take by themselves. 100 % load is
-//!    what keeps all workers busy: workers / mean service time of the mix.
+//! 2. [`store`]: the key-value store is loaded; [`calibrate`]: how long its requests take by
+//!    themselves. 100 % load is what keeps all workers busy: workers / mean service time of the
+//!    mix.
 //! 3. [`sweep`]: rounds over modes over loads; [`serve`]: one run.
 //! 4. [`results`], [`summary`]: what was found; [`table`], [`report`]: how it is shown.
 //!
-//! Whether the results can be written and the runtimes built is found out before anything is measured. Ctrl-C or
-//! SIGTERM ends the current run, prints what has been measured, writes no report, and exits with 130 or 143.
+//! Whether the results can be written and the runtimes built is found out before anything is
+//! measured. Ctrl-C or SIGTERM ends the current run, prints what has been measured, writes no
+//! report, and exits with 130 or 143.
 
 pub mod args;
 pub mod calibrate;
@@ -47,7 +49,8 @@ const LISTEN: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 ///
-/// A setting cannot be used, the store gives a wrong answer, or results cannot be written. Messages say what to change.
+/// A setting cannot be used, the store gives a wrong answer, or results cannot be written. Messages
+/// say what to change.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let interrupt = Interrupt::install().context("cannot take over SIGINT and SIGTERM")?;
     let plan = Plan::make(args)?;

@@ -1,8 +1,9 @@
 //! Which CPUs the workers, the client and a timer core get: pure logic over the usable CPUs.
 //!
-//! What is measured is a server, so it gets the CPUs; but the client must keep its schedule, or the latencies are its
-//! own. So the client has a CPU to itself wherever there are two, and a spinning timer core another. The first usable
-//! CPU is the client's, because the kernel likes to handle device interrupts there.
+//! What is measured is a server, so it gets the CPUs; but the client must keep its schedule, or the
+//! latencies are its own. So the client has a CPU to itself wherever there are two, and a spinning
+//! timer core another. The first usable CPU is the client's, because the kernel likes to handle
+//! device interrupts there.
 
 /// Who runs where.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,11 +18,13 @@ pub struct Placement {
     pub crowded: Option<&'static str>,
 }
 
-/// Places `workers` workers, or as many as fit, on `cpus`, of which a control group pays for `quota` at a time.
+/// Places `workers` workers, or as many as fit, on `cpus`, of which a control group pays for
+/// `quota` at a time.
 ///
 /// # Errors
 ///
-/// A message that names the accepted range when more workers are asked for than there are CPUs, or none.
+/// A message that names the accepted range when more workers are asked for than there are CPUs, or
+/// none.
 pub fn place(
     cpus: &[usize],
     workers: Option<usize>,

@@ -1,4 +1,5 @@
-//! From the command line to what is measured: settings are checked against each other and the machine.
+//! From the command line to what is measured: settings are checked against each other and the
+//! machine.
 
 use std::sync::Arc;
 
@@ -108,8 +109,8 @@ impl Plan {
         }
     }
 
-    /// A client with a CPU to itself spins, so that it sends in time; otherwise it would take the CPU from those that it
-    /// shares it with.
+    /// A client with a CPU to itself spins, so that it sends in time; otherwise it would take the
+    /// CPU from those that it shares it with.
     fn spin_ns(&self, args: &Args) -> u64 {
         if let Some(span) = args.client_spin {
             return span.as_nanos() as u64;

@@ -1,6 +1,7 @@
 //! What a demo run found: the structure of the JSON document.
 //!
-//! Times are microseconds as decimal numbers, rates requests a second, loads percent of the workers' capacity.
+//! Times are microseconds as decimal numbers, rates requests a second, loads percent of the
+//! workers' capacity.
 
 use quaver_load::{Distribution, Measured};
 use serde::Serialize;
@@ -20,7 +21,8 @@ pub struct Report {
     pub settings: Settings,
     /// The requests by themselves.
     pub services: Services,
-    /// How many requests a second would keep all workers busy without pause: workers / mean service time.
+    /// How many requests a second would keep all workers busy without pause: workers / mean service
+    /// time.
     pub capacity_rps: f64,
     /// The bottom line.
     pub summary: Summary,
@@ -122,7 +124,8 @@ pub struct Latency {
     pub p999_us: f64,
     /// The largest.
     pub max_us: f64,
-    /// The first of these that is only a lower bound, because requests did not complete; those after it are, too.
+    /// The first of these that is only a lower bound, because requests did not complete; those
+    /// after it are, too.
     pub at_least_from: Option<&'static str>,
 }
 
@@ -162,7 +165,8 @@ pub struct Preemptions {
 /// The bottom line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// For each mode the highest load at which it and all lower ones kept GET p99 below the objective.
+    /// For each mode the highest load at which it and all lower ones kept GET p99 below the
+    /// objective.
     pub slo_load_percent: SloLoads,
     /// The preemptive mode's load divided by that of run-to-completion, if both are above 0.
     pub ratio: Option<f64>,
@@ -170,8 +174,8 @@ pub struct Summary {
     pub verdict: String,
 }
 
-/// For each mode the highest load that met the objective: 0 when not even the lowest did, `null` when the mode was not
-/// measured.
+/// For each mode the highest load that met the objective: 0 when not even the lowest did, `null`
+/// when the mode was not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[allow(missing_docs, reason = "the modes explain themselves")]
 pub struct SloLoads {

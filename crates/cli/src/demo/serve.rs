@@ -1,11 +1,12 @@
 //! One run: a schedule of requests, each served by a user thread of its own.
 //!
-//! The client is a kernel thread on a CPU of its own. For each request it starts a detached user thread; that looks into
-//! the store, checks the answer, and completes the request in the recorder. Latency counts from the intended send time to
-//! this moment, so it includes how late the client was, the start of the thread, waiting, preemptions and service.
+//! The client is a kernel thread on a CPU of its own. For each request it starts a detached user
+//! thread; that looks into the store, checks the answer, and completes the request in the recorder.
+//! Latency counts from the intended send time to this moment, so it includes how late the client
+//! was, the start of the thread, waiting, preemptions and service.
 //!
-//! When the run is over, requests that have not begun are abandoned: their threads end at once. The next run starts
-//! only when all threads of this one have ended, so runs do not disturb each other.
+//! When the run is over, requests that have not begun are abandoned: their threads end at once. The
+//! next run starts only when all threads of this one have ended, so runs do not disturb each other.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -23,7 +24,8 @@ use crate::interrupt::Interrupt;
 use crate::slice;
 use quaver_bench_common::store::{Store, Wrong};
 
-/// Beyond this number of requests that wait or run, more are dropped: it bounds the memory of their stacks.
+/// Beyond this number of requests that wait or run, more are dropped: it bounds the memory of their
+/// stacks.
 const MAX_OUTSTANDING: u64 = 20_000;
 
 /// How much longer than planned the client may take, and how long it waits for the last answers.
@@ -73,7 +75,8 @@ impl Run {
     }
 }
 
-/// Offers `schedule` to the runtime of `handle`. Returns when all its threads have ended, or soon after `interrupt`.
+/// Offers `schedule` to the runtime of `handle`. Returns when all its threads have ended, or soon
+/// after `interrupt`.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! The bottom line: the loads that met the objective, and what preemption bought, in words that claim no more than was
-//! measured.
+//! The bottom line: the loads that met the objective, and what preemption bought, in words that
+//! claim no more than was measured.
 
 use super::args::Mode;
 use super::results::{Row, SloLoads, Summary};
@@ -45,7 +45,8 @@ fn both(rows: &[Row], without: f64, with: f64, slo: &str) -> String {
     )
 }
 
-/// Where the objective was out of reach: at which loads GET p99 was lower with preemption, and the most that it gained.
+/// Where the objective was out of reach: at which loads GET p99 was lower with preemption, and the
+/// most that it gained.
 fn side_by_side(rows: &[Row]) -> String {
     let get_p99 = |mode, load| {
         let row = rows.iter().find(|row| row.mode == mode && row.load_percent == load)?;

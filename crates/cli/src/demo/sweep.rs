@@ -1,8 +1,9 @@
 //! The sweep: rounds over modes over loads, and how rounds become rows.
 //!
-//! Rounds are outermost, so that a change of the machine's mood during the sweep meets all loads and modes alike. Of the
-//! rounds of a mode and load the one with the median GET p99 becomes the row; with an even number, the worse of the two
-//! in the middle. A round whose GET p99 is only a bound counts as worse than any other.
+//! Rounds are outermost, so that a change of the machine's mood during the sweep meets all loads
+//! and modes alike. Of the rounds of a mode and load the one with the median GET p99 becomes the
+//! row; with an even number, the worse of the two in the middle. A round whose GET p99 is only a
+//! bound counts as worse than any other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,7 +85,8 @@ impl Sweep {
         (self.duration / 5).min(Duration::from_millis(200))
     }
 
-    /// Measures everything, unless `interrupt` comes first. Before each run `progress` hears what comes.
+    /// Measures everything, unless `interrupt` comes first. Before each run `progress` hears what
+    /// comes.
     ///
     /// # Errors
     ///
@@ -151,8 +153,8 @@ pub fn build(mode: Mode, builder: &Builder) -> Result<Runtime> {
     builder.clone().build().with_context(|| format!("cannot start the {} runtime", mode.name()))
 }
 
-/// The rows of all modes and loads that were measured, in the order of modes and loads, and the loads that met the
-/// objective.
+/// The rows of all modes and loads that were measured, in the order of modes and loads, and the
+/// loads that met the objective.
 ///
 /// # Errors
 ///
@@ -235,7 +237,8 @@ mod tests {
     use super::*;
     use quaver_load::{Recorder, Request};
 
-    /// A run of 100 GETs, `slow` of which took 1 ms and the others 10 µs; `lost` more did not complete.
+    /// A run of 100 GETs, `slow` of which took 1 ms and the others 10 µs; `lost` more did not
+    /// complete.
     fn measurement(mode: Mode, load: f64, slow: u64, lost: u64) -> Measurement {
         let recorder = Recorder::new(CLASSES, 1000).unwrap();
         for id in 0..100 + lost {

@@ -1,6 +1,7 @@
 //! What the runtime would use on this machine when nothing is asked for, and why.
 //!
-//! The choices are the runtime's own ([`quaver::platform`]); the reasons that it does not give are given here.
+//! The choices are the runtime's own ([`quaver::platform`]); the reasons that it does not give are
+//! given here.
 
 use quaver::platform::{self, Choice};
 use quaver::{DEFAULT_STACK_SIZE, PolicySpec};

@@ -1,8 +1,8 @@
 //! `quaver doctor`: what this machine offers, and which mechanisms would be used here and why.
 //!
-//! Three steps that know nothing of each other's insides: [`detect`] reads facts, [`findings`] says what they mean,
-//! [`choose`] says what the runtime would pick. [`report`] writes all three down. The exit code is 0 unless something is missing that
-//! the runtime cannot do without (1).
+//! Three steps that know nothing of each other's insides: [`detect`] reads facts, [`findings`] says
+//! what they mean, [`choose`] says what the runtime would pick. [`report`] writes all three down.
+//! The exit code is 0 unless something is missing that the runtime cannot do without (1).
 
 pub mod choose;
 pub mod detect;

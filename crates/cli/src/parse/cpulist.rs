@@ -2,7 +2,8 @@
 
 pub use quaver::platform::format_cpu_list as format;
 
-/// Reads a CPU list as the kernel writes it: a newline may follow, and the empty text is the empty list.
+/// Reads a CPU list as the kernel writes it: a newline may follow, and the empty text is the empty
+/// list.
 ///
 /// # Errors
 ///

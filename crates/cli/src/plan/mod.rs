@@ -1,4 +1,5 @@
-//! `quaver plan`: the least cores, with policy, quantum and mechanism, that meet an objective in simulation.
+//! `quaver plan`: the least cores, with policy, quantum and mechanism, that meet an objective in
+//! simulation.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

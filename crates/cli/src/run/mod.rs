@@ -1,7 +1,8 @@
 //! `quaver run`: an unmodified pthread program with its threads as user threads.
 //!
-//! The program is started with the shim (`crates/shim`) in `LD_PRELOAD` and the options in the environment, where the shim's
-//! runtime reads them. What cannot work is refused here, with the reason: [`program`] looks at the file before it runs.
+//! The program is started with the shim (`crates/shim`) in `LD_PRELOAD` and the options in the
+//! environment, where the shim's runtime reads them. What cannot work is refused here, with the
+//! reason: [`program`] looks at the file before it runs.
 
 pub mod program;
 
@@ -17,7 +18,8 @@ const SHIM: &str = "libquaver_shim.so";
 /// Run an unmodified pthread program with its threads as preemptive user threads
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// How long a thread may run while others wait (`20us`); with `off` only calls that block are interrupted
+    /// How long a thread may run while others wait (`20us`); with `off` only calls that block are
+    /// interrupted
     #[arg(long, value_name = "TIME", env = "QUAVER_QUANTUM")]
     quantum: Option<String>,
     /// How many threads run at the same time [default: the CPUs that the process may use]
@@ -32,7 +34,8 @@ pub struct Args {
     /// Who keeps time: auto, timer-core, timer-thread, posix-timer
     #[arg(long, value_name = "CLOCK", env = "QUAVER_CLOCK")]
     clock: Option<String>,
-    /// How much of a worker's time preemptions may take, in percent; then quanta become longer [default: 100]
+    /// How much of a worker's time preemptions may take, in percent; then quanta become longer
+    /// [default: 100]
     #[arg(long, value_name = "PERCENT", env = "QUAVER_TAX")]
     tax: Option<u32>,
     /// Stack of every thread, such as `8m` [default: as ulimit -s]
@@ -57,7 +60,8 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
-/// Exit codes where the program does not run; otherwise there is the program's. As those of `env`, `nohup` and shells.
+/// Exit codes where the program does not run; otherwise there is the program's. As those of `env`,
+/// `nohup` and shells.
 pub(crate) mod exit {
     /// An option or setting cannot be used, or `quaver run` itself fails.
     pub(crate) const SETTINGS: u8 = 125;
@@ -139,7 +143,8 @@ fn command(args: &Args, path: &Path, shim: PathBuf) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Reports a mistake in the options here and not in the program. Starts no runtime: the program's own start takes long enough.
+/// Reports a mistake in the options here and not in the program. Starts no runtime: the program's
+/// own start takes long enough.
 fn check_options(args: &Args) -> anyhow::Result<()> {
     let mut b = quaver::Builder::new();
     if let Some(n) = args.workers {
@@ -160,7 +165,8 @@ fn check_options(args: &Args) -> anyhow::Result<()> {
     Ok(b.validate()?)
 }
 
-/// Empties the file for statistics, or makes it, and says where it is whatever directory the program goes to.
+/// Empties the file for statistics, or makes it, and says where it is whatever directory the
+/// program goes to.
 fn fresh(file: &Path) -> anyhow::Result<PathBuf> {
     std::fs::File::create(file)
         .and_then(|_| file.canonicalize())

@@ -1,4 +1,5 @@
-//! Which programs can be run: dynamically linked ones for x86-64 and glibc, without raised privileges.
+//! Which programs can be run: dynamically linked ones for x86-64 and glibc, without raised
+//! privileges.
 
 use anyhow::{Context, bail};
 use object::LittleEndian;

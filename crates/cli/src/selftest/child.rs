@@ -1,8 +1,9 @@
-//! One job in a process of its own: what crashes or hangs is a difference as well, and disturbs no other.
+//! One job in a process of its own: what crashes or hangs is a difference as well, and disturbs no
+//! other.
 //!
-//! The child (`quaver selftest --child JOB`) writes lines of JSON to its standard output: what it has counted so far, every
-//! second or so where that makes sense, and what came of the job at the end. One that says nothing for too long is taken to
-//! hang.
+//! The child (`quaver selftest --child JOB`) writes lines of JSON to its standard output: what it
+//! has counted so far, every second or so where that makes sense, and what came of the job at the
+//! end. One that says nothing for too long is taken to hang.
 
 use std::io::{BufRead, BufReader, Read, Seek};
 use std::process::{Child, Command, Stdio};
@@ -57,8 +58,8 @@ pub(super) fn be_one(job: &str) -> anyhow::Result<()> {
     }))
 }
 
-/// Does a job in a child; `watch` is told what has been counted so far. What ends in any other way than with an answer is a
-/// difference, unless the user has ended it.
+/// Does a job in a child; `watch` is told what has been counted so far. What ends in any other way
+/// than with an answer is a difference, unless the user has ended it.
 pub(super) fn run(job: &Job, interrupt: &Interrupt, watch: &mut dyn FnMut(&Counts)) -> Outcome {
     let mut so_far = Counts::default();
     let mut watch = |counts: &Counts| {

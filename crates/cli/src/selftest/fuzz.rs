@@ -1,4 +1,5 @@
-//! `quaver selftest fuzz`: random programs, natively and on user threads. See [`quaver_selftest::fuzz`].
+//! `quaver selftest fuzz`: random programs, natively and on user threads. See
+//! [`quaver_selftest::fuzz`].
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

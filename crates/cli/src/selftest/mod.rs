@@ -42,7 +42,8 @@ pub struct Args {
     /// Only on this many workers
     #[arg(long, value_name = "1|2", value_parser = clap::value_parser!(u64).range(1..=2))]
     workers: Option<u64>,
-    /// Boundaries: what to do in the C library and others that have locks (default: both; with `--quick` one for each number of workers)
+    /// Boundaries: what to do in the C library and others that have locks (default: both; with
+    /// `--quick` one for each number of workers)
     #[arg(long, value_enum)]
     libraries: Option<InLibraries>,
     /// Chooses data, quanta, and the boundaries where not all can be tried
@@ -57,12 +58,12 @@ pub struct Args {
     /// How long each program runs
     #[arg(long, value_name = "S", value_parser = plan::parse_seconds)]
     seconds: Option<f64>,
-    /// How many preemptions all programs together must survive; fewer are a failure. With --quick no program runs for
-    /// more than a minute for their sake
+    /// How many preemptions all programs together must survive; fewer are a failure. With --quick
+    /// no program runs for more than a minute for their sake
     #[arg(long, value_name = "N")]
     preemptions: Option<u64>,
-    /// Torture in parts: add what is survived to the counts in FILE, and go on until they reach --preemptions. After an
-    /// interruption the same command continues
+    /// Torture in parts: add what is survived to the counts in FILE, and go on until they reach
+    /// --preemptions. After an interruption the same command continues
     #[arg(long, value_name = "FILE", requires = "preemptions")]
     add_to: Option<PathBuf>,
     /// Fuzz: how many programs
@@ -117,8 +118,8 @@ enum Job {
     Torture(torture::Job),
 }
 
-/// Runs the chosen tests and prints what came of them. The exit code is 0 only if nothing differed. When it is interrupted it ends the test
-/// that runs and prints what there is.
+/// Runs the chosen tests and prints what came of them. The exit code is 0 only if nothing differed.
+/// When it is interrupted it ends the test that runs and prints what there is.
 ///
 /// # Errors
 ///
@@ -238,7 +239,8 @@ impl Job {
         }
     }
 
-    /// How long it may say nothing: far longer than it does on a machine that is busy with other things.
+    /// How long it may say nothing: far longer than it does on a machine that is busy with other
+    /// things.
     fn patience(&self) -> Duration {
         match self {
             // They speak at the end only.

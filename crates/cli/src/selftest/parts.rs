@@ -1,7 +1,8 @@
 //! Torture in parts: a file that adds up what one build has survived over several runs.
 //!
-//! The file is rewritten as a whole after every job, so a run that is killed loses one job's counts at most. Counts of
-//! different builds do not add up: the file names the build that wrote it, and another one refuses it.
+//! The file is rewritten as a whole after every job, so a run that is killed loses one job's counts
+//! at most. Counts of different builds do not add up: the file names the build that wrote it, and
+//! another one refuses it.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};

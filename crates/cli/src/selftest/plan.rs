@@ -59,8 +59,8 @@ pub(super) fn jobs(args: &Args, seed: u64) -> anyhow::Result<Vec<Job>> {
                 None if args.quick => QUICK_PATIENCE,
                 None => FULL_PATIENCE,
             };
-            // Whoever asks for a number of preemptions waits for them; but how often a program of a package is preempted
-            // is up to it.
+            // Whoever asks for a number of preemptions waits for them; but how often a program of a
+            // package is preempted is up to it.
             let waits =
                 args.preemptions.is_some() && !(libraries && torture::shimmed::is_one(name));
             let seconds = args.seconds.unwrap_or(if waits { patience } else { usual });
@@ -80,8 +80,8 @@ pub(super) fn jobs(args: &Args, seed: u64) -> anyhow::Result<Vec<Job>> {
     Ok(jobs)
 }
 
-/// Asks `jobs` for so many preemptions together, and the first one for its share. What it lacks in the end the others have
-/// to make up for.
+/// Asks `jobs` for so many preemptions together, and the first one for its share. What it lacks in
+/// the end the others have to make up for.
 pub(super) fn share(jobs: &mut [Job], preemptions: u64) {
     let torture = jobs.iter().filter(|job| matches!(job, Job::Torture(_))).count() as u64;
     if let Some(Job::Torture(job)) = jobs.first_mut() {

@@ -1,5 +1,5 @@
-//! Says how far the selftest has come, on standard error: a bar on a terminal, elsewhere a line every now and then, so that
-//! whoever reads a log sees that a long run lives.
+//! Says how far the selftest has come, on standard error: a bar on a terminal, elsewhere a line
+//! every now and then, so that whoever reads a log sees that a long run lives.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};

@@ -15,7 +15,8 @@ pub struct Args {
     /// A scenario in TOML; docs/simulator.md explains its keys
     #[arg(conflicts_with = "mix")]
     pub scenario: Option<PathBuf>,
-    /// Without a scenario: classes with service times, such as get:95%:fixed=1us,scan:5%:fixed=260us
+    /// Without a scenario: classes with service times, such as
+    /// get:95%:fixed=1us,scan:5%:fixed=260us
     #[arg(long)]
     pub mix: Option<String>,
     /// Cores that serve
@@ -54,7 +55,8 @@ pub struct Args {
     /// The part of the run that --perfetto shows
     #[arg(long, value_name = "FROM..TO", default_value = "0ms..2ms")]
     pub window: Span,
-    /// Predict the real runtime with one worker, and fail where the prediction is more than 15 % off
+    /// Predict the real runtime with one worker, and fail where the prediction is more than 15 %
+    /// off
     #[arg(long)]
     pub validate: bool,
     /// With --validate: seconds instead of minutes

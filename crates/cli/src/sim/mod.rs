@@ -1,7 +1,8 @@
-//! `quaver sim`: a server in simulation, under the policies of the runtime and the costs of any mechanism.
+//! `quaver sim`: a server in simulation, under the policies of the runtime and the costs of any
+//! mechanism.
 //!
-//! A scenario is a TOML file, or given by options. [`args`] reads either; [`table`] and [`page`] show what came out.
-//! [`validate`] runs the same load on the real runtime.
+//! A scenario is a TOML file, or given by options. [`args`] reads either; [`table`] and [`page`]
+//! show what came out. [`validate`] runs the same load on the real runtime.
 
 pub mod args;
 pub mod page;
@@ -39,7 +40,8 @@ struct Document<'a> {
 ///
 /// # Errors
 ///
-/// The scenario cannot be used or results cannot be written; messages name line and key, or the file.
+/// The scenario cannot be used or results cannot be written; messages name line and key, or the
+/// file.
 pub fn run(args: &Args) -> Result<ExitCode> {
     for target in [&args.json, &args.html, &args.perfetto].into_iter().flatten() {
         target.check()?;

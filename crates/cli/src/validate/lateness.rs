@@ -1,12 +1,14 @@
 //! How late preemptions came among the requests of a round.
 //!
-//! A turn must end when its quantum is used up and something new waits. Whichever comes last says who ends it: the clock, or
-//! who brings the work. What the turn lasted beyond that moment is how late it was ended, but for stops of the worker in that
-//! time, which are told to the simulator themselves. Turns beside which only threads wait that were preempted before say
-//! nothing: theirs is a longer quantum.
+//! A turn must end when its quantum is used up and something new waits. Whichever comes last says
+//! who ends it: the clock, or who brings the work. What the turn lasted beyond that moment is how
+//! late it was ended, but for stops of the worker in that time, which are told to the simulator
+//! themselves. Turns beside which only threads wait that were preempted before say nothing: theirs
+//! is a longer quantum.
 //!
-//! [`prices`](super::prices) measures the same beforehand, between two threads and under a client that has nothing else to
-//! do. The clock's thread has other competition for its CPU while requests are sent.
+//! [`prices`](super::prices) measures the same beforehand, between two threads and under a client
+//! that has nothing else to do. The clock's thread has other competition for its CPU while requests
+//! are sent.
 
 use quaver_sim::Delay;
 
@@ -49,7 +51,8 @@ impl Lateness {
                 (false, Some(&next)) => (next, &mut late.bringer),
                 _ => continue,
             };
-            // It ended before it was due as seen from here, where the clocks of two CPUs are compared.
+            // It ended before it was due as seen from here, where the clocks of two CPUs are
+            // compared.
             let Some(time) = to.checked_sub(due) else { continue };
             values.push(time.saturating_sub(stops.between(due, to)));
         }
@@ -128,7 +131,8 @@ mod tests {
         // The worker was stopped meanwhile, and at another time.
         let stops = [Stop { at_ns: 20, ns: 30 }, Stop { at_ns: 115, ns: 25 }];
         assert_eq!(of(&[(10, 150)], &stops), lateness(&[15], &[]));
-        // Only one waits that was there before: it has been preempted, or this turn's quantum is a long one.
+        // Only one waits that was there before: it has been preempted, or this turn's quantum is a
+        // long one.
         assert_eq!(of(&[(60, 180)], &[]), lateness(&[], &[]));
         // A turn that was given up early, and one beside which nothing ever waits.
         assert_eq!(of(&[(10, 50), (1_100, 1_300)], &[]), lateness(&[], &[]));

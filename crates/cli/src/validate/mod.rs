@@ -1,4 +1,5 @@
-//! The same requests in simulation and on the real runtime, with one worker: does the simulator predict what it has not seen?
+//! The same requests in simulation and on the real runtime, with one worker: does the simulator
+//! predict what it has not seen?
 //!
 //! ```text
 //! prices ──> cases ──> for each load and round:  schedule ──> real ──> percentiles ──> measured
@@ -8,20 +9,23 @@
 //! ```
 //!
 //! * [`prices`]: what a request, a wake-up and a preemption cost on this machine, now.
-//! * [`real`]: a client on one CPU offers requests at Poisson times, and notes when it has really sent them; each is a user
-//!   thread on the worker's CPU that runs a loop of calibrated length, so that being preempted does not shorten its work.
+//! * [`real`]: a client on one CPU offers requests at Poisson times, and notes when it has really
+//!   sent them; each is a user thread on the worker's CPU that runs a loop of calibrated length, so
+//!   that being preempted does not shorten its work.
 //! * [`model`]: the simulator gets the same requests at the same times, at these prices.
-//! * [`stops`]: what the kernel, or the host of a virtual machine, took from the worker, stop by stop.
+//! * [`stops`]: what the kernel, or the host of a virtual machine, took from the worker, stop by
+//!   stop.
 //! * [`lateness`]: how late preemptions came.
 //! * [`turns`]: how user threads see their turns.
 //! * [`verdict`]: whether all rows are there and agree.
 //!
-//! Stops and lateness are calibrated in one round and used to predict **another**: of the round that it predicts the model
-//! knows only which requests came, and when. Each load is offered in several rounds; the medians of the rounds' percentiles
-//! are compared.
+//! Stops and lateness are calibrated in one round and used to predict **another**: of the round
+//! that it predicts the model knows only which requests came, and when. Each load is offered in
+//! several rounds; the medians of the rounds' percentiles are compared.
 //!
-//! There are two cases. In one, quantum and requests are in proportion to the price of a preemption, which differs tenfold
-//! between machines. The other is the default policy under the papers' mix of 1 and 260 µs.
+//! There are two cases. In one, quantum and requests are in proportion to the price of a
+//! preemption, which differs tenfold between machines. The other is the default policy under the
+//! papers' mix of 1 and 260 µs.
 
 pub mod lateness;
 pub mod model;
@@ -185,8 +189,9 @@ struct Round {
 }
 
 impl Round {
-    /// The latencies of a class at 50 and 99 percent, in nanoseconds; `None` if there were no such requests. They count from
-    /// when requests were sent, as in the simulation: a client that is late is not the worker's fault.
+    /// The latencies of a class at 50 and 99 percent, in nanoseconds; `None` if there were no such
+    /// requests. They count from when requests were sent, as in the simulation: a client that is
+    /// late is not the worker's fault.
     fn percentiles(&self, class: &str) -> Option<[u64; 2]> {
         let class = self.classes.iter().position(|name| name == class)?;
         let of_class = |a: &&Answer| a.request.class as usize == class && !a.request.warm_up;
@@ -223,8 +228,8 @@ impl Real<'_> {
     }
 }
 
-/// The rows of one load: of each class that was served on both sides. Every round but the first is predicted from what the
-/// one before it has shown of the machine.
+/// The rows of one load: of each class that was served on both sides. Every round but the first is
+/// predicted from what the one before it has shown of the machine.
 fn compare(case: &'static str, load: u32, rounds: &[Round], facts: &Facts) -> Result<Vec<Row>> {
     let predict = |pair: &[Round]| {
         let [seen, next] = [&pair[0], &pair[1]];
@@ -327,7 +332,8 @@ mod tests {
         let same = of(&[(5_000, 25_000); 4]);
         assert_eq!(same.len(), 2, "there are no long ones: {same:?}");
         assert!(same.iter().all(|row| row.passed), "{same:?}");
-        // The worker wakes later from round to round, and the last round's lateness predicts nothing.
+        // The worker wakes later from round to round, and the last round's lateness predicts
+        // nothing.
         let rising = of(&[(5_000, 0), (15_000, 35_000), (15_000, 35_000), (95_000, 115_000)]);
         assert!((rising[0].simulated_us - 35.0).abs() < 1.0, "{rising:?}");
         assert_eq!(rising[0].measured_us, 35.0);

@@ -1,4 +1,5 @@
-//! The simulated side: the requests that the real side served, one for one and when they were sent, at the measured prices.
+//! The simulated side: the requests that the real side served, one for one and when they were sent,
+//! at the measured prices.
 
 use std::fmt::Write as _;
 
@@ -56,8 +57,8 @@ fn trace(classes: &[String], requests: &[Request]) -> String {
     text
 }
 
-/// The mechanism of that clock, its costs, and how late it interrupts: the worker's own timer, or a core that keeps time, whenever it
-/// does; a thread that sleeps if it has to wake up first.
+/// The mechanism of that clock, its costs, and how late it interrupts: the worker's own timer, or a
+/// core that keeps time, whenever it does; a thread that sleeps if it has to wake up first.
 fn mechanism(clock: &str, prices: &Prices) -> String {
     let Prices { preemption_ns, late, wake, deliver, .. } = prices;
     let none = &Delay::default();
@@ -135,7 +136,8 @@ mod tests {
         of(&stops(3_000_000, 1_000_000));
     }
 
-    /// A request that finds the worker asleep begins when that is awake, which takes now longer, now less.
+    /// A request that finds the worker asleep begins when that is awake, which takes now longer,
+    /// now less.
     #[test]
     fn waking_up_takes_as_long_as_was_measured() {
         let of =

@@ -1,16 +1,20 @@
 //! What the runtime's steps cost on this machine, measured on the worker that serves afterwards.
 //!
-//! * *request*: a burst of short requests is served without a break; what each takes beyond its own length;
+//! * *request*: a burst of short requests is served without a break; what each takes beyond its own
+//!   length;
 //! * *send*: what the client needs to hand one of them over;
 //! * *preemption*: two threads take turns, each for a quantum; the time between two turns;
 //! * *late*: how much longer than a quantum their turns are, which the clock ends;
 //! * *start*: from the moment when the client hands work to a worker that sleeps until it begins;
-//! * *deliver*: a thread has had its quantum; the client brings work, and interrupts it itself. How long it still runs.
+//! * *deliver*: a thread has had its quantum; the client brings work, and interrupts it itself. How
+//!   long it still runs.
 //!
-//! *Late* and *deliver* are for rounds in which no such preemption was seen; else the round's own [`lateness`](super::lateness) counts.
+//! *Late* and *deliver* are for rounds in which no such preemption was seen; else the round's own
+//! [`lateness`](super::lateness) counts.
 //!
-//! The first three are medians. The others are kept as they are, for a mean says nothing of the few that are late by hundreds of
-//! microseconds, because a clock's thread had to wait for its CPU, or the host of a virtual machine had halted a CPU.
+//! The first three are medians. The others are kept as they are, for a mean says nothing of the few
+//! that are late by hundreds of microseconds, because a clock's thread had to wait for its CPU, or
+//! the host of a virtual machine had halted a CPU.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -125,15 +129,17 @@ impl Prices {
     }
 }
 
-/// A distribution without the longest of a hundred. Those are stops of the machine, which come when they like: what stops it
-/// while it serves is told separately, and one of some ms that fell into this measurement would be simulated again and again.
+/// A distribution without the longest of a hundred. Those are stops of the machine, which come when
+/// they like: what stops it while it serves is told separately, and one of some ms that fell into
+/// this measurement would be simulated again and again.
 fn usual(mut values: Vec<u64>) -> Delay {
     values.sort_unstable();
     values.truncate(values.len() - values.len() / 100);
     Delay::measured(&mut values)
 }
 
-/// Does `work` while the client's CPU looks at the clock all the time, as it does between two requests.
+/// Does `work` while the client's CPU looks at the clock all the time, as it does between two
+/// requests.
 fn beside_spinning<T>(client: usize, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let end = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -207,7 +213,8 @@ fn lateness(turns: &[Turn]) -> Result<(u64, Vec<u64>)> {
     Ok((price.unwrap_or(0), late))
 }
 
-/// For how long a thread that has had its quantum goes on, from the moment when the client begins to bring work.
+/// For how long a thread that has had its quantum goes on, from the moment when the client begins
+/// to bring work.
 fn bring_work(runtime: &quaver::Runtime) -> Result<Vec<u64>> {
     let turns = Arc::new(Turns::default());
     let begin = Instant::now();
@@ -236,7 +243,8 @@ fn bring_work(runtime: &quaver::Runtime) -> Result<Vec<u64>> {
     Ok(ends(&brought, &seen))
 }
 
-/// How long it takes, again and again, until a worker that has nothing to do begins with what the client brings.
+/// How long it takes, again and again, until a worker that has nothing to do begins with what the
+/// client brings.
 fn wake_up(runtime: &quaver::Runtime) -> Result<Vec<u64>> {
     let handle = runtime.handle();
     let (begin, mut next) = (Instant::now(), Duration::ZERO);
@@ -263,7 +271,8 @@ fn wake_up(runtime: &quaver::Runtime) -> Result<Vec<u64>> {
     Ok(taken)
 }
 
-/// From each of these moments to the end of the turn that it fell into; those that fell into none do not count.
+/// From each of these moments to the end of the turn that it fell into; those that fell into none
+/// do not count.
 fn ends(moments: &[Instant], turns: &[Turn]) -> Vec<u64> {
     let end = |at: &Instant| {
         let turn = turns.iter().find(|turn| turn.to >= *at)?;

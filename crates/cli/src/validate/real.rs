@@ -1,4 +1,5 @@
-//! The real side: a client on one CPU, one worker on another, and requests that are loops of calibrated length.
+//! The real side: a client on one CPU, one worker on another, and requests that are loops of
+//! calibrated length.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -44,8 +45,8 @@ impl Speed {
         (time.as_nanos() as f64 / 1e3 * self.per_us) as u64
     }
 
-    /// Measures on the calling thread, with a witness as requests work that have one. Tries again where batches differ, and takes the
-    /// steadiest try; never fails.
+    /// Measures on the calling thread, with a witness as requests work that have one. Tries again
+    /// where batches differ, and takes the steadiest try; never fails.
     pub fn measure(witness: Option<&Witness>) -> Speed {
         Speed::steadiest(std::iter::repeat_with(|| one_try(witness)).take(TRIES))
     }
@@ -111,8 +112,8 @@ pub struct Served {
     pub answers: Vec<Answer>,
 }
 
-/// Offers the schedule to the real runtime, from the CPU `client`. Blocks until all is served or twice `span` is over. Requests with
-/// a witness let it watch.
+/// Offers the schedule to the real runtime, from the CPU `client`. Blocks until all is served or
+/// twice `span` is over. Requests with a witness let it watch.
 ///
 /// # Errors
 ///

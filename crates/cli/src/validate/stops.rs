@@ -1,14 +1,14 @@
-//! When the worker's CPU did nothing for the worker, although it had a request to serve: the kernel ran others there, or
-//! the host of a virtual machine did, or an interrupt took long.
+//! When the worker's CPU did nothing for the worker, although it had a request to serve: the kernel
+//! ran others there, or the host of a virtual machine did, or an interrupt took long.
 //!
-//! The requests themselves are the witnesses. Each is served in pieces of known length, between which it looks at the
-//! clock. A piece that took longer by its own length was stopped for so long, unless another request had its turn meanwhile
-//! ([`Turns`]). So nothing that the runtime does to a request is mistaken for a stop, and no other program or thread has to
-//! run beside it to see them.
+//! The requests themselves are the witnesses. Each is served in pieces of known length, between
+//! which it looks at the clock. A piece that took longer by its own length was stopped for so long,
+//! unless another request had its turn meanwhile ([`Turns`]). So nothing that the runtime does to a
+//! request is mistaken for a stop, and no other program or thread has to run beside it to see them.
 //!
-//! Long stops seldom end like that: others come meanwhile, a preemption is asked for, and it is the first thing that happens
-//! when the worker goes on; or the worker was asleep, and is late to begin. So these times are watched, too, and what goes beyond
-//! the usual is a stop:
+//! Long stops seldom end like that: others come meanwhile, a preemption is asked for, and it is the
+//! first thing that happens when the worker goes on; or the worker was asleep, and is late to
+//! begin. So these times are watched, too, and what goes beyond the usual is a stop:
 //!
 //! | from | to | usual |
 //! |---|---|---|
@@ -38,7 +38,8 @@ pub struct Witness {
     turns: Turns,
     watched_ns: AtomicU64,
     epoch: Instant,
-    /// The last reading of the clock in the turn under way, with its number; 0 when a request has ended.
+    /// The last reading of the clock in the turn under way, with its number; 0 when a request has
+    /// ended.
     last: AtomicU64,
     /// When a request has ended.
     ended_ns: AtomicU64,
@@ -72,7 +73,8 @@ impl Default for Witness {
 }
 
 impl Witness {
-    /// A loop that takes as long as this at that speed, on the calling thread: a request that was sent then.
+    /// A loop that takes as long as this at that speed, on the calling thread: a request that was
+    /// sent then.
     pub fn serve(&self, sent: Instant, time: Duration, speed: Speed) {
         let waited = self.last.load(Relaxed) == 0;
         let first = self.begins();
@@ -126,14 +128,16 @@ impl Witness {
         let (number, now) = (self.turns.begin(), Instant::now());
         let here = self.reading(now, number);
         let last = self.last.swap(here, Relaxed);
-        // A thread that was preempted between reading the clock and storing that has stored it in a later turn.
+        // A thread that was preempted between reading the clock and storing that has stored it in a
+        // later turn.
         if last != 0 && (last + 1) % NUMBERS == here % NUMBERS {
             self.gaps.push(last / NUMBERS, here / NUMBERS);
         }
         (number, now)
     }
 
-    /// A reading of the clock in a turn: nanoseconds since `epoch`, for 18 minutes, and the end of the turn's number.
+    /// A reading of the clock in a turn: nanoseconds since `epoch`, for 18 minutes, and the end of
+    /// the turn's number.
     fn reading(&self, now: Instant, number: u64) -> u64 {
         self.since_epoch(now) * NUMBERS + number % NUMBERS
     }
@@ -142,14 +146,16 @@ impl Witness {
         now.saturating_duration_since(self.epoch).as_nanos() as u64
     }
 
-    /// The turns that were preempted since `start`, from then on, in nanoseconds; all requests have ended.
+    /// The turns that were preempted since `start`, from then on, in nanoseconds; all requests have
+    /// ended.
     pub fn preempted(&self, start: Instant) -> Vec<(u64, u64)> {
         let start = self.since_epoch(start);
         let since = |ns: u64| ns.checked_sub(start);
         self.preempted.all().filter_map(|(from, to)| Some((since(from)?, since(to)?))).collect()
     }
 
-    /// The stops that were seen since `start`, beyond what is usual at these prices; all requests have ended.
+    /// The stops that were seen since `start`, beyond what is usual at these prices; all requests
+    /// have ended.
     pub fn stops(&self, start: Instant, prices: &Prices) -> Stops {
         let Prices { preemption_ns, request_ns, start_ns, .. } = *prices;
         let piece = PIECE.as_nanos() as u64;

@@ -1,8 +1,9 @@
-//! What user threads of one worker see of their own turns: from when to when each ran, by the clock.
+//! What user threads of one worker see of their own turns: from when to when each ran, by the
+//! clock.
 //!
-//! Whoever begins a turn counts it. A thread looks at the count after each reading of the clock: if it has moved, another
-//! thread has run since the reading before, which was therefore the last of its own turn. The threads share one worker, so
-//! this holds wherever one of them is preempted.
+//! Whoever begins a turn counts it. A thread looks at the count after each reading of the clock: if
+//! it has moved, another thread has run since the reading before, which was therefore the last of
+//! its own turn. The threads share one worker, so this holds wherever one of them is preempted.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Instant;
@@ -31,8 +32,8 @@ impl Turns {
         self.0.load(SeqCst) == number
     }
 
-    /// Looks at the clock until it says `end`, on the calling user thread; the turns that ended before that, because another
-    /// thread began one.
+    /// Looks at the clock until it says `end`, on the calling user thread; the turns that ended
+    /// before that, because another thread began one.
     pub fn watch(&self, end: Instant) -> Vec<Turn> {
         self.watch_with(end, Instant::now)
     }

@@ -1,11 +1,12 @@
-//! Whether the simulator has passed: every row that there should be is there, was not disturbed, and agrees.
+//! Whether the simulator has passed: every row that there should be is there, was not disturbed,
+//! and agrees.
 
 use serde::Serialize;
 
 /// How far a simulated percentile may be from the measured one.
 pub const TOLERANCE_PERCENT: f64 = 15.0;
-/// A row is disturbed if the machine took more than this share of the worker's time in one of its rounds, in percent: at
-/// 80 % load that lengthens the queue by as much as the tolerance.
+/// A row is disturbed if the machine took more than this share of the worker's time in one of its
+/// rounds, in percent: at 80 % load that lengthens the queue by as much as the tolerance.
 const DISTURBED_PERCENT: f64 = 2.0;
 
 /// What is compared.
@@ -37,7 +38,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// A row of these medians, of rounds in the worst of which so much of the worker's time was taken.
+    /// A row of these medians, of rounds in the worst of which so much of the worker's time was
+    /// taken.
     pub fn new(
         case: &'static str,
         load_percent: u32,
@@ -86,8 +88,8 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Of rows, of which there should be one for each of these cases and loads, each class and percentile. A machine of which
-    /// a warning was given cannot pass.
+    /// Of rows, of which there should be one for each of these cases and loads, each class and
+    /// percentile. A machine of which a warning was given cannot pass.
     pub fn of(rows: &[Row], cases: &[&str], loads: &[u32], warnings: usize) -> Verdict {
         let names: Vec<String> = rows.iter().map(Row::name).collect();
         let wanted = cases.iter().flat_map(|case| {

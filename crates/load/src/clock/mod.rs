@@ -11,8 +11,8 @@ pub trait Clock {
     /// Nanoseconds since the zero of this clock. Never goes back on one thread.
     fn now_ns(&self) -> u64;
 
-    /// Returns when [`now_ns`](Self::now_ns) has reached `time_ns`, at once if it has already. May block the calling
-    /// thread in the kernel.
+    /// Returns when [`now_ns`](Self::now_ns) has reached `time_ns`, at once if it has already. May
+    /// block the calling thread in the kernel.
     fn wait_until(&self, time_ns: u64);
 }
 

@@ -13,14 +13,15 @@ const NS_PER_S: u64 = 1_000_000_000;
 
 /// `CLOCK_MONOTONIC`, counted from the moment at which this value was made. Copies share the zero.
 ///
-/// [`now_ns`](Clock::now_ns) reads the clock without entering the kernel where the machine allows it; it may be called
-/// on user threads and be preempted. [`wait_until`](Clock::wait_until) sleeps in the kernel until the *spin threshold*
-/// before the time and spins from there. The sleep is until an absolute time, so being preempted before it begins costs
-/// nothing.
+/// [`now_ns`](Clock::now_ns) reads the clock without entering the kernel where the machine allows
+/// it; it may be called on user threads and be preempted. [`wait_until`](Clock::wait_until) sleeps
+/// in the kernel until the *spin threshold* before the time and spins from there. The sleep is
+/// until an absolute time, so being preempted before it begins costs nothing.
 ///
-/// A spinning generator is punctual to a fraction of a microsecond, and takes a core while gaps are below the
-/// threshold. On a small machine it starves what it is to measure; use a threshold of 0 there: each send is then as late
-/// as the kernel's wake-up (see [`reduce_timer_slack`]), which the lateness histogram shows.
+/// A spinning generator is punctual to a fraction of a microsecond, and takes a core while gaps are
+/// below the threshold. On a small machine it starves what it is to measure; use a threshold of 0
+/// there: each send is then as late as the kernel's wake-up (see [`reduce_timer_slack`]), which the
+/// lateness histogram shows.
 #[derive(Clone, Copy, Debug)]
 pub struct RealClock {
     zero_ns: u64,
@@ -28,7 +29,8 @@ pub struct RealClock {
 }
 
 impl RealClock {
-    /// A clock that is at 0 now, with a spin threshold for this machine: 20 µs, or 0 on one or two processors.
+    /// A clock that is at 0 now, with a spin threshold for this machine: 20 µs, or 0 on one or two
+    /// processors.
     pub fn start() -> Self {
         let processors = thread::available_parallelism().map_or(1, |n| n.get());
         Self::with_spin_ns(if processors > 2 { 20_000 } else { 0 })
@@ -80,12 +82,14 @@ fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * NS_PER_S + now.tv_nsec as u64
 }
 
-/// Makes sleeps of the calling kernel thread end as near to their time as the kernel can; by default it may add 50 µs to
-/// save power. To be called once on the generator's thread. Not for user threads: it acts on the carrier.
+/// Makes sleeps of the calling kernel thread end as near to their time as the kernel can; by
+/// default it may add 50 µs to save power. To be called once on the generator's thread. Not for
+/// user threads: it acts on the carrier.
 ///
 /// # Errors
 ///
-/// When the kernel refuses, which it does for real-time threads that have no slack in the first place.
+/// When the kernel refuses, which it does for real-time threads that have no slack in the first
+/// place.
 pub fn reduce_timer_slack() -> io::Result<()> {
     Ok(set_current_timer_slack(NonZeroU64::new(1))?)
 }

@@ -9,9 +9,9 @@ type Action<'a> = Box<dyn FnOnce(&SimClock<'a>) + 'a>;
 
 /// A simulated clock with a list of future events.
 ///
-/// A wait moves the time forward, through every event that is due until then, in the order of their times and, for
-/// equal times, of their registration. So a simulated server completes its requests while the generator waits for the
-/// next send, and every run is the same.
+/// A wait moves the time forward, through every event that is due until then, in the order of their
+/// times and, for equal times, of their registration. So a simulated server completes its requests
+/// while the generator waits for the next send, and every run is the same.
 ///
 /// ```
 /// use quaver_load::{Clock, SimClock};
@@ -35,8 +35,8 @@ impl<'a> SimClock<'a> {
         Self::default()
     }
 
-    /// Has `action` run when the clock reaches `time_ns`: during the wait that gets there, or for a time that has passed
-    /// during the next wait.
+    /// Has `action` run when the clock reaches `time_ns`: during the wait that gets there, or for a
+    /// time that has passed during the next wait.
     pub fn at(&self, time_ns: u64, action: impl FnOnce(&SimClock<'a>) + 'a) {
         let number = self.registered.get();
         self.registered.set(number + 1);

@@ -1,8 +1,10 @@
-//! Where the preemption signal enters: closes the gate of the interrupted thread before any compiled code runs.
+//! Where the preemption signal enters: closes the gate of the interrupted thread before any
+//! compiled code runs.
 //!
-//! A second notification may come at any instruction of the handler. Behind the closed gate it leaves a flag and goes; before
-//! that it must be recognised by its address, because the code beneath the first frame may be the C library's, whatever the
-//! second one has interrupted. So what runs with the gate still open is this assembly and nothing else, and all of it lies in
+//! A second notification may come at any instruction of the handler. Behind the closed gate it
+//! leaves a flag and goes; before that it must be recognised by its address, because the code
+//! beneath the first frame may be the C library's, whatever the second one has interrupted. So what
+//! runs with the gate still open is this assembly and nothing else, and all of it lies in
 //! [`range`].
 //!
 //! ```text
@@ -18,7 +20,8 @@ use core::ffi::c_void;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
-/// Where the flag "`gs` is a carrier" lies, relative to `fs`; 0 if that differs from thread to thread.
+/// Where the flag "`gs` is a carrier" lies, relative to `fs`; 0 if that differs from thread to
+/// thread.
 static MARK: AtomicIsize = AtomicIsize::new(0);
 
 /// What the entry goes on with.

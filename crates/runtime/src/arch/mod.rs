@@ -1,4 +1,5 @@
-//! What depends on the processor: context switch, user-mode resume, segment bases, signals to oneself.
+//! What depends on the processor: context switch, user-mode resume, segment bases, signals to
+//! oneself.
 
 pub(crate) mod entry;
 pub(crate) mod pkru;

@@ -1,18 +1,22 @@
 //! PKRU: which protection keys' pages a thread may read and write (`pkeys(7)`).
 //!
-//! To `pthreads` PKRU is a thread's own, inherited from the thread that made it, and so it is to user threads:
+//! To `pthreads` PKRU is a thread's own, inherited from the thread that made it, and so it is to
+//! user threads:
 //!
-//! * a thread that gives way of its own will keeps it across the switch: `scheduler::switch_fs` saves it before and loads it after;
-//! * a thread that is preempted has it in its signal frame, as all registers. The kernel gives the handler a PKRU of its own, which
-//!   a switch in the handler keeps in the same way;
+//! * a thread that gives way of its own will keeps it across the switch: `scheduler::switch_fs`
+//!   saves it before and loads it after;
+//! * a thread that is preempted has it in its signal frame, as all registers. The kernel gives the
+//!   handler a PKRU of its own, which a switch in the handler keeps in the same way;
 //! * a new thread begins with that of the thread that spawned it (`Uthread::pkru`);
-//! * a system call that is repeated for a thread whose worker was given away is made under the thread's own, out of its frame: the
-//!   kernel heeds it when it reads and writes the program's memory.
+//! * a system call that is repeated for a thread whose worker was given away is made under the
+//!   thread's own, out of its frame: the kernel heeds it when it reads and writes the program's
+//!   memory.
 //!
 //! Stacks, TLS and the runtime's memory have key 0, which programs leave accessible.
 //!
-//! Where the CPU or the kernel has no protection keys, `rdpkru` and `wrpkru` do not exist; [`init`] asks once. On such a machine
-//! switches do not even look ([`segment::plain`](super::segment::plain)).
+//! Where the CPU or the kernel has no protection keys, `rdpkru` and `wrpkru` do not exist; [`init`]
+//! asks once. On such a machine switches do not even look
+//! ([`segment::plain`](super::segment::plain)).
 
 use core::arch::asm;
 use core::arch::x86_64::__cpuid_count;
@@ -21,7 +25,8 @@ use libc::ucontext_t;
 
 /// PKRU's component in an XSAVE area.
 const COMPONENT: u32 = 9;
-/// Offset of `XSTATE_BV` in an XSAVE area: which components are not in their initial state, which for PKRU is 0.
+/// Offset of `XSTATE_BV` in an XSAVE area: which components are not in their initial state, which
+/// for PKRU is 0.
 const XSTATE_BV: usize = 512;
 
 static PRESENT: AtomicBool = AtomicBool::new(false);

@@ -1,8 +1,10 @@
-//! `raise`, and `pthread_kill` of oneself: two system calls that must be made on the same kernel thread.
+//! `raise`, and `pthread_kill` of oneself: two system calls that must be made on the same kernel
+//! thread.
 //!
-//! Both ask the kernel which thread this is, then send the signal there. A user thread that is preempted in between may go on as
-//! another kernel thread, and the signal's handler would run on whatever the first one does by then. The C library's versions are
-//! nothing that one can tell by an address, so the program gets these, in whose [`range`] nobody is preempted. They are weak: a
+//! Both ask the kernel which thread this is, then send the signal there. A user thread that is
+//! preempted in between may go on as another kernel thread, and the signal's handler would run on
+//! whatever the first one does by then. The C library's versions are nothing that one can tell by
+//! an address, so the program gets these, in whose [`range`] nobody is preempted. They are weak: a
 //! program or library that defines its own keeps it.
 //!
 //! ```text
@@ -70,7 +72,8 @@ core::arch::global_asm!(
     getpid = const libc::SYS_getpid,
     gettid = const libc::SYS_gettid,
     tgkill = const libc::SYS_tgkill,
-    // `pthread_self()`: the thread control block's own address (x86-64 psABI; glibc's `tcbhead_t.self`).
+    // `pthread_self()`: the thread control block's own address (x86-64 psABI; glibc's
+    // `tcbhead_t.self`).
     pthread_self = const 16,
     another = sym pthread_kill_another,
 );

@@ -1,7 +1,7 @@
 //! `fs` and `gs` bases: `fs` belongs to the user thread, `gs` to the carrier.
 //!
-//! The first words of the carrier, reached through `gs`, are read and written with single instructions: a preemption
-//! comes before or after such an access, never inside it.
+//! The first words of the carrier, reached through `gs`, are read and written with single
+//! instructions: a preemption comes before or after such an access, never inside it.
 
 use super::pkru;
 use crate::sys;
@@ -21,14 +21,15 @@ const HWCAP2_FSGSBASE: u64 = 2;
 static FSGSBASE: AtomicBool = AtomicBool::new(false);
 static PLAIN: AtomicBool = AtomicBool::new(false);
 
-/// Does the kernel let user mode write `fs` and `gs` bases (Linux 5.9 and an Ivy Bridge or newer CPU)?
+/// Does the kernel let user mode write `fs` and `gs` bases (Linux 5.9 and an Ivy Bridge or newer
+/// CPU)?
 pub(crate) fn kernel_has_fsgsbase() -> bool {
     // SAFETY: getauxval reads the process's auxiliary vector.
     unsafe { libc::getauxval(libc::AT_HWCAP2) & HWCAP2_FSGSBASE != 0 }
 }
 
-/// Chooses between `wrfsbase` and the system call, for the life of the process. `QUAVER_NO_FSGSBASE=1` forces the
-/// system call, for tests of the fallback.
+/// Chooses between `wrfsbase` and the system call, for the life of the process.
+/// `QUAVER_NO_FSGSBASE=1` forces the system call, for tests of the fallback.
 pub(crate) fn init() {
     let forced_off = std::env::var_os("QUAVER_NO_FSGSBASE").is_some_and(|v| v == "1");
     let fast = kernel_has_fsgsbase() && !forced_off;
@@ -37,7 +38,8 @@ pub(crate) fn init() {
     PLAIN.store(fast && !pkru::present(), Relaxed);
 }
 
-/// Is [`switch`](super::switch::switch) all there is to a switch? Not if `fs` takes a system call, or there is a PKRU to keep.
+/// Is [`switch`](super::switch::switch) all there is to a switch? Not if `fs` takes a system call,
+/// or there is a PKRU to keep.
 #[inline(always)]
 pub(crate) fn plain() -> bool {
     PLAIN.load(Relaxed)
@@ -67,7 +69,8 @@ pub(crate) fn fs_base() -> usize {
 ///
 /// # Safety
 ///
-/// `base` must be a complete TLS block, and the caller must not use TLS before it knows that it runs on that block.
+/// `base` must be a complete TLS block, and the caller must not use TLS before it knows that it
+/// runs on that block.
 pub(crate) unsafe fn set_fs_base_slow(base: usize) {
     // SAFETY: the caller's contract.
     unsafe { sys::syscall3(libc::SYS_arch_prctl, ARCH_SET_FS, base as u64, 0) };

@@ -1,8 +1,9 @@
 //! The voluntary context switch.
 //!
-//! Saved, because the C ABI lets a callee rely on them: rbx, rbp, r12-r15, the stack pointer, the control bits of
-//! MXCSR and the x87 control word. Everything else is dead across a call. A preempted thread gets here too: it calls
-//! [`switch`] from the signal handler, whose frame holds the rest.
+//! Saved, because the C ABI lets a callee rely on them: rbx, rbp, r12-r15, the stack pointer, the
+//! control bits of MXCSR and the x87 control word. Everything else is dead across a call. A
+//! preempted thread gets here too: it calls [`switch`] from the signal handler, whose frame holds
+//! the rest.
 //!
 //! Layout of a switched-out stack, from the saved stack pointer upwards:
 //!
@@ -17,24 +18,27 @@
 //!   rsp + 56  return address
 //! ```
 //!
-//! The same layout holds before and after `mov rsp, rsi`, so one set of CFI rows describes both sides and debuggers
-//! unwind through a switched-out thread by starting at its saved stack pointer.
+//! The same layout holds before and after `mov rsp, rsi`, so one set of CFI rows describes both
+//! sides and debuggers unwind through a switched-out thread by starting at its saved stack pointer.
 
 use core::arch::naked_asm;
 
-/// MXCSR and x87 control word of a new thread: all exceptions masked, round to nearest, 64-bit x87 mantissa.
+/// MXCSR and x87 control word of a new thread: all exceptions masked, round to nearest, 64-bit x87
+/// mantissa.
 const INITIAL_FP: u64 = 0x1f80 | (0x037f << 32);
 
-/// Saves the caller's context and its stack pointer in `*save`, then continues the context whose stack pointer is
-/// `to`. Returns when somebody continues the caller's.
+/// Saves the caller's context and its stack pointer in `*save`, then continues the context whose
+/// stack pointer is `to`. Returns when somebody continues the caller's.
 ///
 /// `fs` is the new `fs` base, or 0 to leave it alone.
 ///
 /// # Safety
 ///
 /// * `to` was stored by an earlier `switch` and not continued since, or made by [`init_stack`].
-/// * `fs` belongs to the context behind `to`; with a non-zero `fs` the CPU and kernel must allow `wrfsbase`.
-/// * Nobody continues the caller's context before this function has left its stack: publish it from the other side.
+/// * `fs` belongs to the context behind `to`; with a non-zero `fs` the CPU and kernel must allow
+///   `wrfsbase`.
+/// * Nobody continues the caller's context before this function has left its stack: publish it from
+///   the other side.
 /// * Preemption is disabled.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn switch(save: *mut usize, to: usize, fs: usize) {
@@ -62,7 +66,8 @@ pub(crate) unsafe extern "C" fn switch(save: *mut usize, to: usize, fs: usize) {
         ".cfi_adjust_cfa_offset 8",
         "stmxcsr [rsp]",
         "fnstcw [rsp + 4]",
-        // The other context's control words are almost always the same: comparing is cheaper than loading.
+        // The other context's control words are almost always the same: comparing is cheaper than
+        // loading.
         "mov eax, [rsp]",
         "mov cx, [rsp + 4]",
         "mov [rdi], rsp",
@@ -116,8 +121,9 @@ pub(crate) unsafe extern "C" fn switch(save: *mut usize, to: usize, fs: usize) {
     )
 }
 
-/// Where a new user thread starts: the return address of its first "return" from [`switch`]. `rbx` holds the function
-/// to call, which never returns. The undefined return address ends every backtrace here.
+/// Where a new user thread starts: the return address of its first "return" from [`switch`]. `rbx`
+/// holds the function to call, which never returns. The undefined return address ends every
+/// backtrace here.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn thread_start() -> ! {
     naked_asm!(

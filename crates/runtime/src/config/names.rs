@@ -10,7 +10,8 @@ pub enum Clock {
     /// Let the runtime choose for this machine; [`crate::platform::recommend`] says what and why.
     #[default]
     Auto,
-    /// A thread of its own that spins on one CPU (Aspen, section 3.2). The most exact, and the most expensive.
+    /// A thread of its own that spins on one CPU (Aspen, section 3.2). The most exact, and the most
+    /// expensive.
     TimerCore,
     /// A thread of its own that sleeps until the next preemption is due.
     TimerThread,
@@ -44,10 +45,11 @@ pub enum Tls {
     /// Each thread has its own, as kernel threads have.
     #[default]
     Private,
-    /// Those of the worker that happens to run the thread. Costs less memory, and less time to start a thread; but
-    /// `thread_local!`, C's `__thread`, `errno` and thread-specific values may change their values whenever the thread is preempted
-    /// or waits. Panics, `println!` and [`std::thread::current`] work as ever. Only for programs whose threads keep the rules
-    /// of the book's chapter on preemption.
+    /// Those of the worker that happens to run the thread. Costs less memory, and less time to
+    /// start a thread; but `thread_local!`, C's `__thread`, `errno` and thread-specific values may
+    /// change their values whenever the thread is preempted or waits. Panics, `println!` and
+    /// [`std::thread::current`] work as ever. Only for programs whose threads keep the rules of the
+    /// book's chapter on preemption.
     Shared,
 }
 
@@ -97,8 +99,9 @@ names!(Tls, "private, shared", Private = "private", Shared = "shared");
 names!(Resume, "auto, sigreturn", Auto = "auto", Sigreturn = "sigreturn");
 
 impl Clock {
-    /// The shortest quantum that this clock can keep without spending more time on preempting than on the threads, where
-    /// timers and signals do not leave a virtual machine. Where they do, `quaver bench preempt` says what a preemption costs.
+    /// The shortest quantum that this clock can keep without spending more time on preempting than
+    /// on the threads, where timers and signals do not leave a virtual machine. Where they do,
+    /// `quaver bench preempt` says what a preemption costs.
     pub fn min_quantum(self) -> Duration {
         Duration::from_micros(match self {
             Clock::TimerCore => 2,

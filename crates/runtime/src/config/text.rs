@@ -1,5 +1,5 @@
-//! Settings as text: from the environment, from C, from macro arguments. Which there are, and how they are written, is in
-//! [`quaver_sched::settings`].
+//! Settings as text: from the environment, from C, from macro arguments. Which there are, and how
+//! they are written, is in [`quaver_sched::settings`].
 
 use super::{BuildError, Builder};
 use crate::policy::Choice;
@@ -38,9 +38,10 @@ const OTHERS: &[&str] = &[
 ];
 
 impl Builder {
-    /// Defaults, changed by environment variables: `QUAVER_` and the name of a [setting](SETTINGS) in capitals, such as
-    /// `QUAVER_WORKERS=2`, `QUAVER_QUANTUM=20us`. A value that cannot be read is an error at `build`. A variable that
-    /// looks like a misspelt one is reported on standard error.
+    /// Defaults, changed by environment variables: `QUAVER_` and the name of a [setting](SETTINGS)
+    /// in capitals, such as `QUAVER_WORKERS=2`, `QUAVER_QUANTUM=20us`. A value that cannot be read
+    /// is an error at `build`. A variable that looks like a misspelt one is reported on standard
+    /// error.
     pub fn from_env() -> Builder {
         static WARNED: Once = Once::new();
         WARNED.call_once(|| {
@@ -58,8 +59,8 @@ impl Builder {
         })
     }
 
-    /// Makes a [setting](SETTINGS) by its name: `set("quantum", "20us")`. A name or value that cannot be used is an error at
-    /// `build`.
+    /// Makes a [setting](SETTINGS) by its name: `set("quantum", "20us")`. A name or value that
+    /// cannot be used is an error at `build`.
     pub fn set(self, name: &str, value: &str) -> Builder {
         match Setting::named(name) {
             Some(setting) => self.set_as(setting, name, value),
@@ -67,8 +68,8 @@ impl Builder {
         }
     }
 
-    /// Makes several settings: `settings("workers=2, quantum=20us")`. Blanks, commas and semicolons separate them. A name or
-    /// value that cannot be used is an error at `build`.
+    /// Makes several settings: `settings("workers=2, quantum=20us")`. Blanks, commas and semicolons
+    /// separate them. A name or value that cannot be used is an error at `build`.
     ///
     /// ```
     /// let rt = quaver::Builder::new().settings("workers=1 policy=two-queue:long=1ms,max-age=5ms").build()?;
@@ -129,7 +130,8 @@ fn one_of<T: FromStr<Err: fmt::Display>>(word: &str) -> Result<T, String> {
     word.parse().map_err(|e: T::Err| e.to_string())
 }
 
-/// Those of the names that look like variables of ours and are none, each with the one that may have been meant.
+/// Those of the names that look like variables of ours and are none, each with the one that may
+/// have been meant.
 fn misspelt(names: impl Iterator<Item = String>) -> Vec<(String, &'static str)> {
     let known = || SETTINGS.iter().map(|s| s.variable).chain(OTHERS.iter().copied());
     let short = |name: &'static str| name.trim_start_matches("QUAVER_");

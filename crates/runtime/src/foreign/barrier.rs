@@ -1,13 +1,16 @@
-//! Barriers: how many are awaited, how many have come and which round it is, and how many are inside.
+//! Barriers: how many are awaited, how many have come and which round it is, and how many are
+//! inside.
 //!
 //! # Protocol
 //!
-//! The count of those who have come and the number of the round are one word, changed as one: an arrival moves
-//! `(round, count)` to `(round, count + 1)`, or, if it is the last that the round awaits, to `(round + 1, 0)`. So every
-//! arrival belongs to exactly one round, also when more threads come than the barrier awaits and the next round
-//! begins before anybody has left the last. Who is not the last sleeps on the half with the round until that has changed.
+//! The count of those who have come and the number of the round are one word, changed as one: an
+//! arrival moves `(round, count)` to `(round, count + 1)`, or, if it is the last that the round
+//! awaits, to `(round + 1, 0)`. So every arrival belongs to exactly one round, also when more
+//! threads come than the barrier awaits and the next round begins before anybody has left the last.
+//! Who is not the last sleeps on the half with the round until that has changed.
 //!
-//! A thread's last access is the decrement of `inside`, so [`Barrier::quiesce`] tells when the words may be reused.
+//! A thread's last access is the decrement of `inside`, so [`Barrier::quiesce`] tells when the
+//! words may be reused.
 
 #[cfg(not(loom))]
 use super::futex::{self, End, Limits};
@@ -153,7 +156,8 @@ mod tests {
         assert_eq!(told.into_inner(), 200);
     }
 
-    /// Arrivals of the next round while the last is being released: none is lost, none counts twice.
+    /// Arrivals of the next round while the last is being released: none is lost, none counts
+    /// twice.
     #[test]
     fn more_threads_than_it_awaits() {
         const EACH: usize = 5_000;
@@ -215,7 +219,8 @@ mod models {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// Four threads at a barrier for two: each arrival belongs to one round, and each round has one leader.
+    /// Four threads at a barrier for two: each arrival belongs to one round, and each round has one
+    /// leader.
     #[test]
     fn more_threads_than_it_awaits() {
         explore(1, || {

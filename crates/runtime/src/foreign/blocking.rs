@@ -3,8 +3,9 @@
 use crate::block::{give_worker_away, let_others_run, take_worker_back};
 use crate::thread::raw::current;
 
-/// Gives the calling thread's worker to a spare kernel thread. If none is to be had it waits for one, and others run meanwhile,
-/// so what follows may block without stopping anybody. Nothing on other threads.
+/// Gives the calling thread's worker to a spare kernel thread. If none is to be had it waits for
+/// one, and others run meanwhile, so what follows may block without stopping anybody. Nothing on
+/// other threads.
 ///
 /// Calls nest; each needs its [`end`].
 ///

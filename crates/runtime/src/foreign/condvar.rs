@@ -1,11 +1,13 @@
 //! Condition variables in two words.
 //!
-//! A waiter registers (counts itself and reads `seq`) while it owns the mutex, releases the mutex, and sleeps unless `seq` has
-//! changed. A notifier that finds somebody registered changes `seq` and wakes. So a notification that comes after the
-//! registration is never lost; one that meets a waiter on its way to sleep makes that one return at once, and wakes another
-//! needlessly, which the interface allows.
+//! A waiter registers (counts itself and reads `seq`) while it owns the mutex, releases the mutex,
+//! and sleeps unless `seq` has changed. A notifier that finds somebody registered changes `seq` and
+//! wakes. So a notification that comes after the registration is never lost; one that meets a
+//! waiter on its way to sleep makes that one return at once, and wakes another needlessly, which
+//! the interface allows.
 //!
-//! A waiter's last access is the decrement of `waiters`, so [`Condvar::quiesce`] tells when the words may be reused.
+//! A waiter's last access is the decrement of `waiters`, so [`Condvar::quiesce`] tells when the
+//! words may be reused.
 
 use super::futex::{self, End, Limits};
 use core::sync::atomic::{AtomicU32, Ordering::*};

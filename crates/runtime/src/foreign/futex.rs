@@ -1,7 +1,8 @@
 //! Waiting for a word to change, with limits.
 //!
-//! As the kernel's `futex`, but a user thread that waits gives its worker to others. The table of those who wait is that of
-//! the interposed `syscall` (`interpose::futex`), with the order among user threads and kernel threads that is documented there.
+//! As the kernel's `futex`, but a user thread that waits gives its worker to others. The table of
+//! those who wait is that of the interposed `syscall` (`interpose::futex`), with the order among
+//! user threads and kernel threads that is documented there.
 
 use crate::interpose::{self, Sleepers};
 use crate::sys;
@@ -32,8 +33,9 @@ impl Deadline {
 pub struct Limits<'a> {
     /// Give up at this moment.
     pub deadline: Option<Deadline>,
-    /// Give up when this says so. It is asked before the thread sleeps, and whenever it has been woken by
-    /// [`Thread::interrupt`](super::thread::Thread::interrupt). A kernel thread also gives up when the kernel says `EINTR`.
+    /// Give up when this says so. It is asked before the thread sleeps, and whenever it has been
+    /// woken by [`Thread::interrupt`](super::thread::Thread::interrupt). A kernel thread also gives
+    /// up when the kernel says `EINTR`.
     pub interrupted: Option<&'a dyn Fn() -> bool>,
 }
 

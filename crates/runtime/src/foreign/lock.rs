@@ -5,7 +5,8 @@
 //!   TAKEN --somebody wants it--> AWAITED --unlock, which wakes one--> FREE
 //! ```
 //!
-//! Who has waited takes the lock as AWAITED, because others may be waiting still: at worst one wake-up is in vain.
+//! Who has waited takes the lock as AWAITED, because others may be waiting still: at worst one
+//! wake-up is in vain.
 
 use super::futex::{self, End, Limits};
 use crate::park;

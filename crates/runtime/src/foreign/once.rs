@@ -1,4 +1,5 @@
-//! Something that is done once, in one word, whose values are those of the C library: 0 at the start, 2 when done.
+//! Something that is done once, in one word, whose values are those of the C library: 0 at the
+//! start, 2 when done.
 
 use super::futex::{self, Limits};
 use core::sync::atomic::{AtomicU32, Ordering::*};
@@ -8,7 +9,8 @@ const RUNNING: u32 = 1;
 const DONE: u32 = 2;
 const AWAITED: u32 = 3;
 
-/// Calls `f` if nobody has done so, and waits for whoever is doing so. If `f` unwinds, it counts as not done.
+/// Calls `f` if nobody has done so, and waits for whoever is doing so. If `f` unwinds, it counts as
+/// not done.
 #[inline]
 pub fn call(word: &AtomicU32, f: impl FnOnce()) {
     if word.load(Acquire) != DONE {

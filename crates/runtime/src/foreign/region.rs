@@ -28,15 +28,17 @@ pub fn end() -> bool {
     }
 }
 
-/// Does the instruction at `address`, where a signal handler has interrupted a thread, belong to something that must be ended: the
-/// beginning of the runtime's own handler, its resuming of a thread, the dynamic loader? Who leaves the handler by a jump, or by
-/// unwinding, may do so only where this is false, and [`in_runtime`] too. Async-signal-safe.
+/// Does the instruction at `address`, where a signal handler has interrupted a thread, belong to
+/// something that must be ended: the beginning of the runtime's own handler, its resuming of a
+/// thread, the dynamic loader? Who leaves the handler by a jump, or by unwinding, may do so only
+/// where this is false, and [`in_runtime`] too. Async-signal-safe.
 pub fn must_end(address: usize) -> bool {
     entry::range().contains(&address) || code_at(address) == Code::Unsafe
 }
 
-/// The calling thread is about to leave signal handlers by a jump, or by unwinding. If one of the runtime's was among them, the request
-/// that it was called for is lost: the clock is told to make it again.
+/// The calling thread is about to leave signal handlers by a jump, or by unwinding. If one of the
+/// runtime's was among them, the request that it was called for is lost: the clock is told to make
+/// it again.
 pub fn leave_handlers() {
     let Some(t) = current() else { return };
     t.preempt_disable();
@@ -49,8 +51,8 @@ pub fn leave_handlers() {
     t.preempt_enable();
 }
 
-/// Is the runtime inside a section of its own on the calling kernel thread, where none of it may be called? True where a
-/// signal handler has interrupted the scheduler or a lock's list.
+/// Is the runtime inside a section of its own on the calling kernel thread, where none of it may be
+/// called? True where a signal handler has interrupted the scheduler or a lock's list.
 pub fn in_runtime() -> bool {
     match current() {
         Some(t) => t.no_preempt.get() > 0,

@@ -1,21 +1,23 @@
 //! Read-write locks in seven words, the number that the C library's structure has before its flags.
 //!
-//! The state is plain data behind a lock of its own ([`super::lock`]), which is held for a few instructions. Readers and
-//! writers sleep on different words.
+//! The state is plain data behind a lock of its own ([`super::lock`]), which is held for a few
+//! instructions. Readers and writers sleep on different words.
 //!
 //! # Protocol
 //!
-//! Readers that wait are *admitted*: whoever makes the lock readable counts all of them in at once, changes `admissions` and wakes
-//! them. So `waiting_readers` counts those who have seen the present value of `admissions`, and a reader owns the lock as
-//! soon as that has changed, also when its limit came at the same moment. Writers are woken one at a time and compete
-//! with those that come by.
+//! Readers that wait are *admitted*: whoever makes the lock readable counts all of them in at once,
+//! changes `admissions` and wakes them. So `waiting_readers` counts those who have seen the present
+//! value of `admissions`, and a reader owns the lock as soon as that has changed, also when its
+//! limit came at the same moment. Writers are woken one at a time and compete with those that come
+//! by.
 //!
 //! # Order
 //!
-//! Phases of readers and phases of a writer alternate while both wait (phase-fair, as of Brandenburg and Anderson, "Spin-Based
-//! Reader-Writer Synchronization for Multiprocessor Real-Time Systems", 2010): a writer that leaves admits the readers that
-//! wait, and the last reader that leaves wakes a writer, past which no reader comes that asks for `writers_first`. So neither
-//! side keeps the other out. Readers that do not ask for it may starve writers, which POSIX allows.
+//! Phases of readers and phases of a writer alternate while both wait (phase-fair, as of
+//! Brandenburg and Anderson, "Spin-Based Reader-Writer Synchronization for Multiprocessor Real-Time
+//! Systems", 2010): a writer that leaves admits the readers that wait, and the last reader that
+//! leaves wakes a writer, past which no reader comes that asks for `writers_first`. So neither side
+//! keeps the other out. Readers that do not ask for it may starve writers, which POSIX allows.
 
 use super::futex::{self, End, Limits};
 use super::lock;

@@ -1,4 +1,5 @@
-//! Counting semaphores in two words, changed as one: a poster touches the words once, and may find them gone afterwards.
+//! Counting semaphores in two words, changed as one: a poster touches the words once, and may find
+//! them gone afterwards.
 
 use super::futex::{self, End, Limits};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};

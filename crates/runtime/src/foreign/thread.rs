@@ -104,7 +104,8 @@ pub fn try_yield() -> bool {
 
 static COUNTS_RUN_TIME: AtomicBool = AtomicBool::new(false);
 
-/// The runtimes that are built from now on know [`Thread::run_time`]. It costs some nanoseconds a switch.
+/// The runtimes that are built from now on know [`Thread::run_time`]. It costs some nanoseconds a
+/// switch.
 pub fn count_run_time() {
     COUNTS_RUN_TIME.store(true, Relaxed);
 }
@@ -124,9 +125,9 @@ impl Thread {
         Thread(number)
     }
 
-    /// How long it has run on workers since it began; `None`: there is no such thread, or nobody counts
-    /// ([`count_run_time`]). Time in calls that block outside the workers is not in it; time in which the kernel ran something
-    /// else in the worker's place is. Never blocks.
+    /// How long it has run on workers since it began; `None`: there is no such thread, or nobody
+    /// counts ([`count_run_time`]). Time in calls that block outside the workers is not in it; time
+    /// in which the kernel ran something else in the worker's place is. Never blocks.
     pub fn run_time(self) -> Option<Duration> {
         let rt = Inner::latest().filter(|rt| rt.accounts)?;
         let t = self.block()?;

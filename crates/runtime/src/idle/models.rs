@@ -1,5 +1,5 @@
-//! Tasks are numbers in one counter; workers take one at a time. A lost wake-up leaves tasks and sleeping workers: loom
-//! reports that all threads are blocked.
+//! Tasks are numbers in one counter; workers take one at a time. A lost wake-up leaves tasks and
+//! sleeping workers: loom reports that all threads are blocked.
 
 use super::{Idle, Workers};
 use crate::park::shim::Futex;

@@ -1,14 +1,16 @@
 //! Futex waits of `std` and `parking_lot`, made to wait as user threads.
 //!
-//! Rust's standard library waits by calling libc's function `syscall(SYS_futex, ...)`. With the definition below,
-//! `std::sync::Mutex`, `Condvar`, `Once`, `thread::park`, channels, and `parking_lot`'s locks park the user thread instead of
-//! blocking the worker. Who waits, and who is woken, is in [`crate::park::lot`].
+//! Rust's standard library waits by calling libc's function `syscall(SYS_futex, ...)`. With the
+//! definition below, `std::sync::Mutex`, `Condvar`, `Once`, `thread::park`, channels, and
+//! `parking_lot`'s locks park the user thread instead of blocking the worker. Who waits, and who is
+//! woken, is in [`crate::park::lot`].
 //!
-//! Only process-private futexes are concerned; everything else goes to the kernel unchanged, and so does what the kernel
-//! refuses. glibc's own locks make the system call inline and are not seen here: those threads are handed over when they block.
+//! Only process-private futexes are concerned; everything else goes to the kernel unchanged, and so
+//! does what the kernel refuses. glibc's own locks make the system call inline and are not seen
+//! here: those threads are handed over when they block.
 //!
-//! Calls that wake more than one word, or move waiters to another, wake all user threads that the kernel would have moved. A wait
-//! may end for no reason, so that costs them a look at the word.
+//! Calls that wake more than one word, or move waiters to another, wake all user threads that the
+//! kernel would have moved. A wait may end for no reason, so that costs them a look at the word.
 //!
 //! # In signal handlers
 //!
@@ -26,12 +28,13 @@ use std::time::{Duration, Instant};
 
 static LOT: Lot<1024> = Lot::new();
 
-/// Waits as a user thread until woken, like `FUTEX_WAIT_BITSET`. The error is the errno: `EINTR` if `interrupted` says so, which
-/// is asked before sleeping and whenever the thread is unparked.
+/// Waits as a user thread until woken, like `FUTEX_WAIT_BITSET`. The error is the errno: `EINTR` if
+/// `interrupted` says so, which is asked before sleeping and whenever the thread is unparked.
 ///
 /// # Safety
 ///
-/// `word` is a valid futex word. The caller is a user thread outside the runtime's critical sections.
+/// `word` is a valid futex word. The caller is a user thread outside the runtime's critical
+/// sections.
 pub(crate) unsafe fn wait(
     word: *const AtomicU32,
     expected: u32,
@@ -55,13 +58,15 @@ pub(crate) unsafe fn wait(
     })
 }
 
-/// Runs `wait`, which waits in the kernel for the word at `address`, so that those who wake it know.
+/// Runs `wait`, which waits in the kernel for the word at `address`, so that those who wake it
+/// know.
 pub(crate) fn in_kernel<T>(address: usize, wait: impl FnOnce() -> T) -> T {
     let _counted = LOT.in_kernel(address);
     wait()
 }
 
-/// Wakes up to `n` threads, at least one; returns how many. `kernel` wakes up to as many as it is asked for in the kernel.
+/// Wakes up to `n` threads, at least one; returns how many. `kernel` wakes up to as many as it is
+/// asked for in the kernel.
 pub(crate) fn wake(
     address: usize,
     n: u32,
@@ -89,7 +94,8 @@ pub(super) fn wake_everybody() {
     LOT.wake_everybody();
 }
 
-/// In the child of a fork: nobody waits, and nobody holds a list, whatever the parent's threads were doing.
+/// In the child of a fork: nobody waits, and nobody holds a list, whatever the parent's threads
+/// were doing.
 ///
 /// # Safety
 ///

@@ -1,18 +1,20 @@
 //! Changing user and group: the kernel keeps them for each kernel thread, C for the process.
 //!
-//! libc makes every thread of its list repeat the call in a signal handler, which marks its thread as done. It knows the thread
-//! by the thread pointer, and on a worker that is a user thread's: the mark would be made there, and the caller would signal the worker
-//! again and again, for ever. So this is done here, always, because a runtime may start meanwhile: the same signal goes to
-//! the same threads, and the handler tells the kernel's thread number to whoever waits for it.
+//! libc makes every thread of its list repeat the call in a signal handler, which marks its thread
+//! as done. It knows the thread by the thread pointer, and on a worker that is a user thread's: the
+//! mark would be made there, and the caller would signal the worker again and again, for ever. So
+//! this is done here, always, because a runtime may start meanwhile: the same signal goes to the
+//! same threads, and the handler tells the kernel's thread number to whoever waits for it.
 //!
 //! ```text
 //!   read the list of threads -> signal those that are new -> wait until each is done or gone -> again, until none is new
 //! ```
 //!
-//! A thread that was being started when the list was read has no number yet. Its maker has blocked signals until it has
-//! one, so the maker is done either before, and the new thread is like it, or afterwards, and the list is read again.
-//! Where libc's list was not found, `/proc/self/task` says who is there. If that cannot be read either, the process ends, as it
-//! does in libc when some threads can change and others cannot: one with two identities is a hole.
+//! A thread that was being started when the list was read has no number yet. Its maker has blocked
+//! signals until it has one, so the maker is done either before, and the new thread is like it, or
+//! afterwards, and the list is read again. Where libc's list was not found, `/proc/self/task` says
+//! who is there. If that cannot be read either, the process ends, as it does in libc when some
+//! threads can change and others cannot: one with two identities is a hole.
 
 use super::futex::fail;
 use crate::os::reserved;
@@ -42,8 +44,8 @@ struct Asked {
     done: AtomicBool,
 }
 
-/// Runs on any kernel thread, whatever its thread pointer: no thread-local variable may be used. Not preempted: it would go on on
-/// another kernel thread, and make the call there.
+/// Runs on any kernel thread, whatever its thread pointer: no thread-local variable may be used.
+/// Not preempted: it would go on on another kernel thread, and make the call there.
 extern "C-unwind" fn repeat(_: c_int, _: *mut siginfo_t, _: *mut c_void) {
     // SAFETY: null or leaked.
     let Some(all) = (unsafe { ASKED.load(Acquire).as_ref() }) else { return };
@@ -85,7 +87,8 @@ fn everywhere(number: i64, arguments: [u64; 3]) -> c_int {
         if new.is_empty() {
             break;
         }
-        // Leaked: a signal of somebody else's may come at any time, and changing identities is rare.
+        // Leaked: a signal of somebody else's may come at any time, and changing identities is
+        // rare.
         let new = Box::leak(Box::new(new));
         ASKED.store(new, Release);
         for asked in &*new {
@@ -156,7 +159,8 @@ calls! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn initgroups(user: *const c_char, group: gid_t) -> c_int {
     type List = unsafe extern "C" fn(*const c_char, gid_t, *mut gid_t, *mut c_int) -> c_int;
-    // By name: in a libc that is linked statically the two functions are in one object, which would come with its `initgroups`.
+    // By name: in a libc that is linked statically the two functions are in one object, which would
+    // come with its `initgroups`.
     // SAFETY: plain symbol look-up with a NUL-terminated name.
     let list = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"getgrouplist".as_ptr()) };
     if list.is_null() {

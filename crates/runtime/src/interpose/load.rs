@@ -1,7 +1,8 @@
-//! `dlopen` and `dlmopen`: libc's, after the threads have been made known to the dynamic loader ([`crate::tls`]).
+//! `dlopen` and `dlmopen`: libc's, after the threads have been made known to the dynamic loader
+//! ([`crate::tls`]).
 //!
-//! Where libc looks for a library depends on who calls it, which it learns from the return address. So these functions do not call
-//! libc's: they leave everything as it was and jump there.
+//! Where libc looks for a library depends on who calls it, which it learns from the return address.
+//! So these functions do not call libc's: they leave everything as it was and jump there.
 
 use crate::runtime::Inner;
 use crate::tls;
@@ -24,7 +25,8 @@ macro_rules! come_by {
                 let name = CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes());
                 prepare(name.expect("ends with a zero"), &LIBCS)
             }
-            // Stack: | third argument | second | first | return address |, aligned to 16 for the call.
+            // Stack: | third argument | second | first | return address |, aligned to 16 for the
+            // call.
             naked_asm!(
                 ".cfi_startproc",
                 "push rdi",

@@ -1,10 +1,12 @@
-//! Functions of libc that this crate defines itself, so that waiting in them does not block a worker.
+//! Functions of libc that this crate defines itself, so that waiting in them does not block a
+//! worker.
 //!
-//! A program's own definition of a function takes precedence over that of a shared library. So a Rust program that uses
-//! this crate calls the ones below when `std` (or C code in it, or a library that was linked with it) calls `syscall`,
-//! `nanosleep`, `clock_nanosleep` or `sched_yield`. On kernel threads they do what libc's do. `setuid` and its relatives are
-//! for another reason among them: libc's do not work where user threads run ([`identity`]), nor do some functions of pthreads
-//! ([`pthread`]). `dlopen` only comes by here ([`load`]).
+//! A program's own definition of a function takes precedence over that of a shared library. So a
+//! Rust program that uses this crate calls the ones below when `std` (or C code in it, or a library
+//! that was linked with it) calls `syscall`, `nanosleep`, `clock_nanosleep` or `sched_yield`. On
+//! kernel threads they do what libc's do. `setuid` and its relatives are for another reason among
+//! them: libc's do not work where user threads run ([`identity`]), nor do some functions of
+//! pthreads ([`pthread`]). `dlopen` only comes by here ([`load`]).
 
 mod futex;
 mod identity;
@@ -21,7 +23,8 @@ pub(crate) use postponed::wake_postponed;
 
 use core::ffi::{c_char, c_long, c_void};
 
-/// Makes the linker take these definitions from the library: it takes an object only if something refers to it.
+/// Makes the linker take these definitions from the library: it takes an object only if something
+/// refers to it.
 pub(crate) fn link() {
     pthread::link();
     type Syscall =

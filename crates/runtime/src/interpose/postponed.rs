@@ -1,9 +1,10 @@
 //! Wake-ups by signal handlers that have interrupted the runtime.
 //!
-//! A handler of the program may wake a futex wherever it runs, as natively. The lists of those who wait and the run queues have
-//! locks, though, which the code that it has interrupted may hold. A handler that finds the runtime interrupted
-//! ([`preempt::in_section`]) therefore only writes down what it wants, here, and the keeper of spares, which no handler
-//! interrupts, does it within microseconds.
+//! A handler of the program may wake a futex wherever it runs, as natively. The lists of those who
+//! wait and the run queues have locks, though, which the code that it has interrupted may hold. A
+//! handler that finds the runtime interrupted ([`preempt::in_section`]) therefore only writes down
+//! what it wants, here, and the keeper of spares, which no handler interrupts, does it within
+//! microseconds.
 //!
 //! # Protocol
 //!
@@ -11,8 +12,9 @@
 //!   FREE --a handler--> WRITING --the same--> WRITTEN --the keeper--> FREE
 //! ```
 //!
-//! A handler never waits: one that finds no slot free asks for everybody to be woken, which is always allowed, since a futex
-//! wait may end for no reason. The keeper is woken after that; it looks again before it sleeps.
+//! A handler never waits: one that finds no slot free asks for everybody to be woken, which is
+//! always allowed, since a futex wait may end for no reason. The keeper is woken after that; it
+//! looks again before it sleeps.
 //!
 //! [`preempt::in_section`]: crate::preempt::in_section
 

@@ -1,14 +1,16 @@
-//! pthread functions that ask or tell the kernel about a thread by its number, made right for user threads, which the kernel
-//! does not know.
+//! pthread functions that ask or tell the kernel about a thread by its number, made right for user
+//! threads, which the kernel does not know.
 //!
-//! * A mutex with `PTHREAD_PRIO_INHERIT` is made without it. The kernel, which would lend the owner a priority, looks for the
-//!   owner by its number; where it finds none, libc waits for ever. User threads have no priorities of the kernel's to inherit. It is
-//!   done for every mutex, because any may come to be locked by a user thread later.
-//! * `pthread_getattr_np` tells the stack of a user thread, which collectors of garbage look through.
+//! * A mutex with `PTHREAD_PRIO_INHERIT` is made without it. The kernel, which would lend the owner
+//!   a priority, looks for the owner by its number; where it finds none, libc waits for ever. User
+//!   threads have no priorities of the kernel's to inherit. It is done for every mutex, because any
+//!   may come to be locked by a user thread later.
+//! * `pthread_getattr_np` tells the stack of a user thread, which collectors of garbage look
+//!   through.
 //! * `pthread_getaffinity_np` tells where the process may run.
 //!
-//! The symbols are weak: `quaver-shim` has definitions of its own. A shared library exports only what it names itself, so
-//! `libquaver.so` repeats them.
+//! The symbols are weak: `quaver-shim` has definitions of its own. A shared library exports only
+//! what it names itself, so `libquaver.so` repeats them.
 
 use crate::{sys, tls};
 use core::arch::global_asm;

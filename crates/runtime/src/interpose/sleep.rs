@@ -1,4 +1,5 @@
-//! Sleeping and yielding, as user threads. Sleeps may be interrupted by whoever has said how ([`set_sleeper`]).
+//! Sleeping and yielding, as user threads. Sleeps may be interrupted by whoever has said how
+//! ([`set_sleeper`]).
 
 use super::futex::{can_park, fail};
 use crate::sys;
@@ -75,8 +76,8 @@ pub unsafe extern "C-unwind" fn clock_nanosleep(
 
 static SLEEPER: OnceLock<fn(Duration) -> Duration> = OnceLock::new();
 
-/// Makes `nanosleep` and `clock_nanosleep` of user threads call `f`, which sleeps, may unwind, and returns what is left when it has
-/// been interrupted. Once in a process.
+/// Makes `nanosleep` and `clock_nanosleep` of user threads call `f`, which sleeps, may unwind, and
+/// returns what is left when it has been interrupted. Once in a process.
 pub fn set_sleeper(f: fn(Duration) -> Duration) {
     let _ = SLEEPER.set(f);
 }
@@ -92,7 +93,8 @@ fn sleep(span: Duration) -> Duration {
     }
 }
 
-/// libc's `sched_yield`: on a user thread others of the worker run, or, if there are none, other kernel threads.
+/// libc's `sched_yield`: on a user thread others of the worker run, or, if there are none, other
+/// kernel threads.
 #[unsafe(no_mangle)]
 pub extern "C" fn sched_yield() -> c_int {
     if !(can_park() && raw::current().is_some_and(crate::thread::try_yield)) {

@@ -1,8 +1,9 @@
 //! The child of a `fork`: one thread, without workers.
 //!
-//! `fork` copies one kernel thread. If that carried a user thread, its copy is an ordinary thread from then on, on the stack and
-//! the TLS block that it has; the copies of the other user threads never run. The parent's runtime has ended there like one that
-//! was shut down, so that nobody waits for its workers, and another may be built.
+//! `fork` copies one kernel thread. If that carried a user thread, its copy is an ordinary thread
+//! from then on, on the stack and the TLS block that it has; the copies of the other user threads
+//! never run. The parent's runtime has ended there like one that was shut down, so that nobody
+//! waits for its workers, and another may be built.
 
 use crate::arch::segment;
 use crate::interpose;
@@ -39,9 +40,9 @@ pub(crate) fn watch() -> std::io::Result<()> {
     }
 }
 
-/// Makes the calling thread, the only one of a process that has just been forked, an ordinary kernel thread on the stack and
-/// TLS block that it has, and forgets the parent's runtime, whose workers do not exist here. Another runtime may be built.
-/// The second time it does nothing.
+/// Makes the calling thread, the only one of a process that has just been forked, an ordinary
+/// kernel thread on the stack and TLS block that it has, and forgets the parent's runtime, whose
+/// workers do not exist here. Another runtime may be built. The second time it does nothing.
 ///
 /// # Safety
 ///
@@ -49,7 +50,8 @@ pub(crate) fn watch() -> std::io::Result<()> {
 pub unsafe fn in_child() {
     if raw::attached() {
         if let Some(t) = raw::current() {
-            // Of a request that came during a critical section: there is nobody to give the worker to.
+            // Of a request that came during a critical section: there is nobody to give the worker
+            // to.
             t.deferred.set(false);
         }
         raw::detach();

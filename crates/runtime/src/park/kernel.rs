@@ -8,15 +8,17 @@
 //!   PARKED --timeout--> EMPTY
 //! ```
 //!
-//! Only the owner moves to PARKED and EMPTY; anybody may move to NOTIFIED. Who finds PARKED when moving to NOTIFIED must wake
-//! the futex. With NOTIFIED = EMPTY + 1 and PARKED = EMPTY - 1, `park` is one subtraction.
+//! Only the owner moves to PARKED and EMPTY; anybody may move to NOTIFIED. Who finds PARKED when
+//! moving to NOTIFIED must wake the futex. With NOTIFIED = EMPTY + 1 and PARKED = EMPTY - 1, `park`
+//! is one subtraction.
 //!
 //! # Lifetime
 //!
-//! A parker is made when a kernel thread first waits, leaked, and returned to a pool when the thread ends. So the number of
-//! parkers is the largest number of kernel threads that existed at a time (plus one for each thread that waits
-//! in a thread-local destructor after its parker has been returned: that one is not recycled), and a reference to
-//! one is good for ever. A token left by a late `unpark` is a spurious wake-up for the next owner.
+//! A parker is made when a kernel thread first waits, leaked, and returned to a pool when the
+//! thread ends. So the number of parkers is the largest number of kernel threads that existed at a
+//! time (plus one for each thread that waits in a thread-local destructor after its parker has been
+//! returned: that one is not recycled), and a reference to one is good for ever. A token left by a
+//! late `unpark` is a spurious wake-up for the next owner.
 
 use super::shim::Futex;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -116,8 +118,8 @@ mod pool {
         MINE.get().unwrap_or_else(obtain)
     }
 
-    /// In the child of a fork another thread may seem to hold the pool's lock. The parkers in it, and those of threads that do
-    /// not exist here, are left alone.
+    /// In the child of a fork another thread may seem to hold the pool's lock. The parkers in it,
+    /// and those of threads that do not exist here, are left alone.
     ///
     /// # Safety
     ///
@@ -131,7 +133,8 @@ mod pool {
     fn obtain() -> &'static KernelParker {
         let parker = take_free().unwrap_or_else(|| Box::leak(Box::new(KernelParker::new())));
         MINE.set(Some(parker));
-        // Fails while the thread's destructors run: then nobody gives the parker back, which the module documents.
+        // Fails while the thread's destructors run: then nobody gives the parker back, which the
+        // module documents.
         let _ = AT_EXIT.try_with(|_| ());
         parker
     }
@@ -177,7 +180,8 @@ mod pool {
     }
 }
 
-/// The calling thread's parker in a model: never pooled, since nothing may pass from one execution to the next.
+/// The calling thread's parker in a model: never pooled, since nothing may pass from one execution
+/// to the next.
 #[cfg(loom)]
 pub(super) fn current() -> &'static KernelParker {
     loom::thread_local! {

@@ -1,27 +1,31 @@
 //! The parking lot: who waits for which word in memory.
 //!
-//! A table of wait lists, keyed by the address of the word, for waits with the meaning of the kernel's `futex`. User threads
-//! stand in the lists. Kernel threads wait in the kernel and are counted here, so that nobody makes a system call to wake
-//! them where none waits, and so that they get their share of the wake-ups.
+//! A table of wait lists, keyed by the address of the word, for waits with the meaning of the
+//! kernel's `futex`. User threads stand in the lists. Kernel threads wait in the kernel and are
+//! counted here, so that nobody makes a system call to wake them where none waits, and so that they
+//! get their share of the wake-ups.
 //!
 //! # Why no wake-up is lost
 //!
-//! A user thread counts itself in `users`, locks its list and compares the word, all before it stands in the list. A kernel
-//! thread counts itself in its bucket before the kernel compares the word. A waker has changed the word before it looks at
-//! either count, then locks the same list. Each of the three has a full fence between its two steps. So either the waiter
-//! sees the new word, or the waker sees the waiter.
+//! A user thread counts itself in `users`, locks its list and compares the word, all before it
+//! stands in the list. A kernel thread counts itself in its bucket before the kernel compares the
+//! word. A waker has changed the word before it looks at either count, then locks the same list.
+//! Each of the three has a full fence between its two steps. So either the waiter sees the new
+//! word, or the waker sees the waiter.
 //!
 //! # Order
 //!
-//! Within a list first come, first served. Where both kinds may wait for a word, they take turns: who is asked first is drawn
-//! for each wake-up, and whatever one side does not use goes to the other. A draw and not strict alternation, because one bucket
-//! serves many words: two that are woken by turns would otherwise always find the same side first.
+//! Within a list first come, first served. Where both kinds may wait for a word, they take turns:
+//! who is asked first is drawn for each wake-up, and whatever one side does not use goes to the
+//! other. A draw and not strict alternation, because one bucket serves many words: two that are
+//! woken by turns would otherwise always find the same side first.
 //!
 //! # Bounds
 //!
-//! A bucket's lock is held for [`STRIDE`] nodes at most. A waker that has further to go leaves a bookmark in the list, a node
-//! of nobody's, and can be preempted before it goes on behind it. `wake` asks for no more threads than waited when it came,
-//! so threads that wait again at once do not keep it.
+//! A bucket's lock is held for [`STRIDE`] nodes at most. A waker that has further to go leaves a
+//! bookmark in the list, a node of nobody's, and can be preempted before it goes on behind it.
+//! `wake` asks for no more threads than waited when it came, so threads that wait again at once do
+//! not keep it.
 
 use super::shim::{AtomicU32, AtomicUsize, const_unless_loom, fence};
 use super::{SpinGuard, SpinLock, Waiter};
@@ -109,8 +113,8 @@ impl<const N: usize> Lot<N> {
         &self.buckets[hash as usize % N]
     }
 
-    /// Waits as `me`, the calling thread, until woken, if `unchanged` says that the word has its expected value. `sleep` parks
-    /// the thread, and ends the wait by an error.
+    /// Waits as `me`, the calling thread, until woken, if `unchanged` says that the word has its
+    /// expected value. `sleep` parks the thread, and ends the wait by an error.
     ///
     /// # Errors
     ///
@@ -163,8 +167,8 @@ impl<const N: usize> Lot<N> {
         InKernel(kernel)
     }
 
-    /// Wakes up to `n` threads that wait for `address` with one of these `bits`; returns how many. `kernel` wakes up to as many as
-    /// it is asked for in the kernel.
+    /// Wakes up to `n` threads that wait for `address` with one of these `bits`; returns how many.
+    /// `kernel` wakes up to as many as it is asked for in the kernel.
     pub(crate) fn wake(
         &self,
         address: usize,
@@ -250,7 +254,8 @@ impl<const N: usize> Lot<N> {
         list: &mut SpinGuard<'_, WaitList<Want>>,
         bookmark: &Node<Want>,
     ) -> Option<&'a Node<Want>> {
-        // SAFETY: it was put into this list, from which only its owner takes it; it matches no address.
+        // SAFETY: it was put into this list, from which only its owner takes it; it matches no
+        // address.
         unsafe {
             let before = list.before(bookmark);
             list.remove(bookmark);
@@ -268,7 +273,8 @@ impl<const N: usize> Lot<N> {
         }
     }
 
-    /// In the child of a fork: nobody waits, and nobody holds a list, whatever the parent's threads were doing.
+    /// In the child of a fork: nobody waits, and nobody holds a list, whatever the parent's threads
+    /// were doing.
     ///
     /// # Safety
     ///

@@ -1,8 +1,8 @@
 //! What the waiting code stands on, so that loom can stand in for it.
 //!
-//! Atomics, cells and the futex come from here. With `--cfg loom` they are loom's, there are no user threads, and the models
-//! (`sync::models`) explore every interleaving and every value that the C11 memory model lets a load return. Only
-//! `park` and `sync` are compiled then.
+//! Atomics, cells and the futex come from here. With `--cfg loom` they are loom's, there are no
+//! user threads, and the models (`sync::models`) explore every interleaving and every value that
+//! the C11 memory model lets a load return. Only `park` and `sync` are compiled then.
 
 /// Declares a function `const`, except under loom, whose atomics have no `const` constructor.
 macro_rules! const_unless_loom {
@@ -43,7 +43,8 @@ mod real {
     /// Sleeps in the kernel for a moment, so that a holder of lower priority can run.
     pub(crate) fn os_nap() {
         let word = AtomicU32::new(0);
-        // Nobody wakes this futex: the result is a timeout, or an interruption that only makes the nap shorter.
+        // Nobody wakes this futex: the result is a timeout, or an interruption that only makes the
+        // nap shorter.
         let _ = crate::sys::futex_wait(&word, 0, Some(Duration::from_micros(50)));
     }
 
@@ -180,8 +181,9 @@ mod model {
         loom::thread::yield_now();
     }
 
-    /// A gate before a lock that spins. Two threads that spin for a third have infinitely many schedules, so in models of three
-    /// they queue here instead; models of two threads leave the gates open and really spin.
+    /// A gate before a lock that spins. Two threads that spin for a third have infinitely many
+    /// schedules, so in models of three they queue here instead; models of two threads leave the
+    /// gates open and really spin.
     pub(crate) struct Gate(Option<Mutex<()>>);
 
     /// The passed gate, closed for others.

@@ -1,15 +1,17 @@
 //! Short critical sections of the runtime itself.
 //!
-//! A user thread can be preempted at any instruction and then stay off the processor for long. If it held a spin lock,
-//! everybody else would spin for as long. So [`SpinLock`] makes its holder non-preemptible. What remains is a holder that
-//! the *kernel* takes off its CPU (a kernel thread, or the carrier of a worker): [`Relax`] yields to it, and sleeps in
-//! the end, in case it has a lower real-time priority.
+//! A user thread can be preempted at any instruction and then stay off the processor for long. If
+//! it held a spin lock, everybody else would spin for as long. So [`SpinLock`] makes its holder
+//! non-preemptible. What remains is a holder that the *kernel* takes off its CPU (a kernel thread,
+//! or the carrier of a worker): [`Relax`] yields to it, and sleeps in the end, in case it has a
+//! lower real-time priority.
 //!
 //! # Rules inside
 //!
 //! While a `SpinLock` is held, or any [`NoPreempt`] exists:
 //!
-//! * no code of users runs: no `Drop`, `Clone` or comparison of their values, no closures (moving values is fine);
+//! * no code of users runs: no `Drop`, `Clone` or comparison of their values, no closures (moving
+//!   values is fine);
 //! * nothing parks;
 //! * nothing allocates or frees;
 //! * nothing panics;
@@ -17,9 +19,9 @@
 //!
 //! # Waking
 //!
-//! A thread is unparked after the lock is released but before the waker can be preempted ([`SpinGuard::unlock`] returns
-//! the `NoPreempt`). Otherwise a waker, preempted in between, would keep a thread waiting that is in no list any more,
-//! and that perhaps nobody else will wake.
+//! A thread is unparked after the lock is released but before the waker can be preempted
+//! ([`SpinGuard::unlock`] returns the `NoPreempt`). Otherwise a waker, preempted in between, would
+//! keep a thread waiting that is in no list any more, and that perhaps nobody else will wake.
 
 use super::Waiter;
 use super::shim::{
@@ -49,7 +51,8 @@ impl Drop for NoPreempt {
     }
 }
 
-/// How to wait for a holder that is about to be done: a few pauses, then the CPU to others, then short sleeps.
+/// How to wait for a holder that is about to be done: a few pauses, then the CPU to others, then
+/// short sleeps.
 pub(crate) struct Relax(u32);
 
 impl Relax {
@@ -93,8 +96,8 @@ impl<T> SpinLock<T> {
         }
     }
 
-    /// Takes the lock and makes the calling thread non-preemptible. See the module documentation for what may be
-    /// done inside.
+    /// Takes the lock and makes the calling thread non-preemptible. See the module documentation
+    /// for what may be done inside.
     #[inline]
     pub(crate) fn lock(&self) -> SpinGuard<'_, T> {
         let gate = self.gate.enter();
@@ -193,14 +196,15 @@ impl<T> DerefMut for SpinGuard<'_, T> {
 #[cfg(not(loom))]
 static PARALLEL: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
-/// The runtime says whether it has more than one worker: only then can a user thread hope that the holder of a lock is
-/// running.
+/// The runtime says whether it has more than one worker: only then can a user thread hope that the
+/// holder of a lock is running.
 #[cfg(not(loom))]
 pub(crate) fn set_parallel(yes: bool) {
     PARALLEL.store(yes, Relaxed);
 }
 
-/// How many pauses `waiter` may spend on a held lock before it queues: none when the holder cannot be running.
+/// How many pauses `waiter` may spend on a held lock before it queues: none when the holder cannot
+/// be running.
 #[cfg(not(loom))]
 pub(crate) fn patience(waiter: Waiter) -> u32 {
     use std::sync::OnceLock;

@@ -71,11 +71,13 @@ pub fn is_preemptible() -> bool {
 }
 
 thread_local! {
-    /// Depth of the critical sections of a kernel thread, for the signal handlers that interrupt it.
+    /// Depth of the critical sections of a kernel thread, for the signal handlers that interrupt
+    /// it.
     static SECTIONS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Enters a critical section of the runtime. On a kernel thread or in the scheduler it only says so.
+/// Enters a critical section of the runtime. On a kernel thread or in the scheduler it only says
+/// so.
 #[inline]
 pub(crate) fn disable() {
     match current() {

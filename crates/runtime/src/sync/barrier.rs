@@ -7,7 +7,8 @@ use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 
-/// Lets `n` threads wait for each other, again and again, with the interface of [`std::sync::Barrier`].
+/// Lets `n` threads wait for each other, again and again, with the interface of
+/// [`std::sync::Barrier`].
 ///
 /// User threads and ordinary kernel threads may meet at the same barrier.
 ///
@@ -34,9 +35,10 @@ pub struct Barrier {
 struct Round {
     /// How many of the present round wait.
     arrived: usize,
-    /// Those of the present round, behind those of completed rounds who have not been woken yet. Whoever completes a
-    /// round takes as many from the front as the round has waiters. So all who are taken belong to completed rounds, and
-    /// all completed rounds are taken in the end, even when leaders of several rounds are at it.
+    /// Those of the present round, behind those of completed rounds who have not been woken yet.
+    /// Whoever completes a round takes as many from the front as the round has waiters. So all who
+    /// are taken belong to completed rounds, and all completed rounds are taken in the end, even
+    /// when leaders of several rounds are at it.
     list: WaitList<()>,
 }
 

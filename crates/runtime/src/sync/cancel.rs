@@ -11,9 +11,9 @@ use std::time::Duration;
 /// A flag that asks threads to stop, and ends the waits that take it.
 ///
 /// Cancellation is cooperative: a thread is never stopped from outside. It asks
-/// [`is_cancelled`](Self::is_cancelled) now and then, sleeps with [`sleep`](Self::sleep), and waits for a channel *or* the token
-/// with [`select`](super::select). Waits that take no token go on: give them a timeout. A clone stands for the same flag; once
-/// set it stays set.
+/// [`is_cancelled`](Self::is_cancelled) now and then, sleeps with [`sleep`](Self::sleep), and waits
+/// for a channel *or* the token with [`select`](super::select). Waits that take no token go on:
+/// give them a timeout. A clone stands for the same flag; once set it stays set.
 ///
 /// # Examples
 ///

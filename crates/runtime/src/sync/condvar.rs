@@ -2,22 +2,23 @@
 //!
 //! # Protocol
 //!
-//! A waiter puts its node into the condition variable's list, then unlocks the mutex. A notifier takes nodes out and has
-//! them [admitted](super::mutex::raw::RawMutex::admit) to their mutex: when the mutex is locked, as it is by a notifier that
-//! holds it, the node moves to the mutex's list and its thread sleeps on until the mutex is released. When the mutex is free
-//! one thread is woken, and the others queue behind it. So notifying wakes nobody who would only block again, and
+//! A waiter puts its node into the condition variable's list, then unlocks the mutex. A notifier
+//! takes nodes out and has them [admitted](super::mutex::raw::RawMutex::admit) to their mutex: when
+//! the mutex is locked, as it is by a notifier that holds it, the node moves to the mutex's list
+//! and its thread sleeps on until the mutex is released. When the mutex is free one thread is
+//! woken, and the others queue behind it. So notifying wakes nobody who would only block again, and
 //! `notify_all` causes no stampede.
 //!
 //! # Timeouts
 //!
-//! A waiter that times out locks the list. If its node is still in it (`on_condvar`), it takes the node out: the wait
-//! timed out. If not, it has been notified: the node is in the mutex's list or on its way there, and the thread waits for
-//! the mutex like any other; the wait did not time out.
+//! A waiter that times out locks the list. If its node is still in it (`on_condvar`), it takes the
+//! node out: the wait timed out. If not, it has been notified: the node is in the mutex's list or
+//! on its way there, and the thread waits for the mutex like any other; the wait did not time out.
 //!
 //! # No waiters
 //!
-//! `notify` looks at the QUEUED bit without locking. A waiter sets it before it unlocks the mutex, so a notifier that has
-//! held the mutex since sees it.
+//! `notify` looks at the QUEUED bit without locking. A waiter sets it before it unlocks the mutex,
+//! so a notifier that has held the mutex since sees it.
 
 use super::list::{Node, Popped, Signal};
 use super::mutex::MutexGuard;
@@ -34,14 +35,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{LockResult, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A condition variable, with the interface of [`std::sync::Condvar`], for [`quaver::sync::Mutex`](super::Mutex).
+/// A condition variable, with the interface of [`std::sync::Condvar`], for
+/// [`quaver::sync::Mutex`](super::Mutex).
 ///
-/// Waiting releases the mutex and gives the worker to others (or puts a kernel thread to sleep). Waiters are
-/// notified first come, first served. Like any condition variable it may wake a thread that nobody notified, so wait in
-/// a loop or with [`wait_while`](Self::wait_while). Different mutexes may be used with one condition variable, though one
-/// for each is the custom.
+/// Waiting releases the mutex and gives the worker to others (or puts a kernel thread to sleep).
+/// Waiters are notified first come, first served. Like any condition variable it may wake a thread
+/// that nobody notified, so wait in a loop or with [`wait_while`](Self::wait_while). Different
+/// mutexes may be used with one condition variable, though one for each is the custom.
 ///
-/// Notifying while holding the mutex is cheap: the notified threads are not run before the mutex is released.
+/// Notifying while holding the mutex is cheap: the notified threads are not run before the mutex is
+/// released.
 ///
 /// # Examples
 ///
@@ -87,7 +90,8 @@ impl Condvar {
         }
     }
 
-    /// Releases the mutex, waits for a notification, and locks the mutex again. May return without a notification.
+    /// Releases the mutex, waits for a notification, and locks the mutex again. May return without
+    /// a notification.
     ///
     /// # Errors
     ///
@@ -130,8 +134,8 @@ impl Condvar {
         self.wait_deadline(guard, park::deadline_after(timeout))
     }
 
-    /// As [`wait_while`](Self::wait_while), for at most `timeout` in all. The result says `timed_out` only if the condition
-    /// still held when the time was up.
+    /// As [`wait_while`](Self::wait_while), for at most `timeout` in all. The result says
+    /// `timed_out` only if the condition still held when the time was up.
     ///
     /// # Errors
     ///
@@ -178,8 +182,9 @@ impl Condvar {
         }
     }
 
-    /// Notifies up to `n` waiters, one by one, so that preemption can happen in between. Waiters leave the list by timing
-    /// out too, so with `n` the length of the list at some moment, all who were in it then have left it in the end.
+    /// Notifies up to `n` waiters, one by one, so that preemption can happen in between. Waiters
+    /// leave the list by timing out too, so with `n` the length of the list at some moment, all who
+    /// were in it then have left it in the end.
     fn notify_queued(&self, n: usize) {
         for _ in 0..n {
             let mut held = self.word.hold();
@@ -200,13 +205,15 @@ impl Condvar {
     ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
         let mutex = guard.mutex();
         let raw = mutex.raw();
-        // The lock is released and taken by hand. A panic of the thread's own cannot begin in between.
+        // The lock is released and taken by hand. A panic of the thread's own cannot begin in
+        // between.
         mem::forget(guard);
 
         let wanted = Wanted { mutex: ptr::from_ref(raw), on_condvar: Cell::new(true) };
         let node = Node::new(park::current(), wanted);
         let mut held = self.word.hold();
-        // SAFETY: the node is new. Below, either it is removed again or `acquire_queued` has seen its signal.
+        // SAFETY: the node is new. Below, either it is removed again or `acquire_queued` has seen
+        // its signal.
         unsafe { held.list().push_back(NonNull::from(&node)) };
         drop(held.release(0));
         raw.unlock_awaited();
@@ -223,7 +230,8 @@ impl Condvar {
         mutex.poison().check((mutex.guard(), WaitTimeoutResult(timed_out)))
     }
 
-    /// Takes the node of a waiter whose time is up out of the list; `false` if it has been notified.
+    /// Takes the node of a waiter whose time is up out of the list; `false` if it has been
+    /// notified.
     #[cold]
     fn remove(&self, node: &Node<Wanted>) -> bool {
         let mut held = self.word.hold();
@@ -248,8 +256,8 @@ impl Condvar {
 
 /// Hands a notified node to its mutex.
 fn admit(popped: Popped<Wanted>) {
-    // SAFETY: the node's owner borrows the mutex, and stays in `wait_deadline`, on its way to `acquire_queued`, until the node
-    // is signalled: its timeout finds `on_condvar` cleared.
+    // SAFETY: the node's owner borrows the mutex, and stays in `wait_deadline`, on its way to
+    // `acquire_queued`, until the node is signalled: its timeout finds `on_condvar` cleared.
     unsafe { (*popped.payload().mutex).admit(popped) };
 }
 

@@ -7,7 +7,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
-/// A value that is made by a closure when it is first used, with the interface of [`std::sync::LazyLock`].
+/// A value that is made by a closure when it is first used, with the interface of
+/// [`std::sync::LazyLock`].
 ///
 /// Threads that come while the closure runs wait for it; user threads give their worker to others.
 ///
@@ -26,7 +27,8 @@ pub struct LazyLock<T, F = fn() -> T> {
     make: Cell<Option<F>>,
 }
 
-// SAFETY: `make` is accessed by the one closure that `cell` lets run (or through `&mut`); it may be another thread's.
+// SAFETY: `make` is accessed by the one closure that `cell` lets run (or through `&mut`); it may be
+// another thread's.
 unsafe impl<T: Send + Sync, F: Send> Sync for LazyLock<T, F> {}
 
 impl<T: UnwindSafe, F: UnwindSafe> UnwindSafe for LazyLock<T, F> {}

@@ -1,23 +1,29 @@
 //! Wait lists: who waits, in which order, and how a waiter learns that its wait is over.
 //!
-//! A list is a doubly linked FIFO of [`Node`]s that lie on the stacks of the waiters. The list itself lies inside some lock
-//! (a [`SpinLock`](crate::park::SpinLock) or a [`WaitWord`](super::word::WaitWord)), here called *the list's lock*.
+//! A list is a doubly linked FIFO of [`Node`]s that lie on the stacks of the waiters. The list
+//! itself lies inside some lock (a [`SpinLock`](crate::park::SpinLock) or a
+//! [`WaitWord`](super::word::WaitWord)), here called *the list's lock*.
 //!
 //! # Invariants
 //!
 //! 1. Links of a node and ends of a list are accessed only under the list's lock.
-//! 2. A node is in at most one list. Its [`Signal`] is `Waiting` while it is in a list, and on the way from one list to
-//!    another.
-//! 3. Whoever takes a node out of a list owes it a signal. Setting the signal is the **last access** to the node: its
-//!    owner may return at once and reuse the stack. The [`Waiter`] is therefore read before, and unparked after.
-//! 4. The owner leaves its frame only when the signal is set, or after it has removed the node itself, under the list's lock.
-//! 5. A node whose signal is set under the list's lock is in the list exactly while, under that lock, its signal is
-//!    `Waiting`. Timed waiters rely on it: on timeout they lock, and remove the node or find their signal.
+//! 2. A node is in at most one list. Its [`Signal`] is `Waiting` while it is in a list, and on the
+//!    way from one list to another.
+//! 3. Whoever takes a node out of a list owes it a signal. Setting the signal is the **last
+//!    access** to the node: its owner may return at once and reuse the stack. The [`Waiter`] is
+//!    therefore read before, and unparked after.
+//! 4. The owner leaves its frame only when the signal is set, or after it has removed the node
+//!    itself, under the list's lock.
+//! 5. A node whose signal is set under the list's lock is in the list exactly while, under that
+//!    lock, its signal is `Waiting`. Timed waiters rely on it: on timeout they lock, and remove the
+//!    node or find their signal.
 //!
-//! 6. A wake-up that must reach somebody goes to a waiter that can still run ([`WaitList::pop_live`]). Others are passed over:
-//!    they leave the list with the signal `Abandoned`, after which they may still look at it but wait on.
+//! 6. A wake-up that must reach somebody goes to a waiter that can still run
+//!    ([`WaitList::pop_live`]). Others are passed over: they leave the list with the signal
+//!    `Abandoned`, after which they may still look at it but wait on.
 //!
-//! The signal is set with `Release` and read with `Acquire`, so what the waker wrote is visible to the waiter.
+//! The signal is set with `Release` and read with `Acquire`, so what the waker wrote is visible to
+//! the waiter.
 
 use crate::park::shim::AtomicU32;
 use crate::park::{self, NoPreempt, Waiter};
@@ -39,7 +45,8 @@ pub(crate) enum Signal {
     Granted = 2,
     /// It will never come.
     Closed = 3,
-    /// The waiter was passed over, because its runtime has been told to stop: it waits on, for ever.
+    /// The waiter was passed over, because its runtime has been told to stop: it waits on, for
+    /// ever.
     Abandoned = 4,
 }
 
@@ -90,7 +97,8 @@ impl<P> Node<P> {
         Signal::from_u32(self.signal.load(Acquire))
     }
 
-    /// Owner only, while the node is in no list and its signal has been received: makes it ready to wait again.
+    /// Owner only, while the node is in no list and its signal has been received: makes it ready to
+    /// wait again.
     pub(crate) fn rearm(&self) {
         self.signal.store(Signal::Waiting as u32, Relaxed);
     }
@@ -105,8 +113,8 @@ impl<P> Node<P> {
         }
     }
 
-    /// Owner only: waits for a signal until `deadline`. `None`: timed out, and the node is still in its list or on its way
-    /// to another, or it has been passed over.
+    /// Owner only: waits for a signal until `deadline`. `None`: timed out, and the node is still in
+    /// its list or on its way to another, or it has been passed over.
     pub(crate) fn wait_deadline(&self, deadline: Option<Instant>) -> Option<Signal> {
         loop {
             match self.signal() {
@@ -156,8 +164,8 @@ pub(crate) struct WaitList<P> {
     len: usize,
 }
 
-// SAFETY: the pointers lead to nodes that other threads may access under the list's lock (invariant 1), and to payloads
-// that a waker may read or take from another thread.
+// SAFETY: the pointers lead to nodes that other threads may access under the list's lock (invariant
+// 1), and to payloads that a waker may read or take from another thread.
 unsafe impl<P: Send> Send for WaitList<P> {}
 
 impl<P> WaitList<P> {
@@ -252,7 +260,8 @@ impl<P> WaitList<P> {
     ///
     /// # Safety
     ///
-    /// The node is in no list, its signal is `Waiting`, and it will stay where it is until it is signalled or removed.
+    /// The node is in no list, its signal is `Waiting`, and it will stay where it is until it is
+    /// signalled or removed.
     #[inline]
     pub(crate) unsafe fn push_back(&mut self, node: NonNull<Node<P>>) {
         let new = node.as_ptr().cast_const();
@@ -327,8 +336,8 @@ impl<P> WaitList<P> {
     }
 }
 
-/// A few waiters to unpark once the list's lock is released. Large crowds are woken batch by batch, so that no
-/// non-preemptible region grows with their number.
+/// A few waiters to unpark once the list's lock is released. Large crowds are woken batch by batch,
+/// so that no non-preemptible region grows with their number.
 pub(crate) struct Batch {
     waiters: [MaybeUninit<Waiter>; Batch::CAPACITY],
     len: usize,
@@ -413,7 +422,8 @@ mod tests {
 
     #[test]
     fn abandoned_waiters_are_passed_over() {
-        let (gone, me) = (Waiter::User { handle: 0, runtime: u32::MAX }, park::current());
+        let (gone, me) =
+            (Waiter::User { handle: 0, runtime: Waiter::NO_RUNTIME - 1 }, park::current());
         let nodes: Vec<_> =
             [gone, me, gone, gone].into_iter().zip(0..).map(|(w, i)| Node::new(w, i)).collect();
         let mut list = WaitList::new();

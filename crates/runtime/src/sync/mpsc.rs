@@ -1,11 +1,11 @@
 //! Channels with many senders and one receiver, with the interface of [`std::sync::mpsc`].
 //!
-//! [`channel`] is never full; [`sync_channel`] has a capacity, and with capacity 0 every send waits for its receive. Errors
-//! are the types of `std`. Senders and receivers may be user threads and ordinary kernel threads in any mixture; a user
-//! thread that waits gives its worker to others.
+//! [`channel`] is never full; [`sync_channel`] has a capacity, and with capacity 0 every send waits
+//! for its receive. Errors are the types of `std`. Senders and receivers may be user threads and
+//! ordinary kernel threads in any mixture; a user thread that waits gives its worker to others.
 //!
-//! A value goes straight to a receiver that waits, and senders that wait are served first come, first served. Values that
-//! were not received are dropped with the [`Receiver`].
+//! A value goes straight to a receiver that waits, and senders that wait are served first come,
+//! first served. Values that were not received are dropped with the [`Receiver`].
 //!
 //! # Examples
 //!
@@ -23,9 +23,10 @@
 //! assert_eq!(got, [0, 1, 2]);
 //! ```
 
-// How it works: the state of a channel, values and waiting threads, lies under one spin lock (`unbounded`, `bounded`), so sending
-// and receiving cost one atomic operation each. Values travel through the mailboxes of waiting threads (`mailbox`) where they
-// can, so a receiver that was woken needs no second look at the channel.
+// How it works: the state of a channel, values and waiting threads, lies under one spin lock
+// (`unbounded`, `bounded`), so sending and receiving cost one atomic operation each. Values travel
+// through the mailboxes of waiting threads (`mailbox`) where they can, so a receiver that was woken
+// needs no second look at the channel.
 
 mod blocks;
 mod bounded;
@@ -52,8 +53,9 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     (Sender { chan: chan.clone() }, Receiver::new(Side::Unbounded(chan)))
 }
 
-/// Creates a channel that holds up to `capacity` values: sending waits while it is full. With capacity 0, sending waits
-/// until the value is received. The memory for `capacity` values is allocated at once.
+/// Creates a channel that holds up to `capacity` values: sending waits while it is full. With
+/// capacity 0, sending waits until the value is received. The memory for `capacity` values is
+/// allocated at once.
 ///
 /// # Panics
 ///
@@ -168,7 +170,8 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     ///
-    /// If the receiver is gone; the error contains the value. Success does not mean that it will be received.
+    /// If the receiver is gone; the error contains the value. Success does not mean that it will be
+    /// received.
     #[inline]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         self.chan.send(value)
@@ -189,8 +192,8 @@ impl<T> SyncSender<T> {
     ///
     /// # Errors
     ///
-    /// [`SendTimeoutError`], which contains the value: there was no room in time (with capacity 0, it was not received), or the
-    /// receiver is gone.
+    /// [`SendTimeoutError`], which contains the value: there was no room in time (with capacity 0,
+    /// it was not received), or the receiver is gone.
     ///
     /// ```
     /// use quaver::sync::mpsc::{SendTimeoutError, sync_channel};
@@ -206,7 +209,8 @@ impl<T> SyncSender<T> {
         self.chan.send(value, park::deadline_after(timeout))
     }
 
-    /// Sends a value if there is room at this moment, or with capacity 0 if the receiver waits. Never waits.
+    /// Sends a value if there is room at this moment, or with capacity 0 if the receiver waits.
+    /// Never waits.
     ///
     /// # Errors
     ///

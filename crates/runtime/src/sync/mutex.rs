@@ -16,17 +16,18 @@ use std::time::Duration;
 
 /// A mutual exclusion lock, with the interface of [`std::sync::Mutex`].
 ///
-/// A user thread that waits gives its worker to others; an ordinary kernel thread sleeps. Both may use the same mutex. The
-/// owner may be preempted; threads that then want the lock wait in a queue and cost no processor time.
+/// A user thread that waits gives its worker to others; an ordinary kernel thread sleeps. Both may
+/// use the same mutex. The owner may be preempted; threads that then want the lock wait in a queue
+/// and cost no processor time.
 ///
-/// **Order.** Waiters are served first come, first served, except that a thread that finds the mutex free takes it,
-/// even when others wait. A waiter that was woken and found the mutex taken twice gets it by direct hand-over, so nobody
-/// starves.
+/// **Order.** Waiters are served first come, first served, except that a thread that finds the
+/// mutex free takes it, even when others wait. A waiter that was woken and found the mutex taken
+/// twice gets it by direct hand-over, so nobody starves.
 ///
 /// **Cost.** Without contention: one compare-and-swap to lock, one to unlock.
 ///
-/// **Poisoning** is as in `std`: when a thread panics while it owns the mutex, later calls return an
-/// error that still gives access.
+/// **Poisoning** is as in `std`: when a thread panics while it owns the mutex, later calls return
+/// an error that still gives access.
 ///
 /// # Examples
 ///
@@ -105,7 +106,8 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`] if it is locked, [`TryLockError::Poisoned`] with the guard if an owner panicked.
+    /// [`TryLockError::WouldBlock`] if it is locked, [`TryLockError::Poisoned`] with the guard if
+    /// an owner panicked.
     #[inline]
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         if self.raw.try_lock() {
@@ -115,13 +117,13 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// As [`lock`](Self::lock), for at most `timeout`. It is a waiter like any other meanwhile. A timeout of zero is
-    /// [`try_lock`](Self::try_lock), but may give the worker to others.
+    /// As [`lock`](Self::lock), for at most `timeout`. It is a waiter like any other meanwhile. A
+    /// timeout of zero is [`try_lock`](Self::try_lock), but may give the worker to others.
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`] if the mutex could not be had in time, [`TryLockError::Poisoned`] with the guard if an
-    /// owner panicked.
+    /// [`TryLockError::WouldBlock`] if the mutex could not be had in time,
+    /// [`TryLockError::Poisoned`] with the guard if an owner panicked.
     ///
     /// ```
     /// use quaver::sync::Mutex;
@@ -258,7 +260,8 @@ mod tests {
         }
     }
 
-    /// A thread in the queue gets the mutex even though another one locks it again and again without pause.
+    /// A thread in the queue gets the mutex even though another one locks it again and again
+    /// without pause.
     #[test]
     fn a_waiter_is_not_starved_by_barging() {
         let mutex = Arc::new(Mutex::new(0u32));
@@ -274,7 +277,8 @@ mod tests {
             // The lock is free only for the instant between these two calls.
             until(|| {
                 let guard = mutex.lock().unwrap();
-                // Keep it until the waiter has come and lost, so that only the hand-over can end this.
+                // Keep it until the waiter has come and lost, so that only the hand-over can end
+                // this.
                 until(|| mutex.raw().waiting() == 1 || *guard > before);
                 *guard > before
             });

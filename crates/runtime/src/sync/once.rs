@@ -2,8 +2,9 @@
 //!
 //! # States
 //!
-//! Two bits of a [`WaitWord`]: `Incomplete` → `Running` → `Complete`, or back to `Poisoned` when the closure panics, from where
-//! only a forced call goes on. Those who find `Running` wait in the list and look again when woken.
+//! Two bits of a [`WaitWord`]: `Incomplete` → `Running` → `Complete`, or back to `Poisoned` when
+//! the closure panics, from where only a forced call goes on. Those who find `Running` wait in the
+//! list and look again when woken.
 
 use super::list::{Batch, Node, Signal};
 use super::word::{FIRST_FREE, WaitWord};
@@ -22,8 +23,8 @@ const PHASE: u32 = COMPLETE;
 
 /// Runs a closure exactly once, with the interface of [`std::sync::Once`].
 ///
-/// Threads that come while the closure runs wait for it; user threads give their worker to others. Calling the same
-/// `Once` from inside its closure waits for ever.
+/// Threads that come while the closure runs wait for it; user threads give their worker to others.
+/// Calling the same `Once` from inside its closure waits for ever.
 ///
 /// # Examples
 ///
@@ -65,11 +66,13 @@ impl Once {
         }
     }
 
-    /// Runs `f` if no closure has run to its end, and waits for one that is running. When this returns, one has.
+    /// Runs `f` if no closure has run to its end, and waits for one that is running. When this
+    /// returns, one has.
     ///
     /// # Panics
     ///
-    /// If an earlier closure panicked (see [`call_once_force`](Self::call_once_force)), or `f` does.
+    /// If an earlier closure panicked (see [`call_once_force`](Self::call_once_force)), or `f`
+    /// does.
     #[inline]
     #[track_caller]
     pub fn call_once<F: FnOnce()>(&self, f: F) {

@@ -10,8 +10,8 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 
 /// A cell that is written at most once, with the interface of [`std::sync::OnceLock`].
 ///
-/// Threads that come while the value is being made wait for it; user threads give their worker to others. Reading a value
-/// that is there costs one load.
+/// Threads that come while the value is being made wait for it; user threads give their worker to
+/// others. Reading a value that is there costs one load.
 ///
 /// # Examples
 ///
@@ -96,7 +96,8 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// The value; made by `f` if it is not there. Of several threads one runs its closure, and the others wait.
+    /// The value; made by `f` if it is not there. Of several threads one runs its closure, and the
+    /// others wait.
     ///
     /// # Panics
     ///

@@ -9,10 +9,11 @@
 //!   EMPTY or SENT or CLOSED --receiver dropped--> GONE
 //! ```
 //!
-//! The sender changes the state once, by a swap, and what it finds tells what to do: wake (WAITING), take the value
-//! back (GONE), or nothing (EMPTY). The value belongs to the sender before the swap and to the receiver after. The waiter
-//! belongs to the receiver, except that a sender which found WAITING may read it: the receiver does not write it then, since
-//! it is written only before the step from EMPTY to WAITING.
+//! The sender changes the state once, by a swap, and what it finds tells what to do: wake
+//! (WAITING), take the value back (GONE), or nothing (EMPTY). The value belongs to the sender
+//! before the swap and to the receiver after. The waiter belongs to the receiver, except that a
+//! sender which found WAITING may read it: the receiver does not write it then, since it is written
+//! only before the step from EMPTY to WAITING.
 
 use crate::park::shim::{Arc, AtomicU32};
 use crate::park::{self, NoPreempt, Waiter};
@@ -32,8 +33,8 @@ const GONE: u32 = 4;
 
 /// Creates a channel for one value.
 ///
-/// The sender and the receiver may be user threads or ordinary kernel threads; a user thread that waits gives its worker to
-/// others. Sending and receiving cost one atomic operation each.
+/// The sender and the receiver may be user threads or ordinary kernel threads; a user thread that
+/// waits gives its worker to others. Sending and receiving cost one atomic operation each.
 ///
 /// # Examples
 ///
@@ -59,7 +60,8 @@ struct Shared<T> {
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: the protocol gives each cell to one side at a time, and moves the value from one to the other.
+// SAFETY: the protocol gives each cell to one side at a time, and moves the value from one to the
+// other.
 unsafe impl<T: Send> Sync for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Shared<T> {}
@@ -124,7 +126,8 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     ///
-    /// If the receiver is gone; the error contains the value. Success does not mean that it will be received.
+    /// If the receiver is gone; the error contains the value. Success does not mean that it will be
+    /// received.
     pub fn send(self, value: T) -> Result<(), SendError<T>> {
         let this = ManuallyDrop::new(self);
         // SAFETY: `this` is not used or dropped again.
@@ -165,8 +168,8 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// [`RecvTimeoutError::Timeout`], or [`RecvTimeoutError::Disconnected`] if the sender was dropped or the value has
-    /// been received already.
+    /// [`RecvTimeoutError::Timeout`], or [`RecvTimeoutError::Disconnected`] if the sender was
+    /// dropped or the value has been received already.
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<T, RecvTimeoutError> {
         self.recv_deadline(park::deadline_after(timeout))
     }
@@ -175,8 +178,8 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// [`TryRecvError::Empty`], or [`TryRecvError::Disconnected`] if the sender was dropped or the value has been received
-    /// already.
+    /// [`TryRecvError::Empty`], or [`TryRecvError::Disconnected`] if the sender was dropped or the
+    /// value has been received already.
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         match self.shared.state.load(Acquire) {
             SENT => {

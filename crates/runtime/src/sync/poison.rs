@@ -7,7 +7,8 @@ use std::thread;
 
 /// Set for good (until cleared) when a guard is dropped by a panic that began while it was held.
 ///
-/// Relaxed is enough: the flag is written before the lock is released and read after it is acquired.
+/// Relaxed is enough: the flag is written before the lock is released and read after it is
+/// acquired.
 pub(crate) struct Flag(AtomicBool);
 
 /// Was the thread panicking when it took the lock?

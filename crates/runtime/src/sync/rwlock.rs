@@ -17,16 +17,18 @@ use std::time::Duration;
 
 /// A lock for many readers or one writer, with the interface of [`std::sync::RwLock`].
 ///
-/// A user thread that waits gives its worker to others; an ordinary kernel thread sleeps. Both may use the same lock, and
-/// owners may be preempted.
+/// A user thread that waits gives its worker to others; an ordinary kernel thread sleeps. Both may
+/// use the same lock, and owners may be preempted.
 ///
-/// **Order.** First come, first served, with two exceptions: a thread that finds the lock free takes it, and readers
-/// that wait next to each other come in together. A reader does not join other readers while anybody waits, so readers
-/// cannot starve writers; a writer that was woken and found the lock taken twice gets it by direct hand-over. It follows
-/// that a thread which already reads must not lock for reading again: with a writer waiting in between, both would
-/// wait for ever.
+/// **Order.** First come, first served, with two exceptions: a thread that finds the lock free
+/// takes it, and readers that wait next to each other come in together. A reader does not join
+/// other readers while anybody waits, so readers cannot starve writers; a writer that was woken and
+/// found the lock taken twice gets it by direct hand-over. It follows that a thread which already
+/// reads must not lock for reading again: with a writer waiting in between, both would wait for
+/// ever.
 ///
-/// **Poisoning** is as in `std`: when a thread panics while it writes, later calls return an error that still gives access.
+/// **Poisoning** is as in `std`: when a thread panics while it writes, later calls return an error
+/// that still gives access.
 ///
 /// # Examples
 ///
@@ -116,8 +118,8 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`] if it was not possible in time, [`TryLockError::Poisoned`] with the guard if a writer
-    /// panicked.
+    /// [`TryLockError::WouldBlock`] if it was not possible in time, [`TryLockError::Poisoned`] with
+    /// the guard if a writer panicked.
     ///
     /// # Panics
     ///
@@ -134,8 +136,8 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`] if it was not possible in time, [`TryLockError::Poisoned`] with the guard if a writer
-    /// panicked.
+    /// [`TryLockError::WouldBlock`] if it was not possible in time, [`TryLockError::Poisoned`] with
+    /// the guard if a writer panicked.
     pub fn write_timeout(&self, timeout: Duration) -> TryLockResult<RwLockWriteGuard<'_, T>> {
         if self.raw.write_deadline(park::deadline_after(timeout)) {
             self.poison.check(self.write_guard()).map_err(TryLockError::Poisoned)
@@ -144,11 +146,13 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// Locks for reading if it is possible at this moment. Never waits. Fails while anybody waits behind other readers.
+    /// Locks for reading if it is possible at this moment. Never waits. Fails while anybody waits
+    /// behind other readers.
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`], or [`TryLockError::Poisoned`] with the guard if a writer panicked.
+    /// [`TryLockError::WouldBlock`], or [`TryLockError::Poisoned`] with the guard if a writer
+    /// panicked.
     ///
     /// # Panics
     ///
@@ -177,7 +181,8 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`], or [`TryLockError::Poisoned`] with the guard if a writer panicked.
+    /// [`TryLockError::WouldBlock`], or [`TryLockError::Poisoned`] with the guard if a writer
+    /// panicked.
     #[inline]
     pub fn try_write(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
         if self.raw.try_write() {
@@ -218,8 +223,8 @@ impl<T: ?Sized> RwLock<T> {
 }
 
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
-    /// Turns exclusive into shared access, without giving other writers a chance in between. Readers that wait at the head
-    /// of the queue come in too.
+    /// Turns exclusive into shared access, without giving other writers a chance in between.
+    /// Readers that wait at the head of the queue come in too.
     ///
     /// # Examples
     ///

@@ -7,8 +7,8 @@ use crate::park;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// What [`select`] can wait for: a [`Receiver`] that has a value or has lost all its senders, a [`CancelToken`] that has been
-/// cancelled.
+/// What [`select`] can wait for: a [`Receiver`] that has a value or has lost all its senders, a
+/// [`CancelToken`] that has been cancelled.
 pub trait Source: sealed::Sealed {}
 
 impl<T> Source for Receiver<T> {}
@@ -26,12 +26,15 @@ pub(super) mod sealed {
     }
 }
 
-/// Waits until one of the sources is ready, and returns its place in the list. Of several that are ready each gets its turn.
+/// Waits until one of the sources is ready, and returns its place in the list. Of several that are
+/// ready each gets its turn.
 ///
-/// Nothing is received: do that with `try_recv`, which does not wait. (Where senders of a channel of capacity 0 give up after a time,
-/// it may find nothing.) On such a channel `try_send` does not find a receiver that waits here.
+/// Nothing is received: do that with `try_recv`, which does not wait. (Where senders of a channel
+/// of capacity 0 give up after a time, it may find nothing.) On such a channel `try_send` does not
+/// find a receiver that waits here.
 ///
-/// A user thread gives its worker to others meanwhile; a kernel thread sleeps. Allocates if it waits.
+/// A user thread gives its worker to others meanwhile; a kernel thread sleeps. Allocates if it
+/// waits.
 ///
 /// # Panics
 ///
@@ -73,7 +76,8 @@ pub fn select(sources: &[&dyn Source]) -> usize {
     }
 }
 
-/// As [`select`], for at most `timeout`: `None` if nothing is ready then. A timeout of zero only looks.
+/// As [`select`], for at most `timeout`: `None` if nothing is ready then. A timeout of zero only
+/// looks.
 pub fn select_timeout(sources: &[&dyn Source], timeout: Duration) -> Option<usize> {
     wait(sources, Some(timeout))
 }

@@ -1,9 +1,9 @@
 //! Counting semaphore.
 //!
-//! All state lies under one spin lock, so that taking a permit costs one atomic operation. Permits are handed over: while
-//! anybody waits, a released permit goes to the one who has waited longest and is never seen in `permits`.
-//! So `permits > 0` and a non-empty list exclude each other, and so do `closed` and a non-empty list (but for the time
-//! that closing takes).
+//! All state lies under one spin lock, so that taking a permit costs one atomic operation. Permits
+//! are handed over: while anybody waits, a released permit goes to the one who has waited longest
+//! and is never seen in `permits`. So `permits > 0` and a non-empty list exclude each other, and so
+//! do `closed` and a non-empty list (but for the time that closing takes).
 
 use super::list::{Batch, Node, Signal, WaitList};
 use crate::park::shim::const_unless_loom;
@@ -18,12 +18,15 @@ use std::time::{Duration, Instant};
 
 /// A counting semaphore: a number of permits that threads take and give back.
 ///
-/// A user thread that waits gives its worker to others; an ordinary kernel thread sleeps. Both may use the same semaphore.
+/// A user thread that waits gives its worker to others; an ordinary kernel thread sleeps. Both may
+/// use the same semaphore.
 ///
-/// **Order.** Strictly first come, first served: a permit that becomes free goes to the thread that has waited longest.
+/// **Order.** Strictly first come, first served: a permit that becomes free goes to the thread that
+/// has waited longest.
 ///
-/// A permit is a guard that gives itself back when it is dropped. To let permits come and go independently, as between
-/// the two sides of a queue, [`forget`](SemaphorePermit::forget) the permit and [`add_permits`](Self::add_permits) elsewhere.
+/// A permit is a guard that gives itself back when it is dropped. To let permits come and go
+/// independently, as between the two sides of a queue, [`forget`](SemaphorePermit::forget) the
+/// permit and [`add_permits`](Self::add_permits) elsewhere.
 ///
 /// # Examples
 ///
@@ -157,8 +160,8 @@ impl Semaphore {
         self.state.lock().permits
     }
 
-    /// Closes the semaphore for good: those who wait, and all who come later, get an error. Permits that were
-    /// taken stay valid.
+    /// Closes the semaphore for good: those who wait, and all who come later, get an error. Permits
+    /// that were taken stay valid.
     pub fn close(&self) {
         loop {
             let mut state = self.state.lock();
@@ -204,7 +207,8 @@ impl Semaphore {
             let mut state = self.state.lock();
             let signal = node.signal();
             if signal == Signal::Waiting {
-                // SAFETY: list invariant 5: signals of these nodes are set under this lock, so it is still in the list.
+                // SAFETY: list invariant 5: signals of these nodes are set under this lock, so it
+                // is still in the list.
                 unsafe { state.waiting.remove(node) };
             }
             signal

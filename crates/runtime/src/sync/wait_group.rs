@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 /// Waits until a number of tasks are done, like Go's `sync.WaitGroup`.
 ///
-/// Tasks are counted with [`add`](Self::add) and [`done`](Self::done), or with a [`guard`](Self::guard) that also counts
-/// when its task panics. [`wait`](Self::wait) blocks while the count is above zero. A clone stands for the same group;
-/// cloning does not count. The group may be used again as soon as the count is zero.
+/// Tasks are counted with [`add`](Self::add) and [`done`](Self::done), or with a
+/// [`guard`](Self::guard) that also counts when its task panics. [`wait`](Self::wait) blocks while
+/// the count is above zero. A clone stands for the same group; cloning does not count. The group
+/// may be used again as soon as the count is zero.
 ///
 /// User threads and ordinary kernel threads may share a group.
 ///
@@ -67,7 +68,8 @@ impl WaitGroup {
         WaitGroup::default()
     }
 
-    /// Counts `n` more tasks. Call it before the tasks start, not inside them, or `wait` may see too few.
+    /// Counts `n` more tasks. Call it before the tasks start, not inside them, or `wait` may see
+    /// too few.
     ///
     /// # Panics
     ///
@@ -110,8 +112,8 @@ impl WaitGroup {
         }
     }
 
-    /// Waits until the count is zero; returns at once if it is. A wait ends even if the count has risen again before
-    /// the thread could run.
+    /// Waits until the count is zero; returns at once if it is. A wait ends even if the count has
+    /// risen again before the thread could run.
     pub fn wait(&self) {
         let me = park::current();
         let mut state = self.shared.state.lock();

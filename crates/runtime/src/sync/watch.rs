@@ -1,10 +1,11 @@
 //! Waiting for one of several things.
 //!
-//! A [`Watched`] belongs to something that can become *ready*. Who waits for several of them enters the list of each, looks
-//! whether one is ready, and sleeps if none is; who makes something ready wakes everybody in its list. So it matters that one
-//! of the two sees the other. For a channel its lock sees to that: entering comes before looking under the lock, and
-//! waking after the change under the lock. Where readiness is an atomic, its accesses must be `SeqCst`, as those of `waiting`
-//! are.
+//! A [`Watched`] belongs to something that can become *ready*. Who waits for several of them enters
+//! the list of each, looks whether one is ready, and sleeps if none is; who makes something ready
+//! wakes everybody in its list. So it matters that one of the two sees the other. For a channel its
+//! lock sees to that: entering comes before looking under the lock, and waking after the change
+//! under the lock. Where readiness is an atomic, its accesses must be `SeqCst`, as those of
+//! `waiting` are.
 //!
 //! Models of channels leave this out: there nobody watches.
 
@@ -101,7 +102,8 @@ mod real {
         unsafe fn leave(&self, node: &Node<()>) {
             let mut list = self.list.lock();
             if node.signal() == Signal::Waiting {
-                // SAFETY: signals of these nodes are set under the list's lock, so this one is still in it.
+                // SAFETY: signals of these nodes are set under the list's lock, so this one is
+                // still in it.
                 unsafe { list.remove(node) };
             }
             drop(list);
@@ -109,7 +111,8 @@ mod real {
         }
     }
 
-    /// Waits until `ready` finds something. It is asked again when one of `watched` has been woken. `None`: `deadline` came first.
+    /// Waits until `ready` finds something. It is asked again when one of `watched` has been woken.
+    /// `None`: `deadline` came first.
     pub fn wait<'a, R>(
         watched: impl Iterator<Item = &'a Watched> + Clone,
         deadline: Option<Instant>,
@@ -120,7 +123,8 @@ mod real {
                 return Some(found);
             }
             let me = park::current();
-            // Nodes must not move while they are in lists: the vector is complete before the first enters.
+            // Nodes must not move while they are in lists: the vector is complete before the first
+            // enters.
             let nodes: Vec<(&Watched, Node<()>)> =
                 watched.clone().map(|watched| (watched, Node::new(me, ()))).collect();
             for (watched, node) in &nodes {

@@ -1,7 +1,7 @@
 //! A word of state together with the list of those who wait for it to change.
 //!
-//! [`WaitWord`] is the common part of [`Mutex`](super::Mutex), [`RwLock`](super::RwLock), [`Condvar`](super::Condvar)
-//! and [`Once`](super::Once). The two lowest bits are its own:
+//! [`WaitWord`] is the common part of [`Mutex`](super::Mutex), [`RwLock`](super::RwLock),
+//! [`Condvar`](super::Condvar) and [`Once`](super::Once). The two lowest bits are its own:
 //!
 //! * `HELD`: somebody holds the list's lock, which is this bit;
 //! * `QUEUED`: the list is not empty.
@@ -10,13 +10,14 @@
 //!
 //! # The rule
 //!
-//! **While `HELD` is set, only its holder writes the word.** Everybody else changes the word by compare-and-swap from a value
-//! without `HELD`. So the holder decides on a state that cannot move under it, and publishes its decision and the
-//! release of the list in one plain store.
+//! **While `HELD` is set, only its holder writes the word.** Everybody else changes the word by
+//! compare-and-swap from a value without `HELD`. So the holder decides on a state that cannot move
+//! under it, and publishes its decision and the release of the list in one plain store.
 //!
-//! A holder is non-preemptible and follows the rules of `park::spin`; those who meet the bit wait with
-//! [`Relax`](crate::park::Relax). Taking the bit is an `Acquire` and giving it back a `Release` operation, so whatever
-//! was released into the word before a hold is still acquired by those who read it after.
+//! A holder is non-preemptible and follows the rules of `park::spin`; those who meet the bit wait
+//! with [`Relax`](crate::park::Relax). Taking the bit is an `Acquire` and giving it back a
+//! `Release` operation, so whatever was released into the word before a hold is still acquired by
+//! those who read it after.
 
 use super::list::WaitList;
 use crate::park::shim::{AtomicU32, Gate, Gated, MutPtr, UnsafeCell, const_unless_loom};
@@ -33,7 +34,8 @@ pub(crate) const FIRST_FREE: u32 = 4;
 /// See the module documentation.
 pub(crate) struct WaitWord<P> {
     word: AtomicU32,
-    /// Whose wake-up is under way, by [`Waiter::number`]: of use to those primitives that have one at a time.
+    /// Whose wake-up is under way, by [`Waiter::number`]: of use to those primitives that have one
+    /// at a time.
     woken: AtomicU32,
     gate: Gate,
     list: UnsafeCell<WaitList<P>>,
@@ -88,7 +90,8 @@ impl<P> WaitWord<P> {
         }
     }
 
-    /// Was the one who was [woken](Held::note_woken) last a user thread that never runs again? Certain under the list's lock.
+    /// Was the one who was [woken](Held::note_woken) last a user thread that never runs again?
+    /// Certain under the list's lock.
     pub(crate) fn woken_is_abandoned(&self) -> bool {
         Waiter::is_number_abandoned(self.woken.load(Relaxed))
     }
@@ -145,8 +148,8 @@ impl<P> Held<'_, P> {
         self.list.with(|list| unsafe { &mut *list })
     }
 
-    /// Publishes `state` (its QUEUED bit is computed) and gives the list back. Whoever was taken out of the list is to be
-    /// unparked while the result exists.
+    /// Publishes `state` (its QUEUED bit is computed) and gives the list back. Whoever was taken
+    /// out of the list is to be unparked while the result exists.
     #[inline]
     pub(crate) fn release(mut self, state: u32) -> NoPreempt {
         debug_assert_eq!(state & HELD, 0);

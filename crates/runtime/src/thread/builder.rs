@@ -39,8 +39,8 @@ impl Builder {
         self
     }
 
-    /// The thread's share of processor time, relative to others: 1 to 10000, default 100; values outside are taken for the
-    /// nearest. Heeded by the policies `cfs` and `eevdf`.
+    /// The thread's share of processor time, relative to others: 1 to 10000, default 100; values
+    /// outside are taken for the nearest. Heeded by the policies `cfs` and `eevdf`.
     #[must_use]
     pub fn weight(mut self, weight: u32) -> Builder {
         self.attributes.weight = weight;
@@ -55,8 +55,8 @@ impl Builder {
         self
     }
 
-    /// Whether somebody waits for the thread (the default), or it may have what the others leave. Heeded by the policy
-    /// `shinjuku-shenango`.
+    /// Whether somebody waits for the thread (the default), or it may have what the others leave.
+    /// Heeded by the policy `shinjuku-shenango`.
     #[must_use]
     pub fn service(mut self, service: Service) -> Builder {
         self.attributes.service = service;
@@ -64,8 +64,8 @@ impl Builder {
     }
 
     /// Usable bytes of the thread's stack, if it needs more than [the runtime's threads
-    /// have](crate::Builder::stack_size). Such a stack is mapped for this thread and unmapped at its end, which takes some
-    /// microseconds; only touched pages take memory.
+    /// have](crate::Builder::stack_size). Such a stack is mapped for this thread and unmapped at
+    /// its end, which takes some microseconds; only touched pages take memory.
     #[must_use]
     pub fn stack_size(mut self, bytes: usize) -> Builder {
         self.stack_size = bytes;
@@ -111,11 +111,13 @@ impl Builder {
         scope.start(self, f)
     }
 
-    /// Starts a thread; if it is one of a scope, it tells the scope when nothing of it borrows any more.
+    /// Starts a thread; if it is one of a scope, it tells the scope when nothing of it borrows any
+    /// more.
     ///
     /// # Safety
     ///
-    /// The thread ends, or calls `Data::leave` of the scope, before anything ends that `f` or `T` borrows.
+    /// The thread ends, or calls `Data::leave` of the scope, before anything ends that `f` or `T`
+    /// borrows.
     pub(super) unsafe fn spawn_unchecked<T: Send>(
         self,
         rt: &'static Inner,

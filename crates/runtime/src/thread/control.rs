@@ -82,7 +82,8 @@ pub(crate) struct Uthread {
     /// A preemption was asked for inside a section or region: see to it at the end. Cleared at
     /// dispatch.
     pub(crate) deferred: Cell<bool>,
-    /// Depth of the calls that block ([`block_in_place`](crate::block_in_place)): while it is not 0 the thread wants no worker.
+    /// Depth of the calls that block ([`block_in_place`](crate::block_in_place)): while it is not 0
+    /// the thread wants no worker.
     pub(crate) blocking: Cell<u32>,
     /// See [`phase`].
     pub(crate) phase: AtomicU8,
@@ -117,7 +118,8 @@ pub(crate) struct Uthread {
     pub(crate) stack_top: AtomicUsize,
     /// A stack of its own, and `region` and `stack_top` as they were before.
     pub(crate) own_stack: UnsafeCell<Option<(OwnStack, usize, usize)>>,
-    /// Ticks that it has run before its present run, where somebody counts them. Written by who takes it off its slot.
+    /// Ticks that it has run before its present run, where somebody counts them. Written by who
+    /// takes it off its slot.
     pub(crate) ran: AtomicU64,
     /// Unique in the process, never reused.
     pub(crate) id: Cell<u64>,

@@ -42,15 +42,15 @@ impl<T> JoinHandle<T> {
         JoinHandle { thread: Thread { rt, handle, id, name }, result: PhantomData }
     }
 
-    /// Waits for the thread's end and returns its result, or the payload of its panic. Its thread-locals have been
-    /// destroyed by then.
+    /// Waits for the thread's end and returns its result, or the payload of its panic. Its
+    /// thread-locals have been destroyed by then.
     ///
     /// A user thread gives its worker to others meanwhile; a kernel thread sleeps.
     ///
     /// # Errors
     ///
-    /// The panic's payload. If the runtime is shut down before the thread has ended, the payload is a [`ShutDown`] (only a
-    /// kernel thread can see that).
+    /// The panic's payload. If the runtime is shut down before the thread has ended, the payload is
+    /// a [`ShutDown`] (only a kernel thread can see that).
     /// # Panics
     ///
     /// On the thread itself, which would wait for ever.
@@ -93,8 +93,8 @@ impl<T> JoinHandle<T> {
     /// The result of a thread that is DONE.
     fn take(self) -> std::thread::Result<T> {
         let t = self.block();
-        // SAFETY: DONE: the result is there and the thread is off its stack. The handle ends here without its destructor, so
-        // this is the one taking.
+        // SAFETY: DONE: the result is there and the thread is off its stack. The handle ends here
+        // without its destructor, so this is the one taking.
         let result = unsafe { packet::take_result::<T>(t) };
         let rt = self.thread.rt;
         let mut this = core::mem::ManuallyDrop::new(self);
@@ -124,7 +124,8 @@ impl<T> JoinHandle<T> {
                 seen = t.life.load(Acquire);
                 continue;
             }
-            // Either the thread has not looked for a joiner and will find none, or it is about to be DONE.
+            // Either the thread has not looked for a joiner and will find none, or it is about to
+            // be DONE.
             seen = t.life.fetch_sub(life::JOINING, AcqRel);
             if seen & life::EXITING == 0 {
                 return Wait::TimedOut;
@@ -152,10 +153,10 @@ impl<T> JoinHandle<T> {
         self.thread.id
     }
 
-    /// Makes the thread more or less urgent: 0 to 7, the most urgent; larger values are taken for 7.
-    /// A waiting thread goes to the tail of its new level, and a running one may be preempted at
-    /// once for what is more urgent now. Never blocks. `false`: the policy heeds no priorities
-    /// (only `priority` does), and nothing was changed.
+    /// Makes the thread more or less urgent: 0 to 7, the most urgent; larger values are taken
+    /// for 7. A waiting thread goes to the tail of its new level, and a running one may be
+    /// preempted at once for what is more urgent now. Never blocks. `false`: the policy heeds
+    /// no priorities (only `priority` does), and nothing was changed.
     pub fn set_priority(&self, priority: u8) -> bool {
         let Thread { rt, handle, .. } = self.thread;
         super::set_priority(rt, rt.table.get(handle), priority)

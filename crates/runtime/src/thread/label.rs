@@ -1,8 +1,10 @@
-//! A name that a thread may be given while it lives, by itself or by others, as `pthread_setname_np` does it.
+//! A name that a thread may be given while it lives, by itself or by others, as
+//! `pthread_setname_np` does it.
 //!
-//! As long as the kernel's names of its threads are, and part of the control block: nothing is allocated, and debuggers have it with the
-//! block. Who reads it while another sets it may find half of each; so it is for people to look at. What `Builder::name` gives
-//! is longer and never changes.
+//! As long as the kernel's names of its threads are, and part of the control block: nothing is
+//! allocated, and debuggers have it with the block. Who reads it while another sets it may find
+//! half of each; so it is for people to look at. What `Builder::name` gives is longer and never
+//! changes.
 
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
@@ -26,7 +28,8 @@ impl Label {
     }
 }
 
-/// What a label's bytes say, as far as they are UTF-8: up to the first zero, or all. `None` if that is nothing. Allocates nothing.
+/// What a label's bytes say, as far as they are UTF-8: up to the first zero, or all. `None` if that
+/// is nothing. Allocates nothing.
 pub(crate) fn text(bytes: &[u8; 16]) -> Option<&str> {
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
     let valid = bytes[..end].utf8_chunks().next()?.valid();

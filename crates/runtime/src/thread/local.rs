@@ -53,12 +53,14 @@ impl Thread {
         self.name.as_deref().map(String::from)
     }
 
-    /// Ends the thread's [`park`], or its next one. Does nothing when the thread has ended. Never blocks.
+    /// Ends the thread's [`park`], or its next one. Does nothing when the thread has ended. Never
+    /// blocks.
     pub fn unpark(&self) {
         let Some(t) = self.rt.table.get_checked(self.handle) else { return };
         let mut seen = self.id.0 << 1;
         let there = seen | 1;
-        // The write is made even if the permit is there: who takes it sees what came before this call.
+        // The write is made even if the permit is there: who takes it sees what came before this
+        // call.
         while let Err(now) = t.permit.compare_exchange(seen, there, AcqRel, Relaxed) {
             if now >> 1 != self.id.0 {
                 return;
@@ -85,10 +87,12 @@ pub fn current() -> Option<Thread> {
     })
 }
 
-/// Waits until another thread calls [`Thread::unpark`] for this one, as [`std::thread::park`]: an `unpark` that came before is
-/// enough, and several count as one. Other threads of the worker run meanwhile.
+/// Waits until another thread calls [`Thread::unpark`] for this one, as [`std::thread::park`]: an
+/// `unpark` that came before is enough, and several count as one. Other threads of the worker run
+/// meanwhile.
 ///
-/// Locks and channels do not use up an `unpark`. On an ordinary kernel thread this is `std::thread::park`.
+/// Locks and channels do not use up an `unpark`. On an ordinary kernel thread this is
+/// `std::thread::park`.
 ///
 /// ```
 /// # quaver::Builder::new().workers(1).build().unwrap().run(|| {
@@ -125,8 +129,8 @@ fn take_permit(t: &Uthread, deadline: Option<Instant>) {
     }
 }
 
-/// Lets other threads of this worker run. Returns at once if there are none. On an ordinary kernel thread this is
-/// `std::thread::yield_now`.
+/// Lets other threads of this worker run. Returns at once if there are none. On an ordinary kernel
+/// thread this is `std::thread::yield_now`.
 #[inline]
 pub fn yield_now() {
     let Some(t) = raw::current() else {

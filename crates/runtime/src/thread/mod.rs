@@ -36,14 +36,14 @@ use std::sync::Arc;
 
 /// Starts a user thread.
 ///
-/// On a worker it goes to the worker's own queue; from a kernel thread to the shared one. The thread may start at
-/// once on another worker, and is preempted like any other. The closure lives on the new thread's stack: no allocation is
-/// made (unless it is very large). Never blocks.
+/// On a worker it goes to the worker's own queue; from a kernel thread to the shared one. The
+/// thread may start at once on another worker, and is preempted like any other. The closure lives
+/// on the new thread's stack: no allocation is made (unless it is very large). Never blocks.
 ///
 /// # Panics
 ///
-/// If no runtime is running, the limit of threads is reached, or memory is exhausted. [`Builder::spawn`] reports these as
-/// errors.
+/// If no runtime is running, the limit of threads is reached, or memory is exhausted.
+/// [`Builder::spawn`] reports these as errors.
 ///
 /// ```
 /// # quaver::Builder::new().workers(1).build().unwrap().run(|| {
@@ -59,7 +59,8 @@ pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinH
     }
 }
 
-/// Starts a user thread that nobody will join. A panic in it is reported on standard error and ends only it.
+/// Starts a user thread that nobody will join. A panic in it is reported on standard error and ends
+/// only it.
 ///
 /// # Panics
 ///
@@ -149,8 +150,8 @@ impl<'a> Start<'a> {
     }
 }
 
-/// Takes a free thread, for the calling user thread (`me`) or a kernel thread. On success preemption is disabled, and the
-/// slot is the caller's.
+/// Takes a free thread, for the calling user thread (`me`) or a kernel thread. On success
+/// preemption is disabled, and the slot is the caller's.
 ///
 /// # Errors
 ///
@@ -184,7 +185,8 @@ fn take_thread(
                 return Ok((t, slot));
             }
         }
-        // Whatever allocates waits until preemption is enabled: the allocator's lock may be another thread's.
+        // Whatever allocates waits until preemption is enabled: the allocator's lock may be another
+        // thread's.
         if let Some(me) = me {
             me.preempt_enable();
         }
@@ -215,7 +217,8 @@ extern "C" fn thread_main() -> ! {
     match tls {
         Some(tls) if !t.tls_ready.replace(true) => tls.init_from_inside(),
         Some(_) => {}
-        // SAFETY: prepared when the runtime was built; the thread that ran here before has saved its own.
+        // SAFETY: prepared when the runtime was built; the thread that ran here before has saved
+        // its own.
         None => unsafe { shared::begin() },
     }
     t.preempt_enable();
@@ -247,7 +250,8 @@ extern "C" fn thread_main() -> ! {
         // It has forked, this is the child, and its last thread ends.
         std::process::exit(0);
     }
-    // SAFETY: the thread's own; debuggers and the overflow report look at it only while the thread runs.
+    // SAFETY: the thread's own; debuggers and the overflow report look at it only while the thread
+    // runs.
     drop(unsafe { (*t.name.get()).take() });
     t.preempt_disable();
     if t.life.load(Relaxed) & life::RELEASED == 0
@@ -263,7 +267,8 @@ extern "C" fn thread_main() -> ! {
 
 /// Makes an ended thread's block and stack available again. Called with preemption disabled.
 pub(crate) fn recycle(rt: &Inner, slot: Option<&Slot>, t: &Uthread) {
-    // Nothing is freed here: allocators have locks, and this may run on the stack of another, interrupted thread.
+    // Nothing is freed here: allocators have locks, and this may run on the stack of another,
+    // interrupted thread.
     // SAFETY: this carrier has the slot and preemption is disabled.
     rt.table.give(t, slot.map(|s| unsafe { s.pool() }));
 }

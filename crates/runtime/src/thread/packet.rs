@@ -1,4 +1,5 @@
-//! What a thread is to do, and later what came of it: on the thread's own stack, so that starting one allocates nothing.
+//! What a thread is to do, and later what came of it: on the thread's own stack, so that starting
+//! one allocates nothing.
 
 use super::control::Uthread;
 use core::alloc::Layout;
@@ -12,8 +13,8 @@ union Packet<F, T> {
     result: ManuallyDrop<std::thread::Result<T>>,
 }
 
-/// Room in the heap for a packet that would take more than a sixteenth of a stack. To be had before the thread, in the
-/// caller's preemptible context: allocators have locks.
+/// Room in the heap for a packet that would take more than a sixteenth of a stack. To be had before
+/// the thread, in the caller's preemptible context: allocators have locks.
 pub(super) struct Room(*mut u8, Layout);
 
 impl Room {
@@ -38,8 +39,8 @@ impl Drop for Room {
     }
 }
 
-/// Puts a packet for `f` at the top of the stack of `t`, or in `room`. Returns the address below which the stack is
-/// free.
+/// Puts a packet for `f` at the top of the stack of `t`, or in `room`. Returns the address below
+/// which the stack is free.
 ///
 /// # Safety
 ///

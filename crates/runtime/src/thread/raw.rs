@@ -14,8 +14,9 @@ use quaver_sched::{TimerRoom, Why};
 use std::time::Instant;
 
 thread_local! {
-    /// Is `gs` a carrier? True in the TLS blocks of carriers and of all user threads. Const-initialised and without a
-    /// destructor, so reading it is one load, also in the preemption handler.
+    /// Is `gs` a carrier? True in the TLS blocks of carriers and of all user threads.
+    /// Const-initialised and without a destructor, so reading it is one load, also in the
+    /// preemption handler.
     static ATTACHED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -43,7 +44,8 @@ pub(crate) fn attached() -> bool {
 
 /// The calling user thread; `None` on a kernel thread and in the scheduler.
 ///
-/// The reference stays right when the thread is preempted and moved: it names the thread, not the place.
+/// The reference stays right when the thread is preempted and moved: it names the thread, not the
+/// place.
 #[inline(always)]
 pub(crate) fn current() -> Option<&'static Uthread> {
     if !ATTACHED.get() {
@@ -95,7 +97,8 @@ fn park_until(deadline: Option<tsc::Ticks>) -> bool {
     let c = unsafe { Carrier::here() };
     let rt = c.rt();
     if let Some(at) = deadline {
-        // Without a slot of its own the thread uses the first one's heap: whoever has that slot will see the timer.
+        // Without a slot of its own the thread uses the first one's heap: whoever has that slot
+        // will see the timer.
         let slot = c.slot().unwrap_or(&rt.slots()[0]);
         if let Err(timers) = slot.set_timer(t, at) {
             // Preemptible again while it allocates.
@@ -119,8 +122,8 @@ fn park_until(deadline: Option<tsc::Ticks>) -> bool {
     deadline.is_none_or(|at| tsc::now() < at)
 }
 
-/// Puts the token of a user thread there and makes it runnable if it is parked. From any thread, also while preemption
-/// is disabled.
+/// Puts the token of a user thread there and makes it runnable if it is parked. From any thread,
+/// also while preemption is disabled.
 pub(crate) fn unpark(handle: u32) {
     let Some(rt) = Inner::latest() else { return };
     let Some(t) = rt.table.get_checked(handle) else { return };
@@ -141,7 +144,8 @@ pub(crate) fn unpark_from(rt: &Inner, slot: Option<&Slot>, t: &Uthread) {
     loop {
         let next = match seen {
             park_state::PARKED => park_state::EMPTY,
-            // The write to NOTIFIED, even over NOTIFIED, orders what came before it before the park that takes it.
+            // The write to NOTIFIED, even over NOTIFIED, orders what came before it before the park
+            // that takes it.
             _ => park_state::NOTIFIED,
         };
         match t.park.compare_exchange(seen, next, AcqRel, Acquire) {

@@ -73,7 +73,8 @@ impl Data {
         }
     }
 
-    /// A thread's closure and, if nobody will take it, its result are gone: nothing of it borrows any more.
+    /// A thread's closure and, if nobody will take it, its result are gone: nothing of it borrows
+    /// any more.
     pub(super) fn leave(self: Arc<Self>) {
         let owner = self.owner;
         if self.running.fetch_sub(1, Release) == 1 {
@@ -90,8 +91,8 @@ pub struct ScopedJoinHandle<'scope, T> {
     scope: PhantomData<&'scope ()>,
 }
 
-/// Runs `f` with a scope in which threads may borrow from the environment. All threads have ended when this returns;
-/// those that were not joined are waited for.
+/// Runs `f` with a scope in which threads may borrow from the environment. All threads have ended
+/// when this returns; those that were not joined are waited for.
 ///
 /// # Panics
 ///
@@ -166,8 +167,9 @@ impl<'scope> Scope<'scope, '_> {
                 resume_unwind(panic)
             })
         };
-        // SAFETY: `scope` returns only after the thread has called `Data::leave`, which it does when its closure is gone
-        // and its result, if the handle was dropped, too. A handle that still exists cannot leave the scope.
+        // SAFETY: `scope` returns only after the thread has called `Data::leave`, which it does
+        // when its closure is gone and its result, if the handle was dropped, too. A handle that
+        // still exists cannot leave the scope.
         let handle = unsafe { builder.spawn_unchecked(rt, body, Some(self.data.clone())) };
         let handle = handle.inspect_err(|_| {
             self.data.running.fetch_sub(1, Relaxed);

@@ -5,11 +5,13 @@
 //!     | inaccessible | <----------------------------------- top | base ... tp ... |
 //! ```
 //!
-//! A chunk of [`CHUNK`] regions is one mapping without huge pages (a stack touches two pages, not two megabytes). The
-//! guard is installed with `MADV_GUARD_INSTALL` (Linux 6.13), which costs no VMA, or with `mprotect`, which costs
-//! two a stack and therefore runs into `vm.max_map_count` at some 30,000 threads.
+//! A chunk of [`CHUNK`] regions is one mapping without huge pages (a stack touches two pages, not
+//! two megabytes). The guard is installed with `MADV_GUARD_INSTALL` (Linux 6.13), which costs no
+//! VMA, or with `mprotect`, which costs two a stack and therefore runs into `vm.max_map_count` at
+//! some 30,000 threads.
 //!
-//! A thread may also run on an [`OwnStack`], larger than the others or given by the program. Its TLS block stays in its region.
+//! A thread may also run on an [`OwnStack`], larger than the others or given by the program. Its
+//! TLS block stays in its region.
 
 use super::table::Exhausted;
 use crate::sys;
@@ -19,7 +21,8 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 /// Regions in a mapping.
 pub(crate) const CHUNK: u32 = 64;
-/// Bytes of guard below each stack: larger than a page, because C code without stack probes may step over one.
+/// Bytes of guard below each stack: larger than a page, because C code without stack probes may
+/// step over one.
 pub(crate) const GUARD: usize = 16 * 1024;
 
 const PAGE: usize = 4096;
@@ -37,8 +40,9 @@ pub(crate) fn min_signal_frame() -> usize {
     n.max(2048)
 }
 
-/// The smallest stack that a preempted thread can live on: three signal frames (a second may come in the last instructions
-/// of the first, and a third in the handler of the second), the handler, the scheduler and a little for the thread itself.
+/// The smallest stack that a preempted thread can live on: three signal frames (a second may come
+/// in the last instructions of the first, and a third in the handler of the second), the handler,
+/// the scheduler and a little for the thread itself.
 pub(crate) fn min_stack_size() -> usize {
     (3 * min_signal_frame() + 10 * 1024).next_multiple_of(PAGE)
 }
@@ -91,7 +95,8 @@ impl Shape {
     ///
     /// # Safety
     ///
-    /// `chunk` came from [`map_chunk`](Shape::map_chunk) of the same shape and nothing refers to it any more.
+    /// `chunk` came from [`map_chunk`](Shape::map_chunk) of the same shape and nothing refers to it
+    /// any more.
     pub(crate) unsafe fn unmap_chunk(self, chunk: usize) {
         // SAFETY: the caller's contract.
         unsafe { libc::munmap(chunk as *mut _, self.size * CHUNK as usize) };
@@ -160,7 +165,8 @@ impl OwnStack {
     ///
     /// # Safety
     ///
-    /// It is writable, and nobody else uses it before the thread has been joined, or for ever if it is detached.
+    /// It is writable, and nobody else uses it before the thread has been joined, or for ever if it
+    /// is detached.
     pub(crate) unsafe fn given(memory: Range<usize>) -> Option<OwnStack> {
         let usable = memory.len() >= min_stack_size() + TOP && memory.start > GUARD;
         usable.then(|| OwnStack { region: memory.start - GUARD..memory.end, mapped: false })

@@ -1,4 +1,5 @@
-//! What libc says about its own structures, in symbols that it keeps for debuggers (`libthread_db`).
+//! What libc says about its own structures, in symbols that it keeps for debuggers
+//! (`libthread_db`).
 
 use super::symbol;
 use core::ffi::{CStr, c_void};

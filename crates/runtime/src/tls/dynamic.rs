@@ -1,7 +1,9 @@
-//! Variables of modules that were loaded with `dlopen`: outside the block, behind the dynamic thread vector.
+//! Variables of modules that were loaded with `dlopen`: outside the block, behind the dynamic
+//! thread vector.
 //!
-//! glibc allocates such a module's variables for a thread when the thread first uses them. A finished user thread gives
-//! them back, so that the next thread on its block starts with initial values.
+//! glibc allocates such a module's variables for a thread when the thread first uses them. A
+//! finished user thread gives them back, so that the next thread on its block starts with initial
+//! values.
 //!
 //! ```text
 //!   tp + 8 -> dtv[0] = { generation }        dtv[-1] = { number of entries }

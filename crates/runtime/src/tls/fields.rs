@@ -1,7 +1,9 @@
-//! What makes a thread complete to glibc: the fields of `struct pthread`, and who gives them their values.
+//! What makes a thread complete to glibc: the fields of `struct pthread`, and who gives them their
+//! values.
 //!
-//! `pthread_create` and `start_thread` fill a descriptor that everything in libc relies on. A user thread's is filled here.
-//! Below: the fields in their order, from glibc 2.34 to 2.42; *found* says how their place is learnt.
+//! `pthread_create` and `start_thread` fill a descriptor that everything in libc relies on. A user
+//! thread's is filled here. Below: the fields in their order, from glibc 2.34 to 2.42; *found* says
+//! how their place is learnt.
 //!
 //! | field | libc needs it for | a user thread's | found |
 //! |---|---|---|---|
@@ -28,13 +30,15 @@
 //!
 //! Besides, `start_thread` sets the pointers to the locale's tables (`__ctype_init`).
 //!
-//! The list of robust mutexes is not the kernel's list of the carrier, because the thread moves. So the kernel does not
-//! see it: if the *process* dies, processes that share a robust mutex with it are not told. `quaver run` can do that.
+//! The list of robust mutexes is not the kernel's list of the carrier, because the thread moves. So
+//! the kernel does not see it: if the *process* dies, processes that share a robust mutex with it
+//! are not told. `quaver run` can do that.
 //!
 //! # Nothing is guessed
 //!
-//! The offsets are found once, on a kernel thread that is made for it ([`Fields::find`]): known values must be where they are
-//! expected. A glibc where one is not is refused when the runtime is built; the error names the field and the version.
+//! The offsets are found once, on a kernel thread that is made for it ([`Fields::find`]): known
+//! values must be where they are expected. A glibc where one is not is refused when the runtime is
+//! built; the error names the field and the version.
 
 use super::{Unsupported, descriptors, symbol};
 use crate::arch::segment;
@@ -45,14 +49,16 @@ use core::sync::atomic::{AtomicU32, Ordering::*};
 
 /// The numbers of kernel threads are below this (`PID_MAX_LIMIT`).
 const KERNEL_NUMBERS: u32 = 1 << 22;
-/// How many user threads share the last 22 bits of their numbers: the word of a mutex has room for 30.
+/// How many user threads share the last 22 bits of their numbers: the word of a mutex has room for
+/// 30.
 const SHARING: u32 = (1 << 8) - 1;
 
 /// The number of the user thread `handle` of the process `pid`, for `tid`.
 ///
-/// Mutexes that processes share know their owners by it. The last 22 bits are those of a process, so the first 255 threads of
-/// any two processes differ. Further ones borrow from processes as far from their own and from each other as possible (multiples of
-/// the golden ratio): those of two processes can only be equal if each has thousands of threads or their numbers are far apart.
+/// Mutexes that processes share know their owners by it. The last 22 bits are those of a process,
+/// so the first 255 threads of any two processes differ. Further ones borrow from processes as far
+/// from their own and from each other as possible (multiples of the golden ratio): those of two
+/// processes can only be equal if each has thousands of threads or their numbers are far apart.
 pub(super) fn number(pid: u32, handle: u32) -> u32 {
     /// 2^22 divided by the golden ratio, made odd: no two blocks of a process are the same.
     const STEP: u32 = 2_592_223;
@@ -149,7 +155,8 @@ fn libcs(name: &CStr) -> Result<*mut c_void, Unsupported> {
 const GUARD: usize = 5 * 4096;
 
 impl Fields {
-    /// Looks at a descriptor of `size` bytes, in which the thread's number is at `tid`. `rseq`: offset from the thread pointer.
+    /// Looks at a descriptor of `size` bytes, in which the thread's number is at `tid`. `rseq`:
+    /// offset from the thread pointer.
     ///
     /// # Errors
     ///
@@ -207,8 +214,8 @@ impl Fields {
         core::mem::replace(probe.found.get_mut(), Err("")).map_err(Unsupported::no_field)
     }
 
-    /// Completes the descriptor at `tp`, which is zeroed but for its TLS. `region`: its stack and everything around it, of which the
-    /// lowest `guard` bytes cannot be used.
+    /// Completes the descriptor at `tp`, which is zeroed but for its TLS. `region`: its stack and
+    /// everything around it, of which the lowest `guard` bytes cannot be used.
     ///
     /// # Safety
     ///
@@ -229,7 +236,8 @@ impl Fields {
         }
     }
 
-    /// Says where the stack of the thread at `tp` is: `region`, of which the lowest `guard` bytes cannot be used.
+    /// Says where the stack of the thread at `tp` is: `region`, of which the lowest `guard` bytes
+    /// cannot be used.
     ///
     /// # Safety
     ///
@@ -246,8 +254,8 @@ impl Fields {
         unsafe { ((tp + self.stack) as *mut Stack).write(stack) };
     }
 
-    /// Marks the robust mutexes that the calling thread holds as having lost their owner, as the kernel does it for a thread
-    /// that ends.
+    /// Marks the robust mutexes that the calling thread holds as having lost their owner, as the
+    /// kernel does it for a thread that ends.
     pub(super) fn abandon(&self, tp: usize, tid: u32) {
         let head = tp + self.robust;
         // SAFETY: the calling thread's own list.
@@ -307,7 +315,8 @@ impl Fields {
     }
 }
 
-/// Starts a thread that looks at its own descriptor: detached, with a guard of known size, and no signals.
+/// Starts a thread that looks at its own descriptor: detached, with a guard of known size, and no
+/// signals.
 ///
 /// # Safety
 ///

@@ -1,9 +1,10 @@
 //! Values of `pthread_setspecific`, destroyed when a user thread ends.
 //!
-//! glibc keeps them in `struct pthread`: a block for the first 32 keys, just before an array of pointers to further
-//! blocks of 32, which is followed by a flag "anything was ever set". The array's offset and the table of destructors
-//! are exported for libthread_db. The rest is inferred and *tried* once at the start ([`Keys::find`]); should another glibc
-//! lay things out differently, destructors of keys do not run, and nothing else is affected.
+//! glibc keeps them in `struct pthread`: a block for the first 32 keys, just before an array of
+//! pointers to further blocks of 32, which is followed by a flag "anything was ever set". The
+//! array's offset and the table of destructors are exported for libthread_db. The rest is inferred
+//! and *tried* once at the start ([`Keys::find`]); should another glibc lay things out differently,
+//! destructors of keys do not run, and nothing else is affected.
 
 use super::symbol;
 use crate::arch::segment;
@@ -11,7 +12,8 @@ use core::ffi::c_void;
 
 /// Keys in a block (`PTHREAD_KEY_2NDLEVEL_SIZE`), and blocks (`PTHREAD_KEY_1STLEVEL_SIZE`).
 const BLOCK: usize = 32;
-/// Rounds over all keys, because destructors may set values again (`PTHREAD_DESTRUCTOR_ITERATIONS`).
+/// Rounds over all keys, because destructors may set values again
+/// (`PTHREAD_DESTRUCTOR_ITERATIONS`).
 const ROUNDS: usize = 4;
 
 /// `struct pthread_key_data`: which incarnation of the key the value was set for, and the value.
@@ -104,8 +106,9 @@ impl Keys {
         unsafe { *((tp + self.blocks) as *const *mut Value).add(block) }
     }
 
-    /// Calls the destructors of the calling thread's values and forgets all values. `after_round` is called after each round,
-    /// for what the destructors have left behind. Nothing of the thread's runs when this has returned.
+    /// Calls the destructors of the calling thread's values and forgets all values. `after_round`
+    /// is called after each round, for what the destructors have left behind. Nothing of the
+    /// thread's runs when this has returned.
     #[inline]
     pub(super) fn run_destructors(&self, after_round: impl Fn()) {
         let tp = segment::fs_base();
@@ -129,7 +132,8 @@ impl Keys {
                 return;
             }
         }
-        // As when a kernel thread ends: what is set yet again has no destructor. The next thread must not find it.
+        // As when a kernel thread ends: what is set yet again has no destructor. The next thread
+        // must not find it.
         self.each_block(tp, |first, _| {
             for i in 0..BLOCK {
                 // SAFETY: 32 values in a block.
@@ -138,7 +142,8 @@ impl Keys {
         });
     }
 
-    /// Takes the flag down and hands `f` the blocks that there are, each with the number of its first key.
+    /// Takes the flag down and hands `f` the blocks that there are, each with the number of its
+    /// first key.
     fn each_block(&self, tp: usize, f: impl Fn(*mut Value, usize)) {
         // SAFETY: our own struct pthread; nobody else touches these fields.
         unsafe { *((tp + self.used) as *mut u8) = 0 };

@@ -1,17 +1,19 @@
 //! Static TLS of libraries that were loaded after the layout was found.
 //!
-//! Their variables lie in every block, too, in what the loader had left free for that. It gives them their initial values when it
-//! loads the library, in the blocks that exist ([`List`](super::list::List)), and in new ones. On a recycled block that is left to
-//! us, and cannot be done as for the others ([`Layout::reset`](super::Layout::reset)): the library may be unloaded at
-//! any moment, and its place given to another. So the loader is asked, by the ending thread itself, which may wait for it.
+//! Their variables lie in every block, too, in what the loader had left free for that. It gives
+//! them their initial values when it loads the library, in the blocks that exist
+//! ([`List`](super::list::List)), and in new ones. On a recycled block that is left to us, and
+//! cannot be done as for the others ([`Layout::reset`](super::Layout::reset)): the library may be
+//! unloaded at any moment, and its place given to another. So the loader is asked, by the ending
+//! thread itself, which may wait for it.
 
 use super::descriptors;
 use super::modules::{self, Table};
 
 pub(super) struct Late {
     table: Option<Table>,
-    /// The loader's `_dl_tls_static_used`, how far static TLS reaches now. It follows two words after the pointer to its table
-    /// of modules.
+    /// The loader's `_dl_tls_static_used`, how far static TLS reaches now. It follows two words
+    /// after the pointer to its table of modules.
     used: Option<*const usize>,
     /// How far it reached when the process started.
     at_start: usize,
@@ -25,7 +27,8 @@ unsafe impl Sync for Late {}
 impl Late {
     /// `now` is how far the static TLS of all loaded modules reaches.
     pub(super) fn find(table: Option<Table>, now: usize, at_start: usize) -> Late {
-        // SAFETY: a word of the loader's variables, whatever it means in this version: only the right value is accepted.
+        // SAFETY: a word of the loader's variables, whatever it means in this version: only the
+        // right value is accepted.
         let right = |p: &*const usize| unsafe { p.read_volatile() } == now;
         let used = descriptors::in_loader(c"_thread_db_rtld_global__dl_tls_dtv_slotinfo_list")
             .map(|p| p.cast::<usize>().cast_const().wrapping_add(2))
@@ -40,7 +43,8 @@ impl Late {
         self.used.is_none_or(|p| unsafe { p.read_volatile() } != self.at_start)
     }
 
-    /// Gives the variables of such libraries in the block at `tp` their initial values. Waits while one is loaded or unloaded.
+    /// Gives the variables of such libraries in the block at `tp` their initial values. Waits while
+    /// one is loaded or unloaded.
     ///
     /// # Safety
     ///

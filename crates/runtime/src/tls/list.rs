@@ -1,22 +1,25 @@
 //! libc's list of the threads whose stacks the program allocated.
 //!
-//! User threads are put into it when the program calls `dlopen` for the first time ([`crate::interpose`]), because the
-//! dynamic loader goes through it
+//! User threads are put into it when the program calls `dlopen` for the first time
+//! ([`crate::interpose`]), because the dynamic loader goes through it
 //!
-//! * to give the variables of a library with static TLS (`-ftls-model=initial-exec`) that is loaded now their initial values in
-//!   every thread: no thread asks for them later;
-//! * to wait, before it frees what `dlopen` replaced or `dlclose` removed, for threads that look a symbol up.
+//! * to give the variables of a library with static TLS (`-ftls-model=initial-exec`) that is loaded
+//!   now their initial values in every thread: no thread asks for them later;
+//! * to wait, before it frees what `dlopen` replaced or `dlclose` removed, for threads that look a
+//!   symbol up.
 //!
-//! Not earlier, because debuggers go through it, too, and find in a core file threads that the kernel did not know. In the child
-//! of a fork libc empties the list. `setuid` and its like find the process's kernel threads in it.
+//! Not earlier, because debuggers go through it, too, and find in a core file threads that the
+//! kernel did not know. In the child of a fork libc empties the list. `setuid` and its like find
+//! the process's kernel threads in it.
 //!
 //! ```text
 //!   _rtld_global: ... | _dl_stack_used | _dl_stack_user | _dl_stack_cache | bytes cached | in flight | lock | ...
 //!                       next, prev       next, prev       next, prev        8              8           4
 //! ```
 //!
-//! The places of the first two and of the links in a thread's block are exported for libthread_db. The lock's is inferred, and
-//! what is there is checked once ([`List::find`]); should another glibc lay things out differently, user threads stay outside.
+//! The places of the first two and of the links in a thread's block are exported for libthread_db.
+//! The lock's is inferred, and what is there is checked once ([`List::find`]); should another glibc
+//! lay things out differently, user threads stay outside.
 
 use super::descriptors;
 use crate::preempt::no_preempt;
@@ -74,7 +77,8 @@ impl List {
     /// `lists` points into the loader's variables.
     unsafe fn is_plausible(&self) -> bool {
         let linked = |head: *mut Node| {
-            // SAFETY: the heads of circular lists, if the layout is right; a null pointer is not followed.
+            // SAFETY: the heads of circular lists, if the layout is right; a null pointer is not
+            // followed.
             unsafe {
                 let Node { next, prev } = head.read();
                 !next.is_null()
@@ -104,7 +108,8 @@ impl List {
     ///
     /// # Safety
     ///
-    /// The block is writable as far as its static TLS and its links, and stays until [`remove`](List::remove).
+    /// The block is writable as far as its static TLS and its links, and stays until
+    /// [`remove`](List::remove).
     pub(super) unsafe fn add(&self, tp: usize) {
         let node = (tp + self.node) as *mut Node;
         // SAFETY: the list is ours under the lock.
@@ -132,7 +137,8 @@ impl List {
         });
     }
 
-    /// Calls `f` with the thread pointer of every thread that libc knows, with the lock held: `f` may neither wait nor allocate.
+    /// Calls `f` with the thread pointer of every thread that libc knows, with the lock held: `f`
+    /// may neither wait nor allocate.
     pub(super) fn each(&self, mut f: impl FnMut(usize)) {
         // SAFETY: the lists are ours under the lock.
         self.locked(|| unsafe {
@@ -146,8 +152,8 @@ impl List {
         });
     }
 
-    /// Runs `f` with the lock, which is held as libc does. The holder is not preempted; who waits for it may be, because
-    /// the holder may be another user thread, preempted in libc.
+    /// Runs `f` with the lock, which is held as libc does. The holder is not preempted; who waits
+    /// for it may be, because the holder may be another user thread, preempted in libc.
     fn locked<R>(&self, f: impl FnOnce() -> R) -> R {
         // SAFETY: a word of the loader's.
         let lock = unsafe { &(*self.lists).lock };

@@ -1,8 +1,9 @@
 //! A private TLS block for each user thread.
 //!
-//! Code compiled for threads assumes that its thread-local variables move with it. A user thread moves between kernel
-//! threads, even in the middle of a function, so `fs` must move with the user thread: every user thread has a complete
-//! glibc thread block (static TLS, dynamic thread vector, `struct pthread`) of its own.
+//! Code compiled for threads assumes that its thread-local variables move with it. A user thread
+//! moves between kernel threads, even in the middle of a function, so `fs` must move with the user
+//! thread: every user thread has a complete glibc thread block (static TLS, dynamic thread vector,
+//! `struct pthread`) of its own.
 //!
 //! ```text
 //!   base                                     tp = fs base
@@ -11,17 +12,19 @@
 //!    |<------------- below ------------------>|<--------- above ---------->|
 //! ```
 //!
-//! glibc builds the block itself: `_dl_allocate_tls` is what `pthread_create` calls, reachable through `dlsym`, as are
-//! the size of `struct pthread` and the offset of its `tid` (symbols kept for libthread_db). What `pthread_create` and
-//! `start_thread` do besides is done in [`Layout::init`]; [`fields`] says field by field what that is.
+//! glibc builds the block itself: `_dl_allocate_tls` is what `pthread_create` calls, reachable
+//! through `dlsym`, as are the size of `struct pthread` and the offset of its `tid` (symbols kept
+//! for libthread_db). What `pthread_create` and `start_thread` do besides is done in
+//! [`Layout::init`]; [`fields`] says field by field what that is.
 //!
 //! # Recycling
 //!
-//! A finished thread's destructors run on it ([`run_destructors`]); then [`Layout::reset`] gives all modules but libc
-//! and the dynamic loader their initial image back. libc's variables stay: they hold malloc's per-thread cache and arena
-//! choice, which belong to the block and serve its next owner; `errno` and the locale are set back.
-//! Variables of modules that were loaded with `dlopen` are freed ([`dynamic`]) or, if they lie in the block, get their initial
-//! values from the loader ([`late`]).
+//! A finished thread's destructors run on it ([`run_destructors`]); then [`Layout::reset`] gives
+//! all modules but libc and the dynamic loader their initial image back. libc's variables stay:
+//! they hold malloc's per-thread cache and arena choice, which belong to the block and serve its
+//! next owner; `errno` and the locale are set back. Variables of modules that were loaded with
+//! `dlopen` are freed ([`dynamic`]) or, if they lie in the block, get their initial values from the
+//! loader ([`late`]).
 //!
 //! A runtime can do without all this: [`shared`].
 
@@ -79,7 +82,8 @@ struct Image {
     size: usize,
 }
 
-// SAFETY: `init` is part of a module's read-only segment, which is only read while the module is known to stay.
+// SAFETY: `init` is part of a module's read-only segment, which is only read while the module is
+// known to stay.
 unsafe impl Send for Image {}
 // SAFETY: as above.
 unsafe impl Sync for Image {}
@@ -125,7 +129,8 @@ pub(crate) struct Layout {
     /// The generation of the list of modules at that time.
     generation: usize,
     keys: Option<keys::Keys>,
-    /// Where the mark of attached blocks lies, below the thread pointer; `None` if it is outside static TLS.
+    /// Where the mark of attached blocks lies, below the thread pointer; `None` if it is outside
+    /// static TLS.
     mark_below_tp: Option<usize>,
 }
 
@@ -175,7 +180,8 @@ pub(crate) fn layout() -> Result<&'static Layout, Unsupported> {
 
 static LAYOUT: OnceLock<Result<Layout, Unsupported>> = OnceLock::new();
 
-/// The layout, if it has been found: without it there are no user threads with descriptors of their own.
+/// The layout, if it has been found: without it there are no user threads with descriptors of their
+/// own.
 pub(crate) fn known_layout() -> Option<&'static Layout> {
     LAYOUT.get()?.as_ref().ok()
 }
@@ -216,7 +222,8 @@ pub(crate) fn kernel_threads() -> Option<Vec<i32>> {
 
 impl Layout {
     fn find() -> Result<Layout, Unsupported> {
-        // SAFETY: the symbols have these types in every glibc that exports them (checked against 2.34 to 2.41).
+        // SAFETY: the symbols have these types in every glibc that exports them (checked against
+        // 2.34 to 2.41).
         let (allocate, deallocate, static_info, ctype_init, call_dtors) = unsafe {
             (
                 core::mem::transmute::<*mut c_void, AllocateTls>(symbol(c"_dl_allocate_tls")?),
@@ -271,7 +278,8 @@ impl Layout {
         self.below + self.above + self.align
     }
 
-    /// How far below the thread pointer the flag of attached threads lies, if that is the same in all blocks.
+    /// How far below the thread pointer the flag of attached threads lies, if that is the same in
+    /// all blocks.
     pub(crate) fn mark_below_tp(&self) -> Option<usize> {
         self.mark_below_tp
     }
@@ -292,13 +300,13 @@ impl Layout {
         unsafe { self.fields.set_stack(tp, region, stack::GUARD) };
     }
 
-    /// Builds the block of the new user thread `handle` in zeroed memory around `tp`. `region` has its stack and the block, and
-    /// begins with the guard. `false`: out of memory.
+    /// Builds the block of the new user thread `handle` in zeroed memory around `tp`. `region` has
+    /// its stack and the block, and begins with the guard. `false`: out of memory.
     ///
     /// # Safety
     ///
-    /// `tp` comes from [`place`](Layout::place), and the whole block is zeroed, writable and unused. If it is to be `listed`, it
-    /// stays until it is taken [out](Layout::unlist).
+    /// `tp` comes from [`place`](Layout::place), and the whole block is zeroed, writable and
+    /// unused. If it is to be `listed`, it stays until it is taken [out](Layout::unlist).
     pub(crate) unsafe fn init(
         &self,
         tp: usize,
@@ -308,12 +316,14 @@ impl Layout {
     ) -> bool {
         if let Some(o) = self.links_offset {
             let links = (tp + o) as *mut usize;
-            // Linked to itself: in the child of a fork, libc takes the calling thread out of its list.
+            // Linked to itself: in the child of a fork, libc takes the calling thread out of its
+            // list.
             // SAFETY: in struct pthread, which is ours.
             unsafe { (links.write(tp + o), links.add(1).write(tp + o)) };
         }
         if listed {
-            // First, so that a library that is loaded now is known either to the list's readers or to `allocate`.
+            // First, so that a library that is loaded now is known either to the list's readers or
+            // to `allocate`.
             // SAFETY: the caller's contract.
             unsafe { self.list(tp) };
         }
@@ -351,7 +361,8 @@ impl Layout {
         true
     }
 
-    /// Marks a block as one of a user thread, so that a signal that comes before its first instruction is recognised.
+    /// Marks a block as one of a user thread, so that a signal that comes before its first
+    /// instruction is recognised.
     fn mark(&self, tp: usize) {
         if let Some(below) = self.mark_below_tp {
             // SAFETY: a bool in the block's static TLS.
@@ -361,7 +372,8 @@ impl Layout {
 
     /// What must be initialised from within the new block; once, on its first thread.
     pub(crate) fn init_from_inside(&self) {
-        // SAFETY: sets libc's TLS pointers to the current locale's character tables, as start_thread does.
+        // SAFETY: sets libc's TLS pointers to the current locale's character tables, as
+        // start_thread does.
         unsafe { (self.ctype_init)() };
     }
 
@@ -402,8 +414,8 @@ impl Layout {
         }
     }
 
-    /// The stack that the user thread behind a `pthread_t` says it has, with its TLS block, and the size of the guard below; `None`
-    /// for a kernel thread.
+    /// The stack that the user thread behind a `pthread_t` says it has, with its TLS block, and the
+    /// size of the guard below; `None` for a kernel thread.
     ///
     /// # Safety
     ///
@@ -430,9 +442,9 @@ impl Layout {
         unsafe { (self.deallocate)(tp as *mut c_void, false) };
     }
 
-    /// Runs the destructors of the calling thread's `thread_local!` and C++ `thread_local` variables, then those of its
-    /// `pthread_setspecific` values, as at the end of any thread, and what these have left behind: the next thread on this
-    /// block would have to run it.
+    /// Runs the destructors of the calling thread's `thread_local!` and C++ `thread_local`
+    /// variables, then those of its `pthread_setspecific` values, as at the end of any thread, and
+    /// what these have left behind: the next thread on this block would have to run it.
     pub(crate) fn run_destructors(&self) {
         // SAFETY: runs and empties the list that `__cxa_thread_atexit_impl` filled on this block.
         let call_dtors = || unsafe { (self.call_dtors)() };

@@ -1,24 +1,28 @@
 //! Modules that have thread-local variables, and where in a thread's block these are.
 //!
-//! `dl_iterate_phdr` lists the modules and their initial images, but tells where the calling thread has a module's variables
-//! only if the thread already knows of the module. The loader's own table says it of all:
+//! `dl_iterate_phdr` lists the modules and their initial images, but tells where the calling thread
+//! has a module's variables only if the thread already knows of the module. The loader's own table
+//! says it of all:
 //!
 //! ```text
 //!   _rtld_global._dl_tls_dtv_slotinfo_list -> { length, next, { generation, link_map }[length] }     index: module number
 //!                                                                      link_map.l_tls_offset: below the thread pointer
 //! ```
 //!
-//! Nothing is unloaded during `dl_iterate_phdr`, and a library that is unloaded has left the table before.
+//! Nothing is unloaded during `dl_iterate_phdr`, and a library that is unloaded has left the table
+//! before.
 
 use super::{Image, descriptors};
 use crate::arch::segment;
 use core::ffi::{CStr, c_void};
 
-/// `l_tls_offset` of a module whose variables are allocated on demand (`FORCED_DYNAMIC_TLS_OFFSET`), or nowhere yet.
+/// `l_tls_offset` of a module whose variables are allocated on demand
+/// (`FORCED_DYNAMIC_TLS_OFFSET`), or nowhere yet.
 const DYNAMIC: usize = usize::MAX;
 const NOWHERE: usize = 0;
 
-/// A module with thread-local variables. What it says of them holds until the callback of [`each`] returns.
+/// A module with thread-local variables. What it says of them holds until the callback of [`each`]
+/// returns.
 pub(super) struct Module {
     /// If they are in every thread's block.
     pub(super) image: Option<Image>,
@@ -29,7 +33,8 @@ pub(super) struct Module {
     number: usize,
 }
 
-/// Calls `f` for every loaded module that has thread-local variables. Waits while a library is being loaded or unloaded.
+/// Calls `f` for every loaded module that has thread-local variables. Waits while a library is
+/// being loaded or unloaded.
 pub(super) fn each<F: FnMut(Module)>(table: Option<&Table>, f: F) {
     unsafe extern "C" fn one<F: FnMut(Module)>(
         info: *mut libc::dl_phdr_info,
@@ -70,7 +75,8 @@ pub(super) fn each<F: FnMut(Module)>(table: Option<&Table>, f: F) {
     unsafe { libc::dl_iterate_phdr(Some(one::<F>), (&raw mut data).cast()) };
 }
 
-/// Where the calling thread's variables are, if that is so shortly below its thread pointer that it cannot be the heap.
+/// Where the calling thread's variables are, if that is so shortly below its thread pointer that it
+/// cannot be the heap.
 fn near(variables: *mut c_void) -> Option<usize> {
     Some(segment::fs_base().wrapping_sub(variables as usize)).filter(|&d| d <= 1 << 20)
 }
@@ -79,7 +85,8 @@ fn near(variables: *mut c_void) -> Option<usize> {
 pub(super) struct Table {
     first: *const *const Slots,
     offset_in_map: usize,
-    /// Of the modules that were there when the process started, as libc was. Those that come later have higher ones.
+    /// Of the modules that were there when the process started, as libc was. Those that come later
+    /// have higher ones.
     first_generation: usize,
 }
 
@@ -122,10 +129,12 @@ impl Table {
         (wrong == 0).then_some(table)
     }
 
-    /// Where module `number` has its variables in every block, if it has; and in which generation of the table it came.
+    /// Where module `number` has its variables in every block, if it has; and in which generation
+    /// of the table it came.
     fn place(&self, number: usize) -> (Option<usize>, usize) {
         let mut index = number;
-        // SAFETY: the list only ever grows at its end; `number` is that of a module that stays during the call.
+        // SAFETY: the list only ever grows at its end; `number` is that of a module that stays
+        // during the call.
         unsafe {
             let mut slots = self.first.read();
             while !slots.is_null() {

@@ -1,23 +1,28 @@
 //! Threads without TLS blocks of their own: they use those of the carriers.
 //!
-//! Then `fs` is never written, a thread's memory is its stack alone, and starting and ending a thread leaves TLS as it is. What is
-//! said of thread-locals elsewhere does not hold: a variable belongs to the worker that happens to run the thread, and changes
-//! its owner and value whenever the thread is preempted or waits. The rules for programs are in the book (`docs/preemption.md`).
+//! Then `fs` is never written, a thread's memory is its stack alone, and starting and ending a
+//! thread leaves TLS as it is. What is said of thread-locals elsewhere does not hold: a variable
+//! belongs to the worker that happens to run the thread, and changes its owner and value whenever
+//! the thread is preempted or waits. The rules for programs are in the book (`docs/preemption.md`).
 //!
-//! Three things of Rust's standard library must be right in spite of that, or `join` of a panicked thread and `println!` would not
-//! work. They move with the thread, as the stack pointer does:
+//! Three things of Rust's standard library must be right in spite of that, or `join` of a panicked
+//! thread and `println!` would not work. They move with the thread, as the stack pointer does:
 //!
-//! * the count of panics under way, with the flag that the panic hook runs: two words. Else a thread that is switched out while
-//!   it unwinds would make others abort as if they had panicked twice;
-//! * the thread's number, by which `std`'s locks for one thread (that of standard output) know their owner;
+//! * the count of panics under way, with the flag that the panic hook runs: two words. Else a
+//!   thread that is switched out while it unwinds would make others abort as if they had panicked
+//!   twice;
+//! * the thread's number, by which `std`'s locks for one thread (that of standard output) know
+//!   their owner;
 //! * the handle behind `std::thread::current`, with which threads park.
 //!
-//! A thread that has the address of a thread-local variable in a register is not preempted ([`holds_address`]): on another carrier
-//! that would be somebody else's variable. So `std` always finds its words, which it reads and writes in a few instructions. In
-//! code with more to do the address may also lie on the stack, where nobody sees it.
+//! A thread that has the address of a thread-local variable in a register is not preempted
+//! ([`holds_address`]): on another carrier that would be somebody else's variable. So `std` always
+//! finds its words, which it reads and writes in a few instructions. In code with more to do the
+//! address may also lie on the stack, where nobody sees it.
 //!
-//! Where these words are is found by trying, once ([`Words::find`]): in a thread that is made for it they take known values at known
-//! times. A standard library where that does not succeed is refused when the runtime is built.
+//! Where these words are is found by trying, once ([`Words::find`]): in a thread that is made for
+//! it they take known values at known times. A standard library where that does not succeed is
+//! refused when the runtime is built.
 
 use crate::arch::segment;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -114,7 +119,8 @@ impl Trial {
             (1..=static_words()).map(|i| unsafe { read(tp - 8 * i) }).collect()
         };
         let mut panics: Option<Vec<usize>> = None;
-        // More than once, so that what is initialised on the first unwinding does not look like the count.
+        // More than once, so that what is initialised on the first unwinding does not look like the
+        // count.
         for _ in 0..3 {
             struct Look<'a, F: Fn() -> Vec<usize>>(&'a F, &'a mut Vec<usize>);
             impl<F: Fn() -> Vec<usize>> Drop for Look<'_, F> {
@@ -140,7 +146,8 @@ impl Trial {
             panics = Some(found);
         }
         let thread = std::thread::current();
-        // SAFETY: `ThreadId` is a 64-bit number, `Thread` a pointer; sizes are checked by the compiler.
+        // SAFETY: `ThreadId` is a 64-bit number, `Thread` a pointer; sizes are checked by the
+        // compiler.
         let (id, handle) = unsafe {
             (
                 core::mem::transmute::<std::thread::ThreadId, u64>(thread.id()) as usize,
@@ -159,8 +166,9 @@ impl Trial {
     }
 }
 
-/// Words of static TLS that may be looked at: those of the main program, which come first below the thread pointer, where
-/// the standard library is linked statically; all others are looked at, too, as far as they are mapped with them.
+/// Words of static TLS that may be looked at: those of the main program, which come first below the
+/// thread pointer, where the standard library is linked statically; all others are looked at, too,
+/// as far as they are mapped with them.
 fn static_words() -> usize {
     type StaticInfo = unsafe extern "C" fn(*mut usize, *mut usize);
     let Ok(info) = super::symbol(c"_dl_get_tls_static_info") else { return 0 };
@@ -221,15 +229,16 @@ pub(crate) unsafe fn restore(saved: Saved) {
     write(tp - id, saved.id);
 }
 
-/// Does one of these registers of the calling thread, which has been interrupted, point into the TLS block of its carrier?
-/// Async-signal-safe.
+/// Does one of these registers of the calling thread, which has been interrupted, point into the
+/// TLS block of its carrier? Async-signal-safe.
 pub(crate) fn holds_address(registers: &[libc::greg_t]) -> bool {
     let lowest = segment::fs_base() - BELOW.load(Relaxed);
     let length = BELOW.load(Relaxed) + ABOVE;
     registers.iter().any(|&r| (r as usize).wrapping_sub(lowest) < length)
 }
 
-/// Where the mark of attached blocks lies, below the thread pointer; `None` if it is outside static TLS.
+/// Where the mark of attached blocks lies, below the thread pointer; `None` if it is outside static
+/// TLS.
 pub(crate) fn mark_below_tp() -> Option<usize> {
     let below = segment::fs_base().wrapping_sub(crate::thread::raw::attached_mark() as usize);
     Some(below).filter(|&d| d <= BELOW.load(Relaxed))
@@ -251,7 +260,8 @@ pub(crate) unsafe fn begin() {
 ///
 /// As for [`save`], with preemption disabled.
 pub(crate) unsafe fn end() -> Option<Thread> {
-    // SAFETY: the caller's contract; the handle is an `Arc` of the standard library that the word owned.
+    // SAFETY: the caller's contract; the handle is an `Arc` of the standard library that the word
+    // owned.
     unsafe {
         let saved = save();
         begin();

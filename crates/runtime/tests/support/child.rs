@@ -1,7 +1,7 @@
 //! Running a part of a test in a process of its own.
 //!
-//! The test program executes itself with [`ROLE`] set. Each program that has children has a test called
-//! `the_child`, which does nothing in the parent and plays its [`role`] in a child.
+//! The test program executes itself with [`ROLE`] set. Each program that has children has a test
+//! called `the_child`, which does nothing in the parent and plays its [`role`] in a child.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;

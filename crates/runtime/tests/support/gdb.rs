@@ -33,8 +33,8 @@ impl Target {
         Target(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
     }
 
-    /// Kills it with SIGSEGV and finds the core file, which the kernel writes into `folder`, the process's own, or wherever it has been
-    /// told to. None: there is none.
+    /// Kills it with SIGSEGV and finds the core file, which the kernel writes into `folder`, the
+    /// process's own, or wherever it has been told to. None: there is none.
     pub fn kill_with_core(mut self, folder: &Path) -> Option<Core> {
         // Rust's own handler takes the first one for a fault that will come again, and gives way.
         let status = loop {

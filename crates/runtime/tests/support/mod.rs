@@ -38,7 +38,8 @@ const EXPECTED: [&str; 4] = [
     "cannot run on the",
 ];
 
-/// Keeps panics that are part of a test off the terminal. Those of user threads are not captured as others are.
+/// Keeps panics that are part of a test off the terminal. Those of user threads are not captured as
+/// others are.
 pub fn quiet_expected_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {

@@ -1,11 +1,12 @@
 //! Holding values in registers for a while, and seeing whether they are still there.
 //!
-//! Each function fills registers, does nothing for some rounds (a few nanoseconds each) that only assembly can do nothing
-//! in, and compares. A thread that is preempted meanwhile must not notice.
+//! Each function fills registers, does nothing for some rounds (a few nanoseconds each) that only
+//! assembly can do nothing in, and compares. A thread that is preempted meanwhile must not notice.
 
 use std::arch::{is_x86_feature_detected, naked_asm};
 
-/// Fills all general registers and the red zone with values that depend on `seed`. 0: all kept their values.
+/// Fills all general registers and the red zone with values that depend on `seed`. 0: all kept
+/// their values.
 ///
 /// ```text
 ///   rsp + 8   rounds left
@@ -78,8 +79,8 @@ pub extern "C" fn general(seed: u64, rounds: u64) -> u64 {
     )
 }
 
-/// Sets the carry, parity, adjust, sign, overflow and direction flags and clears the zero flag. Returns the flags
-/// afterwards.
+/// Sets the carry, parity, adjust, sign, overflow and direction flags and clears the zero flag.
+/// Returns the flags afterwards.
 #[unsafe(naked)]
 pub extern "C" fn flags(rounds: u64) -> u64 {
     naked_asm!(
@@ -106,7 +107,8 @@ pub const FLAGS_SET: u64 = 0x0c95;
 /// See [`FLAGS_SET`].
 pub const FLAGS_MASK: u64 = 0x0cd5;
 
-/// Copies `bytes` with one instruction, which an interruption leaves half done: forwards, or backwards if `down`.
+/// Copies `bytes` with one instruction, which an interruption leaves half done: forwards, or
+/// backwards if `down`.
 ///
 /// # Safety
 ///
@@ -217,8 +219,8 @@ impl Vectors {
         Vectors { vectors: [[0; 8]; 32], masks: [0; 8] }
     }
 
-    /// Words that are different everywhere and for each seed; zero where `words` and `registers` say that there is
-    /// nothing.
+    /// Words that are different everywhere and for each seed; zero where `words` and `registers`
+    /// say that there is nothing.
     fn pattern(seed: u64, registers: usize, words: usize) -> Vectors {
         let mut rng = super::Rng(seed);
         let mut v = Vectors::zero();
@@ -232,7 +234,8 @@ impl Vectors {
 
 type Hold = unsafe extern "C" fn(&Vectors, &mut Vectors, u64);
 
-/// Which registers there are here: a name, how to hold them, how many, and how many 64-bit words each has.
+/// Which registers there are here: a name, how to hold them, how many, and how many 64-bit words
+/// each has.
 pub fn vector_kinds() -> Vec<(&'static str, Hold, usize, usize)> {
     let mut kinds: Vec<(_, Hold, _, _)> = vec![("xmm", xmm, 16, 2)];
     if is_x86_feature_detected!("avx") {

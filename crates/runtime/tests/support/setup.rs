@@ -61,8 +61,8 @@ impl Setup {
         })
     }
 
-    /// How many preemptions a test should wait for that wants about `n`. A timer core that has to share its CPU with the
-    /// worker interrupts it only once in each of the kernel's time slices.
+    /// How many preemptions a test should wait for that wants about `n`. A timer core that has to
+    /// share its CPU with the worker interrupts it only once in each of the kernel's time slices.
     pub fn preemptions(&self, n: u64) -> u64 {
         if self.clock == Clock::TimerCore { n.div_ceil(10) } else { n }
     }
@@ -98,8 +98,8 @@ impl Setup {
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Runs `body` with a runtime while no other test of this program has one, then shuts it down. Whatever `body` does
-/// with threads that outlive it, the result of the shutdown tells.
+/// Runs `body` with a runtime while no other test of this program has one, then shuts it down.
+/// Whatever `body` does with threads that outlive it, the result of the shutdown tells.
 pub fn with_leftover<T>(builder: Builder, body: impl FnOnce(&Runtime) -> T) -> (T, Leftover) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let _watchdog = watchdog::watch();

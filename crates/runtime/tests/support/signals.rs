@@ -1,7 +1,7 @@
 //! Signal handlers of a test's own.
 
-/// Installs a handler that calls only what is async-signal-safe. It runs on the kernel thread's alternate stack: on two workers a
-/// handler may not be on the stack of a user thread, which moves.
+/// Installs a handler that calls only what is async-signal-safe. It runs on the kernel thread's
+/// alternate stack: on two workers a handler may not be on the stack of a user thread, which moves.
 pub fn install_handler(handler: extern "C" fn(i32), signal: i32) {
     // SAFETY: a complete action; the handler is as the caller says.
     unsafe {

@@ -1,7 +1,8 @@
 //! Ends the process when a test hangs.
 //!
-//! It decides no test: a test that is merely slow never gets near the limit. It turns a lost wake-up, which would
-//! otherwise hold up everything for ever, into a failure with a name and the runtime's counters.
+//! It decides no test: a test that is merely slow never gets near the limit. It turns a lost
+//! wake-up, which would otherwise hold up everything for ever, into a failure with a name and the
+//! runtime's counters.
 
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};

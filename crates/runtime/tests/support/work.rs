@@ -14,8 +14,9 @@ pub fn spin(rounds: u64) -> u64 {
     (0..rounds).fold(1, |a: u64, b| black_box(a.wrapping_mul(6364136223846793005).wrapping_add(b)))
 }
 
-/// Does `step` again and again until the runtime has made `n` preemptions in all, so that all threads of a test stop at
-/// about the same time. `step` should take some microseconds; its argument counts up.
+/// Does `step` again and again until the runtime has made `n` preemptions in all, so that all
+/// threads of a test stop at about the same time. `step` should take some microseconds; its
+/// argument counts up.
 ///
 /// # Panics
 ///

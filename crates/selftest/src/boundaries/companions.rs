@@ -1,12 +1,14 @@
-//! The threads that a preempted one makes room for: always ready to run, and careless with registers.
+//! The threads that a preempted one makes room for: always ready to run, and careless with
+//! registers.
 
 use super::stepper;
 use core::arch::{asm, naked_asm};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::arch::is_x86_feature_detected;
 
-/// How often a companion looks whether the thread that it keeps away has gone on elsewhere. Where that cannot be (the thread
-/// waits for something that only this worker has), both would wait for ever.
+/// How often a companion looks whether the thread that it keeps away has gone on elsewhere. Where
+/// that cannot be (the thread waits for something that only this worker has), both would wait for
+/// ever.
 const PATIENCE: u32 = 10_000;
 
 /// Threads that yield to each other until they are stopped.
@@ -16,7 +18,8 @@ pub struct Companions<'a> {
     rounds: &'a AtomicU64,
 }
 
-/// Runs `body` beside `count` companions. Returns its result; all companions have come to their end.
+/// Runs `body` beside `count` companions. Returns its result; all companions have come to their
+/// end.
 pub fn beside<T>(count: usize, body: impl FnOnce() -> T) -> T {
     let (stop, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
     let result = quaver::scope(|s| {
@@ -70,7 +73,8 @@ extern "C" fn yield_now() {
     quaver::yield_now();
 }
 
-/// Calls `f` with other rounding, flushing and precision than usual; a switch must keep them apart from others'.
+/// Calls `f` with other rounding, flushing and precision than usual; a switch must keep them apart
+/// from others'.
 ///
 /// ```text
 ///   rsp + 0   the caller's MXCSR     rsp + 4   its x87 control word
@@ -128,7 +132,8 @@ impl Level {
     }
 }
 
-/// Leaves `value` in every vector and mask register, and x87 registers full of ones before they are emptied.
+/// Leaves `value` in every vector and mask register, and x87 registers full of ones before they are
+/// emptied.
 fn fill(level: Level, value: u64) {
     // SAFETY: registers that the compiler knows to be overwritten; the level was detected.
     unsafe {

@@ -1,10 +1,13 @@
-//! The register state in a signal frame, kept from the moment of a preemption until the thread has been resumed.
+//! The register state in a signal frame, kept from the moment of a preemption until the thread has
+//! been resumed.
 //!
-//! [`keep`] copies the frame's state before the preemption. The first trap after a user-mode resume comes before the
-//! interrupted instruction has run; [`compare`] then holds its frame against the copy: whatever differs was not restored.
+//! [`keep`] copies the frame's state before the preemption. The first trap after a user-mode resume
+//! comes before the interrupted instruction has run; [`compare`] then holds its frame against the
+//! copy: whatever differs was not restored.
 //!
-//! A copy belongs to a thread and a stack pointer. The thread alone is not enough: inside the runtime's switch `gs` already names
-//! the next thread, and a thread that traps on its way out of the handler can be preempted there once more.
+//! A copy belongs to a thread and a stack pointer. The thread alone is not enough: inside the
+//! runtime's switch `gs` already names the next thread, and a thread that traps on its way out of
+//! the handler can be preempted there once more.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, Ordering::*};
@@ -12,11 +15,13 @@ use libc::ucontext_t;
 
 /// Threads that can be preempted at the same time and still be checked.
 const SHELVES: usize = 16;
-/// Bytes of an XSAVE area that are compared: enough for everything up to AVX-512, PKRU and the AMX tiles.
+/// Bytes of an XSAVE area that are compared: enough for everything up to AVX-512, PKRU and the AMX
+/// tiles.
 const AREA: usize = 12 * 1024;
 const RED_ZONE: usize = 128;
 const REGISTERS: usize = 16;
-/// Trap and resume flag: the trap flag is ours, the resume flag is cleared by `popf` and by the next instruction.
+/// Trap and resume flag: the trap flag is ours, the resume flag is cleared by `popf` and by the
+/// next instruction.
 const IGNORED_FLAGS: u64 = 0x100 | 0x1_0000;
 
 /// Offset in the FXSAVE area of what the kernel says about the rest: magic, size, components.
@@ -129,7 +134,8 @@ unsafe fn area<'a>(uc: *const ucontext_t) -> &'a [u8] {
 pub unsafe fn keep(id: u64, uc: *const ucontext_t) -> bool {
     let free = |s: &&Shelf| s.owner.compare_exchange(0, u64::MAX, Acquire, Relaxed).is_ok();
     let Some(shelf) = KEPT.iter().find(free) else { return false };
-    // SAFETY: the shelf is ours until `owner` is set; the frame is valid, and the stack below it up to the red zone.
+    // SAFETY: the shelf is ours until `owner` is set; the frame is valid, and the stack below it up
+    // to the red zone.
     unsafe {
         let copy = &mut *shelf.copy.get();
         for (i, r) in copy.general.iter_mut().enumerate() {
@@ -188,7 +194,8 @@ pub enum Resumed {
     Differs(Mismatch),
 }
 
-/// Compares thread `id`, which has trapped for the first time after its resume, with what was kept, and forgets that.
+/// Compares thread `id`, which has trapped for the first time after its resume, with what was kept,
+/// and forgets that.
 ///
 /// # Safety
 ///
@@ -244,8 +251,9 @@ fn bytes(part: Part, before: &[u8], after: &[u8], offset: usize) -> Option<Misma
     Some(Mismatch { part, at: (offset + at) as u32, before: word(before), after: word(after) })
 }
 
-/// Two XSAVE areas of one layout: the legacy part as far as the CPU writes it, then all components that both have. One that
-/// is in its initial state has no bit in the header and nothing meaningful in its place.
+/// Two XSAVE areas of one layout: the legacy part as far as the CPU writes it, then all components
+/// that both have. One that is in its initial state has no bit in the header and nothing meaningful
+/// in its place.
 fn areas(before: &[u8], after: &[u8]) -> Option<Mismatch> {
     let legacy = before.len().min(after.len()).min(416);
     if let Some(m) = bytes(Part::Legacy, &before[..legacy], &after[..legacy], 0) {
@@ -280,7 +288,8 @@ fn areas(before: &[u8], after: &[u8]) -> Option<Mismatch> {
     })
 }
 
-/// Where a component lies in the standard format, and its size. Executes CPUID, which a hypervisor may take a while for.
+/// Where a component lies in the standard format, and its size. Executes CPUID, which a hypervisor
+/// may take a while for.
 fn component_at(component: u32) -> (usize, usize) {
     static KNOWN: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
     let known = &KNOWN[component as usize];

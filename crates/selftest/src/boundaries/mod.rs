@@ -26,18 +26,20 @@ pub struct Job {
     pub steps: u64,
     /// Which boundaries are chosen where not all can be tried.
     pub seed: u64,
-    /// Only these preemptions: the first boundary, and the distance to the next (0: there is no next).
+    /// Only these preemptions: the first boundary, and the distance to the next (0: there is no
+    /// next).
     pub only: Option<(u64, u64)>,
     /// What is done in the C library.
     pub libraries: Libraries,
 }
 
-/// A request that was put off is lost if the thread has not been switched out after this time: far longer than any machine is
-/// busy with something else.
+/// A request that was put off is lost if the thread has not been switched out after this time: far
+/// longer than any machine is busy with something else.
 const LOST_AFTER_SECONDS: f64 = 20.0;
 /// Enough differences to look at.
 const MOST_DIFFERENCES: usize = 8;
-/// Runs of one pass that end before their boundary is reached, before there are taken to be no more.
+/// Runs of one pass that end before their boundary is reached, before there are taken to be no
+/// more.
 const MISSES: u32 = 3;
 /// A scenario with more boundaries than this is cut off.
 const FIRST_LOOK: u64 = 300_000;
@@ -150,8 +152,9 @@ enum Schedule {
 impl Schedule {
     /// What a budget of `steps` allows for a scenario of `boundaries`.
     ///
-    /// Several preemptions in one run are for `plain` scenarios only. In the runtime a thread that is preempted is resumed
-    /// through code that is stepped as well, so it would be preempted on its way back again and again.
+    /// Several preemptions in one run are for `plain` scenarios only. In the runtime a thread that
+    /// is preempted is resumed through code that is stepped as well, so it would be preempted on
+    /// its way back again and again.
     fn choose(plain: bool, boundaries: u64, steps: u64) -> Schedule {
         let boundaries = boundaries.max(1);
         let each = boundaries.saturating_mul(boundaries) / 2;
@@ -256,7 +259,8 @@ impl<'a> Driver<'a> {
         boundaries
     }
 
-    /// Waits until a request that was put off has been taken. `false`: it has not. `measure`: nothing was stepped after it.
+    /// Waits until a request that was put off has been taken. `false`: it has not. `measure`:
+    /// nothing was stepped after it.
     fn settle(&mut self, measure: bool) -> bool {
         let (since, start) = (stepper::put_off_at(), stepper::ticks());
         while inspect::outstanding() {
@@ -277,8 +281,8 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// The thread's state. Whether its token is there does not matter: as in `std`, it may be left by somebody for whom the thread did
-/// not have to wait in the end.
+/// The thread's state. Whether its token is there does not matter: as in `std`, it may be left by
+/// somebody for whom the thread did not have to wait in the end.
 fn settled_state() -> Option<State> {
     inspect::state().map(|s| State { park: s.park & 1, ..s })
 }

@@ -1,7 +1,8 @@
 //! The trap flag: counts instructions, and preempts at those that were chosen.
 //!
-//! [`run`] makes one run of a scenario; the scenario says with [`step`] which part of it is stepped. There is one run at a
-//! time in a process. What the handler touches is atomic: it interrupts anything.
+//! [`run`] makes one run of a scenario; the scenario says with [`step`] which part of it is
+//! stepped. There is one run at a time in a process. What the handler touches is atomic: it
+//! interrupts anything.
 
 use super::frame::{self, Mismatch, Resumed};
 use core::arch::asm;
@@ -120,8 +121,8 @@ unsafe extern "C" {
 ///
 /// The kernel's.
 pub fn install() -> io::Result<()> {
-    // As the runtime's: on the interrupted thread's stack, nothing masked, so that it can be left without `rt_sigreturn`.
-    // The linker defines both symbols for the section that `on_trap` is in.
+    // As the runtime's: on the interrupted thread's stack, nothing masked, so that it can be left
+    // without `rt_sigreturn`. The linker defines both symbols for the section that `on_trap` is in.
     let (start, end) =
         (&raw const __start_quaver_trap as usize, &raw const __stop_quaver_trap as usize);
     inspect::defer_in(start..end);
@@ -181,8 +182,8 @@ pub fn migrate() {
     MIGRATING.store(true, SeqCst);
 }
 
-/// The calling thread is a companion. On several workers the trap flag can stay with one when the thread that it was set for
-/// goes on elsewhere: companions never end, so they drop it.
+/// The calling thread is a companion. On several workers the trap flag can stay with one when the
+/// thread that it was set for goes on elsewhere: companions never end, so they drop it.
 pub fn i_am_a_companion() {
     let me = inspect::current_id().map_or(0, |id| id + 1);
     let _ = COMPANIONS.iter().find(|c| c.compare_exchange(0, me, SeqCst, SeqCst).is_ok());
@@ -221,9 +222,9 @@ pub(crate) fn ticks() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// The handler. A preemption of the handler itself would be one of the code that it has interrupted, which may be in malloc: the
-/// gate is closed all the way, and this function, in which it is still open, is in a section of its own, in which the runtime
-/// defers.
+/// The handler. A preemption of the handler itself would be one of the code that it has
+/// interrupted, which may be in malloc: the gate is closed all the way, and this function, in which
+/// it is still open, is in a section of its own, in which the runtime defers.
 #[unsafe(link_section = "quaver_trap")]
 unsafe extern "C" fn on_trap(_: i32, info: *mut libc::siginfo_t, uc: *mut libc::c_void) {
     let gate = inspect::close();
@@ -237,7 +238,8 @@ unsafe extern "C" fn on_trap(_: i32, info: *mut libc::siginfo_t, uc: *mut libc::
 #[inline(never)]
 unsafe fn trapped(gate: Option<Gate>, info: *mut libc::siginfo_t, uc: *mut ucontext_t) {
     const TRAP_TRACE: i32 = 2;
-    // SAFETY: the kernel filled `info` and `uc`, which is the handler's frame on the interrupted stack.
+    // SAFETY: the kernel filled `info` and `uc`, which is the handler's frame on the interrupted
+    // stack.
     unsafe {
         if (*info).si_code != TRAP_TRACE {
             // A breakpoint instruction, that is, a crash.

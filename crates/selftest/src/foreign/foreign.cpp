@@ -1,4 +1,5 @@
-// Scenarios that only C and C++ can express. Each returns a number that does not depend on when it is interrupted.
+// Scenarios that only C and C++ can express. Each returns a number that does not depend on when it is
+// interrupted.
 
 #include <csetjmp>
 #include <cstdint>

@@ -1,7 +1,7 @@
 //! Delta debugging: what of a list is needed for a fault?
 
-/// A part of `list`, in its order, for which `fails` is still true, and of which no single element can be left out (while
-/// `fails` has the patience to say so). `fails` is true of `list`.
+/// A part of `list`, in its order, for which `fails` is still true, and of which no single element
+/// can be left out (while `fails` has the patience to say so). `fails` is true of `list`.
 pub fn minimise<T: Clone>(list: &[T], mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
     let mut list = list.to_vec();
     let mut size = list.len().div_ceil(2);

@@ -167,7 +167,8 @@ impl Shared<'_> {
         Ok(())
     }
 
-    /// Runs a batch from program `first` on in one process; the first that is to be run in the next one.
+    /// Runs a batch from program `first` on in one process; the first that is to be run in the next
+    /// one.
     fn batch_in(
         &self,
         batch: &mut Batch,

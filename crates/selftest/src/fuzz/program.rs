@@ -138,7 +138,8 @@ impl Builder {
         self.next_thread <= THREADS && self.next_object <= OBJECTS
     }
 
-    /// Makes the threads that live to the end, each by one that is there already. They do nothing until there are all.
+    /// Makes the threads that live to the end, each by one that is there already. They do nothing
+    /// until there are all.
     fn begin(&mut self, seed: u64) {
         let mut rng = Rng(seed);
         let threads = self.threads;

@@ -49,7 +49,8 @@ pub struct Report {
     pub differences: u64,
     /// Processes in which nothing moved for a while, which did not happen again.
     pub unconfirmed: u64,
-    /// Programs whose native results differ between runs: faults of the generator, which are left out.
+    /// Programs whose native results differ between runs: faults of the generator, which are left
+    /// out.
     pub unstable: u64,
     /// Seed of the programs.
     pub seed: u64,

@@ -7,7 +7,8 @@ use super::run::{Place, Trace, Trouble};
 use super::ways::Way;
 use std::time::{Duration, Instant};
 
-/// What differs between two runs of a program: the operation, if one has another result, and in words.
+/// What differs between two runs of a program: the operation, if one has another result, and in
+/// words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deviation {
     /// The first operation that differs.
@@ -57,7 +58,8 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// How long all that may take.
 const BUDGET: Duration = Duration::from_secs(90);
 
-/// A smaller program that differs natively and in this way, if some of `runs` runs do, and what it differs in.
+/// A smaller program that differs natively and in this way, if some of `runs` runs do, and what it
+/// differs in.
 pub fn shrink(
     place: &Place,
     program: &Program,

@@ -1,5 +1,6 @@
-//! Runs code that nobody here wrote under quanta that nobody would choose, and compares its answers with those of an
-//! undisturbed run: libraries in this process, and unmodified [programs](shimmed) in processes of their own.
+//! Runs code that nobody here wrote under quanta that nobody would choose, and compares its answers
+//! with those of an undisturbed run: libraries in this process, and unmodified [programs](shimmed)
+//! in processes of their own.
 
 mod programs;
 mod rocksdb;
@@ -44,8 +45,8 @@ trait Program: Sync {
 /// Prepares a program for data that depend on a seed. The error says why it cannot run here.
 type Prepare = fn(u64) -> Result<Box<dyn Program>, String>;
 
-/// The programs' names. Those of packages first: how often they are preempted is up to them, and those that follow can
-/// make up for it.
+/// The programs' names. Those of packages first: how often they are preempted is up to them, and
+/// those that follow can make up for it.
 pub fn names() -> Vec<&'static str> {
     shimmed::names().into_iter().chain(table().into_iter().map(|(name, _)| name)).collect()
 }

@@ -1,4 +1,5 @@
-//! RocksDB through its C interface, if the system has its library: C++ with locks, threads of its own, and files.
+//! RocksDB through its C interface, if the system has its library: C++ with locks, threads of its
+//! own, and files.
 
 use super::{Program, Rng, digest};
 use core::ffi::{CStr, c_char, c_int, c_uchar, c_void};

@@ -28,8 +28,8 @@ impl fmt::Display for Setting {
     }
 }
 
-/// The rounds of a job: one at least, and until there have been enough preemptions, the time is over, or there are enough differences
-/// to look at.
+/// The rounds of a job: one at least, and until there have been enough preemptions, the time is
+/// over, or there are enough differences to look at.
 pub(super) struct Rounds<'a> {
     job: &'a Job,
     rng: Rng,
@@ -82,8 +82,8 @@ impl<'a> Rounds<'a> {
     }
 }
 
-/// The first rounds have the shortest quantum that each clock can keep, the others random ones. A timer core needs a CPU of
-/// its own.
+/// The first rounds have the shortest quantum that each clock can keep, the others random ones. A
+/// timer core needs a CPU of its own.
 fn choose(round: u64, workers: usize, rng: &mut Rng) -> (Clock, Duration) {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let mut clocks = vec![Clock::TimerThread, Clock::PosixTimer];

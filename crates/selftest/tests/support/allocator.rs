@@ -1,10 +1,11 @@
-//! Whatever allocator the program has: user threads allocate, grow, shrink, hand on and free blocks whose every byte is known,
-//! and are preempted and moved all the while.
+//! Whatever allocator the program has: user threads allocate, grow, shrink, hand on and free blocks
+//! whose every byte is known, and are preempted and moved all the while.
 //!
-//! It proves three things about an allocator that knows nothing of user threads. Nobody is preempted between two steps of
-//! its code such that another thread meets a half-changed free list: a block would be given out twice and its contents
-//! would be wrong. Nobody waits for ever for one of its locks on the only worker. And what it keeps for each thread belongs
-//! to the user thread: blocks outlive the threads that they come from, and are freed by others, on other workers.
+//! It proves three things about an allocator that knows nothing of user threads. Nobody is
+//! preempted between two steps of its code such that another thread meets a half-changed free list:
+//! a block would be given out twice and its contents would be wrong. Nobody waits for ever for one
+//! of its locks on the only worker. And what it keeps for each thread belongs to the user thread:
+//! blocks outlive the threads that they come from, and are freed by others, on other workers.
 
 #[path = "../../../runtime/tests/support/mod.rs"]
 mod runtime;
@@ -91,7 +92,8 @@ impl Drop for Block {
     }
 }
 
-/// One step of a thread: blocks of its own, blocks that others left, and blocks of a thread that ends at once.
+/// One step of a thread: blocks of its own, blocks that others left, and blocks of a thread that
+/// ends at once.
 fn step(rng: &mut Rng, places: &[Mutex<Option<Block>>]) {
     if rng.below(16) == 0 {
         let seed = rng.next();

@@ -50,7 +50,8 @@ aliases! {
     };
 }
 
-/// The attributes of a new process, which blocks what the calling thread blocks unless they say otherwise.
+/// The attributes of a new process, which blocks what the calling thread blocks unless they say
+/// otherwise.
 fn with_mask(given: *const posix_spawnattr_t) -> posix_spawnattr_t {
     // SAFETY: null or the caller's, plain data; else initialised here.
     unsafe {

@@ -65,7 +65,8 @@ pub(super) fn to_thread(t: &'static Thread, info: &siginfo_t) {
         return deliver::default(signal);
     }
     t.signals.pending.push(&locked, info);
-    // Again: it may have changed its mask meanwhile, without the lock, and not have seen the signal.
+    // Again: it may have changed its mask meanwhile, without the lock, and not have seen the
+    // signal.
     let awaited = !t.signals.mask.load(SeqCst) | t.signals.waits_for.load(SeqCst);
     if awaited & bit(signal) != 0 && !state::me().is_some_and(|me| core::ptr::eq(me, t)) {
         queue::seek(&locked, t);

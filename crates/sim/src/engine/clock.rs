@@ -1,5 +1,5 @@
-//! A thread that keeps time for all workers, as the runtime's clock `timer-thread` does: what it decides is
-//! `quaver_sched::clock`.
+//! A thread that keeps time for all workers, as the runtime's clock `timer-thread` does: what it
+//! decides is `quaver_sched::clock`.
 
 use quaver_sched::Running;
 use quaver_sched::clock::{Nap, Watch, due, quantum};
@@ -29,8 +29,8 @@ impl Clock {
 }
 
 impl Engine<'_> {
-    /// Something waits that no idle worker takes. Who brought it interrupts a worker whose thread has had its quantum
-    /// already, or wakes the thread if that would miss what is due.
+    /// Something waits that no idle worker takes. Who brought it interrupts a worker whose thread
+    /// has had its quantum already, or wakes the thread if that would miss what is due.
     pub(super) fn tell_clock(&mut self) {
         let workers = 0..self.workers.len();
         let overdue = |worker: &usize| {

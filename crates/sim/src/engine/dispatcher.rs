@@ -1,4 +1,5 @@
-//! A core of its own: it dispatches, or keeps time and sends notifications. What it does follows one after the other.
+//! A core of its own: it dispatches, or keeps time and sends notifications. What it does follows
+//! one after the other.
 
 use std::collections::VecDeque;
 

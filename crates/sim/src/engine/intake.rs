@@ -1,4 +1,5 @@
-//! Requests come, and wait in the sockets of ports for a thread where the number of threads is limited.
+//! Requests come, and wait in the sockets of ports for a thread where the number of threads is
+//! limited.
 
 use std::collections::VecDeque;
 
@@ -96,7 +97,8 @@ impl Engine<'_> {
         self.fetch_request();
     }
 
-    /// A thread of this port has served a request on `worker`: it takes another from the socket, or waits.
+    /// A thread of this port has served a request on `worker`: it takes another from the socket, or
+    /// waits.
     pub(super) fn thread_is_free(&mut self, port: u32, worker: usize) {
         let Some(here) = self.intake.ports.get_mut(port as usize) else { return };
         match here.socket.pop_front() {

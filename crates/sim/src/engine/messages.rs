@@ -10,7 +10,8 @@ use crate::calendar::NEVER;
 use crate::job::Kind;
 use crate::scenario::Schbench;
 
-/// What is measured instead of classes of requests: from a message to its worker thread's first instruction, and to its end.
+/// What is measured instead of classes of requests: from a message to its worker thread's first
+/// instruction, and to its end.
 pub(super) const CLASSES: [&str; 2] = ["wakeup", "request"];
 /// The index of the first.
 pub(super) const WAKEUP: usize = 0;
@@ -107,7 +108,8 @@ impl Engine<'_> {
         self.make_runnable(place, task, Why::Woken);
     }
 
-    /// The message thread has sent the messages that there were when it was woken; who waits since waits for the next round.
+    /// The message thread has sent the messages that there were when it was woken; who waits since
+    /// waits for the next round.
     pub(super) fn message_ends(&mut self, message: u16, task: u32) {
         let sent = self.jobs[task].class as usize;
         let (_, mail) = &mut self.messages().threads[usize::from(message)];

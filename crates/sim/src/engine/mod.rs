@@ -1,12 +1,14 @@
 //! The simulation of one run.
 //!
-//! A *source* has at most one next event: each worker, the arrivals, the dispatcher, sleeping threads, the noise, the clock's
-//! thread. A worker's next event is the earliest of: its thread ends; the clock must ask the policy again whether to preempt;
-//! a notification reaches it; the dispatcher's assignment reaches it.
+//! A *source* has at most one next event: each worker, the arrivals, the dispatcher, sleeping
+//! threads, the noise, the clock's thread. A worker's next event is the earliest of: its thread
+//! ends; the clock must ask the policy again whether to preempt; a notification reaches it; the
+//! dispatcher's assignment reaches it.
 //!
-//! What is done at a switch, and in which order, is what the runtime does: the next thread is taken from the queues, then the
-//! account of the last is settled, then it is queued again. The clock asks the policy at a dispatch and when work arrives, as
-//! `Policy::preempt_at` promises to be enough.
+//! What is done at a switch, and in which order, is what the runtime does: the next thread is taken
+//! from the queues, then the account of the last is settled, then it is queued again. The clock
+//! asks the policy at a dispatch and when work arrives, as `Policy::preempt_at` promises to be
+//! enough.
 //!
 //! | file | idea |
 //! |---|---|
@@ -62,14 +64,15 @@ const ENDLESS: u64 = 1 << 60;
 /// How to run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Check at every event that nothing is lost, nothing ends too early, and no worker idles beside work.
+    /// Check at every event that nothing is lost, nothing ends too early, and no worker idles
+    /// beside work.
     pub check: bool,
     /// Record what runs where.
     pub window: Option<Window>,
 }
 
-/// Simulate a scenario at one rate, in requests a second (ignored for a trace at its own rate and for a message
-/// benchmark).
+/// Simulate a scenario at one rate, in requests a second (ignored for a trace at its own rate and
+/// for a message benchmark).
 ///
 /// # Errors
 ///
@@ -77,7 +80,8 @@ pub struct Options {
 ///
 /// # Panics
 ///
-/// With [`Options::check`]: an invariant does not hold, which is a mistake of a policy or of the simulator.
+/// With [`Options::check`]: an invariant does not hold, which is a mistake of a policy or of the
+/// simulator.
 pub fn simulate(
     scenario: &Scenario,
     rate: f64,

@@ -77,7 +77,8 @@ impl Engine<'_> {
         }
     }
 
-    /// What an interruption costs the running thread. A tick's cost is in the running times already.
+    /// What an interruption costs the running thread. A tick's cost is in the running times
+    /// already.
     fn received(&mut self) -> u64 {
         if self.rules.tick.is_some() {
             0

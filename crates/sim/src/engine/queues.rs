@@ -72,7 +72,8 @@ impl Engine<'_> {
         Some(pick)
     }
 
-    /// An idle worker takes what has become runnable. If it has gone to sleep, it must wake up first.
+    /// An idle worker takes what has become runnable. If it has gone to sleep, it must wake up
+    /// first.
     fn start_idle(&mut self, worker: usize) {
         if let Some((pick, stolen)) = self.pick(worker) {
             self.remove_idle(worker);

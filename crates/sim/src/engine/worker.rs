@@ -12,7 +12,8 @@ use crate::timeline::Span;
 #[derive(Clone, Debug)]
 pub(super) struct Worker {
     pub(super) running: Option<Running>,
-    /// Since when its thread has been running: before the request it serves if it has served others since.
+    /// Since when its thread has been running: before the request it serves if it has served others
+    /// since.
     pub(super) turn: u64,
     /// Which dispatch this is; a notification is meant for one.
     pub(super) run: u64,
@@ -121,8 +122,8 @@ impl Engine<'_> {
 
     /// `before`: what must be done on the worker before the switch.
     pub(super) fn enter(&mut self, worker: usize, pick: Pick, stolen: bool, before: u64) {
-        // A mechanism that takes time at every switch changes the signal mask there. Who has received a signal has just taken
-        // the lock.
+        // A mechanism that takes time at every switch changes the signal mask there. Who has
+        // received a signal has just taken the lock.
         let masks = self.rules.mechanism.switch > 0 && before == 0;
         let mask = if masks { self.wait_for_lock(1) } else { 0 };
         let Rules { mechanism, system, .. } = &self.rules;
@@ -144,7 +145,8 @@ impl Engine<'_> {
         self.schedule(worker);
     }
 
-    /// Was this request taken from the network when the thread that runs was entered, which has just served another?
+    /// Was this request taken from the network when the thread that runs was entered, which has
+    /// just served another?
     fn came_with(&self, worker: usize, ended: u32, pick: Pick, stolen: bool) -> bool {
         let next = &self.jobs[pick.task.0];
         let requests = next.kind == Kind::Request && self.jobs[ended].kind == Kind::Request;

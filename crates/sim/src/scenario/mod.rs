@@ -148,31 +148,35 @@ pub struct Server {
     /// How requests reach the workers.
     #[serde(default)]
     pub queues: Queues,
-    /// A dispatcher on a core of its own takes requests in and hands tasks out. The policy must be a central one.
+    /// A dispatcher on a core of its own takes requests in and hands tasks out. The policy must be
+    /// a central one.
     #[serde(default)]
     pub dispatcher: bool,
-    /// Interrupt only when something waits. Without it every thread is stopped at the end of its quantum.
+    /// Interrupt only when something waits. Without it every thread is stopped at the end of its
+    /// quantum.
     #[serde(default = "yes")]
     pub skip_unnecessary: bool,
-    /// Whether a worker must stop is looked at once in a quantum, counted from its dispatch, and not at once when work comes
-    /// (Aspen's timer core).
+    /// Whether a worker must stop is looked at once in a quantum, counted from its dispatch, and
+    /// not at once when work comes (Aspen's timer core).
     #[serde(default)]
     pub once_a_quantum: bool,
-    /// A thread that has served a request goes on with the next that was taken from the network with it, and its quantum
-    /// goes on too: a server whose threads loop over reads.
+    /// A thread that has served a request goes on with the next that was taken from the network
+    /// with it, and its quantum goes on too: a server whose threads loop over reads.
     #[serde(default)]
     pub run_on: bool,
-    /// How many threads of each worker's port wait for requests: more than that are not served at a time, and wait in the
-    /// socket. None: a thread for each request.
+    /// How many threads of each worker's port wait for requests: more than that are not served at a
+    /// time, and wait in the socket. None: a thread for each request.
     #[serde(deserialize_with = "read::count", default)]
     pub threads: Option<u64>,
     /// A worker without work takes that of others. Without it every worker keeps to its own queue.
     #[serde(default = "yes")]
     pub balance: bool,
-    /// A worker's own timer that ticks all the time with this period, instead of being armed for the moment.
+    /// A worker's own timer that ticks all the time with this period, instead of being armed for
+    /// the moment.
     #[serde(deserialize_with = "read::maybe_duration", default)]
     pub tick: Option<u64>,
-    /// How much of a worker's time interruptions may take, in percent, as the runtime's `Builder::tax`; 100: as much as they do.
+    /// How much of a worker's time interruptions may take, in percent, as the runtime's
+    /// `Builder::tax`; 100: as much as they do.
     #[serde(deserialize_with = "read::percent", default)]
     pub tax: Option<u64>,
     /// Other costs than those of the entries.
@@ -232,8 +236,9 @@ pub struct Noise {
     pub lasts: Delay,
 }
 
-/// What disturbed a machine, to be repeated: each stop comes at its time, to a worker that is drawn. Beside a trace of requests the
-/// times of both are of one clock, and what was before the first request is left out.
+/// What disturbed a machine, to be repeated: each stop comes at its time, to a worker that is
+/// drawn. Beside a trace of requests the times of both are of one clock, and what was before the
+/// first request is left out.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Stops {
@@ -241,7 +246,8 @@ pub struct Stops {
     pub trace: PathBuf,
 }
 
-/// Message threads wake worker threads, which work for a while and sleep until the next message (Skyloft section 5.1).
+/// Message threads wake worker threads, which work for a while and sleep until the next message
+/// (Skyloft section 5.1).
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Schbench {
@@ -333,7 +339,8 @@ impl Scenario {
         read_trace("load.trace", path, "service time").map(Some)
     }
 
-    /// The recorded stops, if there are any: when they begin and how long they last, in nanoseconds.
+    /// The recorded stops, if there are any: when they begin and how long they last, in
+    /// nanoseconds.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 // Package runtime, with preemption after a quantum of microseconds: configuration and state.
 //
-// These files are added to the runtime by quaver-go; README.md of the module quaver.dev/go is their design. With a quantum of
-// 0, which is the default, everything behaves as the stock runtime.
+// These files are added to the runtime by quaver-go; README.md of the module quaver.dev/go is their design. With a
+// quantum of 0, which is the default, everything behaves as the stock runtime.
 
 package runtime
 
@@ -73,8 +73,8 @@ var quaver struct {
 	spin      bool // sysmon watches the time in a loop
 }
 
-// quaverQueues are the global queues beside sched.runq, protected by sched.lock. The lengths may be read without it; they
-// include the goroutine that stands in.
+// quaverQueues are the global queues beside sched.runq, protected by sched.lock. The lengths may be read without it;
+// they include the goroutine that stands in.
 var quaverQueues struct {
 	net       gQueue
 	netLen    atomic.Int32
@@ -113,8 +113,8 @@ func quaverPaper() {
 	quaver.netFirst = false
 }
 
-// quaverOn reports whether preemption after a quantum is on. The edits ask it where they are, so that a program without a quantum pays
-// for a load.
+// quaverOn reports whether preemption after a quantum is on. The edits ask it where they are, so that a program without
+// a quantum pays for a load.
 //
 //go:nosplit
 func quaverOn() bool { return quaver.quantum.Load() != 0 }

@@ -61,7 +61,8 @@ func quaverNap(delay uint32) {
 		if sched.gcwaiting.Load() {
 			next = now + quaverRetry
 		} else if idle == gomaxprocs {
-			// Back in sysmon the thread would sleep deeply at once, so stay here for a while. The work for which it was woken may be over.
+			// Back in sysmon the thread would sleep deeply at once, so stay here for a while. The work for which it was woken
+			// may be over.
 			if woken := quaverCounters.woken.Load(); woken != c.woken {
 				c.woken, c.lastBusy = woken, now
 			}
@@ -111,7 +112,8 @@ func quaverPollNetwork(now, quantum int64) int64 {
 	c := &quaverClock
 	last := sched.lastpoll.Load()
 	if last == 0 {
-		// A thread without a P waits for the network. It may wait for a core as well, behind the very goroutines that should give way.
+		// A thread without a P waits for the network. It may wait for a core as well, behind the very goroutines that should
+		// give way.
 		if !quaver.netFirst {
 			return quaverForever
 		}
@@ -180,8 +182,8 @@ type quaverGlobal struct {
 	seen  bool  // something ready waits, here or for a P
 }
 
-// quaverScanP asks pp to preempt if it has to, and returns when to look again. over says that its slice is over and nothing
-// waits, so that looking again is not urgent.
+// quaverScanP asks pp to preempt if it has to, and returns when to look again. over says that its slice is over and
+// nothing waits, so that looking again is not urgent.
 //
 //go:nowritebarrierrec
 func quaverScanP(pp *p, now, quantum int64, global *quaverGlobal) (when int64, over bool) {
@@ -284,8 +286,8 @@ func quaverScanP(pp *p, now, quantum int64, global *quaverGlobal) (when int64, o
 	return q.askNext, false
 }
 
-// quaverInSyscall notes whether pp, which does not run Go, has been in one system call since the last scan while goroutines wait in its
-// queue: then sysmon should hand it on soon.
+// quaverInSyscall notes whether pp, which does not run Go, has been in one system call since the last scan while
+// goroutines wait in its queue: then sysmon should hand it on soon.
 //
 //go:nowritebarrierrec
 func quaverInSyscall(pp *p) {
@@ -315,8 +317,8 @@ func quaverLocalWork(pp *p, now int64) (waits bool, timer int64) {
 	return false, timer
 }
 
-// quaverCollectorDue reports whether findRunnable would give pp to a fractional GC worker now, which has a part of the time. If such a worker
-// runs, it would be chosen again.
+// quaverCollectorDue reports whether findRunnable would give pp to a fractional GC worker now, which has a part of the
+// time. If such a worker runs, it would be chosen again.
 //
 //go:nowritebarrierrec
 func quaverCollectorDue(pp *p, now int64) bool {
@@ -327,8 +329,8 @@ func quaverCollectorDue(pp *p, now int64) bool {
 	return goal > 0 && float64(has) <= goal*float64(now-gcController.markStartTime)
 }
 
-// quaverAcquired is called by acquirep. What runs next may not come from execute: a goroutine that returns from a system call, or
-// goes on after the world was stopped.
+// quaverAcquired is called by acquirep. What runs next may not come from execute: a goroutine that returns from a
+// system call, or goes on after the world was stopped.
 func quaverAcquired(pp *p) {
 	if !quaverOn() {
 		return
@@ -340,7 +342,8 @@ func quaverAcquired(pp *p) {
 	pp.quaver.start.Store(now)
 }
 
-// quaverDispatched is called by execute when a goroutine begins to run on pp, within the slice of the one before if inherit.
+// quaverDispatched is called by execute when a goroutine begins to run on pp, within the slice of the one before if
+// inherit.
 func quaverDispatched(pp *p, inherit bool) {
 	if !quaverOn() {
 		return

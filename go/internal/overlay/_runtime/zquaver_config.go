@@ -1,8 +1,8 @@
 package runtime
 
 // QUAVER_GO, read once when the program starts. Anything that is not understood ends the program: one that runs with
-// half of its settings is worse than one that does not start. A library must not end the program that has loaded it, so there the
-// runtime goes on as Go's own, and says so.
+// half of its settings is worse than one that does not start. A library must not end the program that has loaded it, so
+// there the runtime goes on as Go's own, and says so.
 
 const quaverKnown = "policy, quantum, long, poll, hold, idle, share, tax, skip, queues, netfirst, locks, clock"
 

@@ -5,12 +5,13 @@ import (
 	_ "unsafe"
 )
 
-// Locks held by goroutines: a Mutex, or an RWMutex by a writer or a reader. quaver-go replaces the name of the package below by
-// the one that has Mutex.
+// Locks held by goroutines: a Mutex, or an RWMutex by a writer or a reader. quaver-go replaces the name of the package
+// below by the one that has Mutex.
 
-// quaverCounts is 0 while locks are not counted, else the largest number there is. The inlined fast paths of sync compare with it
-// where they would compare with 0: then they always leave for the slow paths, which count. It may change at any time: what was locked
-// before is not counted, and what is not counted any more is forgotten when hold is over.
+// quaverCounts is 0 while locks are not counted, else the largest number there is. The inlined fast paths of sync
+// compare with it where they would compare with 0: then they always leave for the slow paths, which count. It may
+// change at any time: what was locked before is not counted, and what is not counted any more is forgotten when hold is
+// over.
 //
 //go:linkname quaverCounts
 var quaverCounts int32
@@ -45,8 +46,8 @@ func quaverUnlocked() {
 	}
 }
 
-// quaverHeld reports whether the preemption of the goroutine on mp has to wait for a lock. That is so for the end of a slice only:
-// the garbage collector, stopping the world and safe-point functions never wait.
+// quaverHeld reports whether the preemption of the goroutine on mp has to wait for a lock. That is so for the end of a
+// slice only: the garbage collector, stopping the world and safe-point functions never wait.
 //
 //go:nosplit
 func quaverHeld(mp *m) bool {

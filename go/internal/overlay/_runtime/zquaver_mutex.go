@@ -15,8 +15,8 @@ func runtime_quaverUnlocked()
 //go:linkname quaverCounts runtime.quaverCounts
 var quaverCounts int32
 
-// unlockSlow is called where the stock fast path would call its own, and whenever locks are counted. The stock one wakes
-// whoever waits; a request that was put off is heeded only after that.
+// unlockSlow is called where the stock fast path would call its own, and whenever locks are counted. The stock one
+// wakes whoever waits; a request that was put off is heeded only after that.
 func (m *Mutex) unlockSlow(new int32) {
 	if new != 0 {
 		m.quaverStockUnlockSlow(new)

@@ -2,10 +2,11 @@ package runtime
 
 import "internal/runtime/atomic"
 
-// The preempted goroutines. The quantum alone tells short work from long badly: what takes about a quantum is preempted now and then, and
-// must not wait behind what takes a hundred of them. So what counts is how long one has run since it last waited for anything else. Those that
-// have had little go among the ready ones; the others wait in levels, and a lower level goes first (least attained service). When
-// it is their turn, it is that of the one that has waited longest, whatever its level, so no level starves another.
+// The preempted goroutines. The quantum alone tells short work from long badly: what takes about a quantum is preempted
+// now and then, and must not wait behind what takes a hundred of them. So what counts is how long one has run since it
+// last waited for anything else. Those that have had little go among the ready ones; the others wait in levels, and a
+// lower level goes first (least attained service). When it is their turn, it is that of the one that has waited
+// longest, whatever its level, so no level starves another.
 
 const (
 	quaverLevels = 3
@@ -13,7 +14,8 @@ const (
 	quaverShort  = -1 // the level of what has had little
 )
 
-// quaverPreempted holds the others. sched.lock protects it; the lengths may be read without, and include the goroutine that stands in.
+// quaverPreempted holds the others. sched.lock protects it; the lengths may be read without, and include the goroutine
+// that stands in.
 type quaverPreempted struct {
 	queues [quaverLevels]gQueue
 	lens   [quaverLevels]atomic.Int32

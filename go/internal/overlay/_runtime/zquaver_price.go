@@ -2,16 +2,18 @@ package runtime
 
 import "internal/runtime/atomic"
 
-// What the clock costs. A wake-up takes its core a few µs, on virtual machines 20 µs and more, for the timer has to be set in the hypervisor and
-// its interrupt goes through it. That is nearly the same as what makes a sleep end late. A preemption costs what lies between the request and
-// the switch: the signal, the registers saved. Both are measured without asking anybody.
+// What the clock costs. A wake-up takes its core a few µs, on virtual machines 20 µs and more, for the timer has to be
+// set in the hypervisor and its interrupt goes through it. That is nearly the same as what makes a sleep end late. A
+// preemption costs what lies between the request and the switch: the signal, the registers saved. Both are measured
+// without asking anybody.
 
 const quaverMaxPrice = 50 * 1000 // ns; what is later has waited for a core
 
 // quaverPrice is such a price in ns. Only sysmon changes it.
 type quaverPrice struct{ ns atomic.Int64 }
 
-// learn regards one more measurement. The price follows the lower quartile: a late end may be anybody's fault, an early one not.
+// learn regards one more measurement. The price follows the lower quartile: a late end may be anybody's fault, an early
+// one not.
 //
 //go:nowritebarrierrec
 func (p *quaverPrice) learn(late int64) {
@@ -28,7 +30,8 @@ func (p *quaverPrice) learn(late int64) {
 	p.ns.Store(price)
 }
 
-// quaverHeeded notes how long it took the goroutine that runs on pp to heed the request to preempt, if that was for this slice.
+// quaverHeeded notes how long it took the goroutine that runs on pp to heed the request to preempt, if that was for
+// this slice.
 func quaverHeeded(pp *p, now int64) {
 	if at := pp.quaver.askedAt.Load(); at > pp.quaver.start.Load() && at < now {
 		pp.quaver.heeded.Store(now - at)

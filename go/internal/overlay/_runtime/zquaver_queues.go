@@ -3,8 +3,8 @@ package runtime
 // The global queues: network-ready, ready (sched.runq) and preempted.
 //
 // Invariant, whenever sched.lock is released: if net or pre has a goroutine, sched.runq has one. So every test of
-// sched.runq in the scheduler stays right. The one that stands in for the others is at the head, unless something has been put before it;
-// then it counts as ready.
+// sched.runq in the scheduler stays right. The one that stands in for the others is at the head, unless something has
+// been put before it; then it counts as ready.
 
 const (
 	quaverNetRun  = 8  // network-ready goroutines that may go before others in a row
@@ -58,8 +58,8 @@ func quaverPutYielded(gp *g) {
 	quaverSettle()
 }
 
-// quaverTake takes the goroutine that goes before all in sched.runq, or returns nil if there is none; then the caller takes from
-// sched.runq. pp may be nil. sched.lock is held, and quaverSettle must follow.
+// quaverTake takes the goroutine that goes before all in sched.runq, or returns nil if there is none; then the caller
+// takes from sched.runq. pp may be nil. sched.lock is held, and quaverSettle must follow.
 func quaverTake(pp *p) *g {
 	q := &quaverQueues
 	quaverWithdraw()
@@ -104,11 +104,12 @@ func quaverTurn(pp *p, now int64) bool {
 	return quaver.share != 0 && now >= max(pp.quaver.turn, quaverQueues.since+quaverOthers(quaver.quantum.Load()))
 }
 
-// quaverOthers returns how long others may run after a preempted goroutine has run for so many ns, so that it gets its share.
+// quaverOthers returns how long others may run after a preempted goroutine has run for so many ns, so that it gets its
+// share.
 func quaverOthers(ran int64) int64 { return ran * (100 - quaver.share) / max(quaver.share, 1) }
 
-// quaverPaid notes how long the preempted goroutine that had waited longest has run, if that was the last on pp: however late it was
-// stopped, it has had as much of its share.
+// quaverPaid notes how long the preempted goroutine that had waited longest has run, if that was the last on pp:
+// however late it was stopped, it has had as much of its share.
 func quaverPaid(pp *p, now int64) {
 	if pp.quaver.runs != quaverLongest {
 		return
@@ -130,8 +131,8 @@ func quaverGlobalFirst(pp *p) bool {
 	case pp.quaver.netRun < quaverNetRun:
 		return true
 	case !runqempty(pp):
-		// Now another one, from sched.runq and from the local queue in turn. What a timer or a goroutine has just put before the local queue
-		// goes besides: in each row there may be time for such a one, and the rest would never have a turn.
+		// Now another one, from sched.runq and from the local queue in turn. What a timer or a goroutine has just put before
+		// the local queue goes besides: in each row there may be time for such a one, and the rest would never have a turn.
 		if pp.runnext != 0 && pp.quaver.netRun == quaverNetRun {
 			pp.quaver.netRun++
 			break
@@ -185,8 +186,8 @@ func quaverSettle() {
 	globrunqput(q.standIn.ptr())
 }
 
-// quaverNetworkReady reports whether what this thread puts in the global queue comes from the network: a thread without a P
-// has nothing else to put.
+// quaverNetworkReady reports whether what this thread puts in the global queue comes from the network: a thread without
+// a P has nothing else to put.
 func quaverNetworkReady() bool {
 	return quaver.netFirst && quaverOn() && getg().m.p == 0
 }

@@ -1,7 +1,7 @@
 package runtime
 
-// The global queue of Go 1.21 to 1.24: one function takes, and moves a batch to the local queue. The stock functions have
-// been renamed.
+// The global queue of Go 1.21 to 1.24: one function takes, and moves a batch to the local queue. The stock functions
+// have been renamed.
 
 func quaverRunqLen() int32 { return sched.runqsize }
 

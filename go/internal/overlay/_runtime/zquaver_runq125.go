@@ -1,6 +1,7 @@
 package runtime
 
-// The global queue of Go 1.25 and newer: one function takes one, another a batch. The stock functions have been renamed.
+// The global queue of Go 1.25 and newer: one function takes one, another a batch. The stock functions have been
+// renamed.
 
 func quaverRunqLen() int32 { return sched.runq.size }
 

@@ -1,8 +1,9 @@
 package runtime
 
-// What may be spent: an account in ns of CPU time. Each Ps' work pays the tax into it, and idle time goes there as a whole, for nobody
-// else wants it; wake-ups of the clock and preemptions are paid from it. So short bursts are preempted as exactly as the prices allow,
-// and where there is more work than time, no more than the tax is lost. Savings are bounded.
+// What may be spent: an account in ns of CPU time. Each Ps' work pays the tax into it, and idle time goes there as a
+// whole, for nobody else wants it; wake-ups of the clock and preemptions are paid from it. So short bursts are
+// preempted as exactly as the prices allow, and where there is more work than time, no more than the tax is lost.
+// Savings are bounded.
 
 const (
 	quaverSavings = 2 * 1000 * 1000 // ns for each P
@@ -12,8 +13,8 @@ const (
 // quaverTaxed reports whether there is a bound.
 func quaverTaxed() bool { return quaver.tax < 100 }
 
-// quaverFloor sets the time between two wake-ups that keeps those alone within the tax of one core. A core that seems to be left for the
-// clock does not make them free: the CPU time may have a quota.
+// quaverFloor sets the time between two wake-ups that keeps those alone within the tax of one core. A core that seems
+// to be left for the clock does not make them free: the CPU time may have a quota.
 //
 //go:nowritebarrierrec
 func quaverFloor() {
@@ -36,7 +37,8 @@ func quaverEarn(now int64, idle int32) {
 	c.account = min(c.account, quaverSavings*all)
 }
 
-// quaverSpend pays for a wake-up and for requests to preempt, and returns how long the clock has to sleep until it may be awake again.
+// quaverSpend pays for a wake-up and for requests to preempt, and returns how long the clock has to sleep until it may
+// be awake again.
 //
 //go:nowritebarrierrec
 func quaverSpend(requests int64) (pause int64) {
@@ -51,7 +53,8 @@ func quaverSpend(requests int64) (pause int64) {
 	return max(c.floor, -c.account*100/(quaver.tax*int64(gomaxprocs)))
 }
 
-// quaverUnhurried returns ns, or what keeps the wake-ups for it within the nth part of the tax: for what gains little from them.
+// quaverUnhurried returns ns, or what keeps the wake-ups for it within the nth part of the tax: for what gains little
+// from them.
 //
 //go:nowritebarrierrec
 func quaverUnhurried(ns, n int64) int64 { return max(ns, n*quaverClock.floor) }

@@ -13,8 +13,8 @@ func quaverSetSlack(ns uintptr) {
 	syscall.Syscall6(quaverPrctl, setTimerSlack, ns, 0, 0, 0, 0)
 }
 
-// quaverNewThread starts mp. A new thread, and every program that it starts, inherits the slack of the thread that makes it: sysmon has
-// its former one meanwhile.
+// quaverNewThread starts mp. A new thread, and every program that it starts, inherits the slack of the thread that
+// makes it: sysmon has its former one meanwhile.
 //
 //go:nowritebarrierrec
 func quaverNewThread(mp *m) {
@@ -28,8 +28,9 @@ func quaverNewThread(mp *m) {
 	quaverSetSlack(1)
 }
 
-// quaverPrepareThread makes sysmon's sleeps exact: no timer slack, and short turns, so that it need not wait until the thread that runs on its
-// core has had its slice of some ms. The kernel knows the latter since 6.12; threads that sysmon starts do not inherit it.
+// quaverPrepareThread makes sysmon's sleeps exact: no timer slack, and short turns, so that it need not wait until the
+// thread that runs on its core has had its slice of some ms. The kernel knows the latter since 6.12; threads that
+// sysmon starts do not inherit it.
 //
 //go:nowritebarrierrec
 func quaverPrepareThread() {

@@ -1,14 +1,16 @@
-//! `quaver bench kv`: the highest load that a key-value service bears while 99 % of its GETs take at most 50 µs.
+//! `quaver bench kv`: the highest load that a key-value service bears while 99 % of its GETs take
+//! at most 50 µs.
 //!
-//! 95 % GETs of about 1 µs and 5 % SCANs of about 260 µs meet one worker; a GET that arrives during a SCAN waits for
-//! its end, unless the SCAN is preempted. All implementations get the same arrivals at the same rates (percent of what
-//! one worker could serve without any threads); a search finds the highest load that still meets the objective, the
-//! same way for all ([`quaver_bench_common::kv`]).
+//! 95 % GETs of about 1 µs and 5 % SCANs of about 260 µs meet one worker; a GET that arrives during
+//! a SCAN waits for its end, unless the SCAN is preempted. All implementations get the same
+//! arrivals at the same rates (percent of what one worker could serve without any threads); a
+//! search finds the highest load that still meets the objective, the same way for all
+//! ([`quaver_bench_common::kv`]).
 //!
-//! *Ours* runs to completion, and with each clock at several quanta; *tokio* has a task for each request, *pthread* a
-//! kernel thread; all of these serve the demo's store in one process with the client, which has a core of its own. *Go*
-//! cannot use that store: it does the same work, in time, on a sorted slice, and gets requests through
-//! [shared memory](ring).
+//! *Ours* runs to completion, and with each clock at several quanta; *tokio* has a task for each
+//! request, *pthread* a kernel thread; all of these serve the demo's store in one process with the
+//! client, which has a core of its own. *Go* cannot use that store: it does the same work, in time,
+//! on a sorted slice, and gets requests through [shared memory](ring).
 
 pub mod ring;
 
@@ -99,7 +101,8 @@ pub fn plan(context: &Context) -> anyhow::Result<Plan> {
     Ok(plan)
 }
 
-/// Percents of the capacity. Low ones, too: without preemption one percent of SCANs is enough to spoil GETs.
+/// Percents of the capacity. Low ones, too: without preemption one percent of SCANs is enough to
+/// spoil GETs.
 fn loads(effort: Effort) -> Vec<f64> {
     let low = effort.pick(vec![1.0, 5.0], vec![0.5, 1.0, 2.0, 3.0, 5.0, 7.5]);
     let step = effort.pick(10, 5);

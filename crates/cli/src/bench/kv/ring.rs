@@ -1,9 +1,10 @@
 //! The client of the key-value service in Go.
 //!
-//! A Go process cannot be called from a thread that Go does not know, and going through the kernel would add two system
-//! calls to a request of a microsecond. So client and server share a file of 64-bit words, whose layout `bench/go/kv.go`
-//! describes: the client writes requests and a counter, the server polls the counter between goroutines and writes
-//! down when each request was finished. One file and one server for each load.
+//! A Go process cannot be called from a thread that Go does not know, and going through the kernel
+//! would add two system calls to a request of a microsecond. So client and server share a file of
+//! 64-bit words, whose layout `bench/go/kv.go` describes: the client writes requests and a counter,
+//! the server polls the counter between goroutines and writes down when each request was finished.
+//! One file and one server for each load.
 
 use std::cell::Cell;
 use std::io::Read;
@@ -98,7 +99,8 @@ impl Ring {
         let file = file.context("cannot make a shared file")?;
         let bytes = (REQUESTS + 2 * total) * 8;
         file.as_file().set_len(bytes as u64)?;
-        // SAFETY: the file is new, and only a server that we start maps it, too; all access to its words is atomic.
+        // SAFETY: the file is new, and only a server that we start maps it, too; all access to its
+        // words is atomic.
         let memory = unsafe { MmapOptions::new().populate().map_mut(file.as_file())? };
         let ring = Self { file, memory, total };
         ring.word(0).store(VERSION, Ordering::Relaxed);
@@ -108,8 +110,8 @@ impl Ring {
 
     fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.memory.len() / 8);
-        // SAFETY: the word is inside the mapping, which is aligned to a page and lives as long as `self`; nobody accesses
-        // it but by atomic operations.
+        // SAFETY: the word is inside the mapping, which is aligned to a page and lives as long as
+        // `self`; nobody accesses it but by atomic operations.
         unsafe { AtomicU64::from_ptr(self.memory.as_ptr().cast_mut().cast::<u64>().add(index)) }
     }
 

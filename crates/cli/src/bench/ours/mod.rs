@@ -1,6 +1,8 @@
-//! The operations in Quaver: what a child of `quaver bench` does, in a runtime with the settings that it was given.
+//! The operations in Quaver: what a child of `quaver bench` does, in a runtime with the settings
+//! that it was given.
 //!
-//! The counterpart of each file is in `bench/peers` and `bench/go`; the terms are those of [`Op`] and [`Spec`].
+//! The counterpart of each file is in `bench/peers` and `bench/go`; the terms are those of [`Op`]
+//! and [`Spec`].
 
 mod kv;
 mod ops;

@@ -6,7 +6,8 @@ use quaver_bench_common::Sample;
 use quaver_bench_common::clock::monotonic_ns;
 use quaver_bench_common::overshoot::{hog_until, sleep_until};
 
-/// Sleeps for `sleep_us` µs again and again, beside `hogs` threads that compute, for `duration_ms` ms.
+/// Sleeps for `sleep_us` µs again and again, beside `hogs` threads that compute, for `duration_ms`
+/// ms.
 pub fn run(hogs: u32, sleep_us: u64, duration_ms: u64) -> Sample {
     let end = monotonic_ns() + duration_ms * 1_000_000;
     quaver::scope(|scope| {

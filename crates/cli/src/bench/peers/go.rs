@@ -1,4 +1,5 @@
-//! The Go program: carried as source, built where there is a Go tool chain, kept in the user's cache.
+//! The Go program: carried as source, built where there is a Go tool chain, kept in the user's
+//! cache.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -54,7 +55,8 @@ fn version() -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().trim_start_matches("go version ").to_owned())
 }
 
-/// What the program depends on, in 64 bits. A collision would mean an old program: improbable, and harmless.
+/// What the program depends on, in 64 bits. A collision would mean an old program: improbable, and
+/// harmless.
 fn fingerprint(version: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     (version, SOURCES).hash(&mut hasher);
@@ -62,7 +64,8 @@ fn fingerprint(version: &str) -> u64 {
 }
 
 fn compile(cache: &Path, program: &Path) -> anyhow::Result<()> {
-    // In the cache, so that the result can be renamed into its place: two builds at once do not meet.
+    // In the cache, so that the result can be renamed into its place: two builds at once do not
+    // meet.
     let directory = tempfile::tempdir_in(cache)?;
     for (name, text) in SOURCES {
         fs::write(directory.path().join(name), text)?;

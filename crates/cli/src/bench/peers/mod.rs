@@ -31,7 +31,8 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Looks for peers, and builds the Go program when there is a Go tool chain. `say` is told what takes long.
+    /// Looks for peers, and builds the Go program when there is a Go tool chain. `say` is told what
+    /// takes long.
     pub fn find(say: impl Fn(&str)) -> Self {
         let mut peers = Self::default();
         match find_program().and_then(|path| list(&path)) {
@@ -55,7 +56,8 @@ impl Peers {
     }
 }
 
-/// The program with the Rust peers: where the environment says, beside this executable, or in `PATH`.
+/// The program with the Rust peers: where the environment says, beside this executable, or in
+/// `PATH`.
 fn find_program() -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os(VARIABLE) {
         return if Path::new(&path).is_file() {

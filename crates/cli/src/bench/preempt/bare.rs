@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::measure::{Done, Hog, timed};
 use super::ticker::{self, Source, Ticker};
 
-/// Runs both hogs, one after the other, on the calling kernel thread, which is interrupted every `quantum`.
+/// Runs both hogs, one after the other, on the calling kernel thread, which is interrupted every
+/// `quantum`.
 pub fn run(
     hog: Hog,
     source: Source,

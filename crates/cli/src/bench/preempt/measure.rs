@@ -33,7 +33,8 @@ impl Hog {
         self.work.run(which as u64 + 1, self.iterations)
     }
 
-    /// A hog that computes for about `time`; measured in CPU time, because others may use the machine.
+    /// A hog that computes for about `time`; measured in CPU time, because others may use the
+    /// machine.
     fn lasting(work: Loop, time: Duration) -> Self {
         let mut hog = Self { work, iterations: 1000 };
         loop {

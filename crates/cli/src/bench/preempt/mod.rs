@@ -1,21 +1,23 @@
 //! `quaver bench preempt`: what one preemption costs.
 //!
-//! A fixed amount of computing, split between two threads that never yield, is done on one worker: first by a plain
-//! kernel thread (the baseline), then with preemption at a quantum, then by a plain kernel thread again. Two threads,
-//! so that every preemption is a real switch. With T the CPU time of the worker's kernel thread and T0 the mean of the
-//! two baselines,
+//! A fixed amount of computing, split between two threads that never yield, is done on one worker:
+//! first by a plain kernel thread (the baseline), then with preemption at a quantum, then by a
+//! plain kernel thread again. Two threads, so that every preemption is a real switch. With T the
+//! CPU time of the worker's kernel thread and T0 the mean of the two baselines,
 //!
 //! * *slowdown* = T / T0 - 1, what preempting at this quantum takes from the threads;
 //! * *cost* = (T - T0) / events, what one event takes;
-//! * *clock* = CPU time of all other threads of the process, in percent of the time on the wall: what keeping time
-//!   takes elsewhere.
+//! * *clock* = CPU time of all other threads of the process, in percent of the time on the wall:
+//!   what keeping time takes elsewhere.
 //!
-//! Ours, with each clock, stands beside an *empty* signal handler (what the kernel takes for delivering a signal) and a
-//! *naive* one that switches contexts inside the handler and goes back through `rt_sigreturn` (what preemption costs
-//! before any trick). Both are driven by a thread on another core that spins and calls `tgkill`, one quantum after the
-//! last event was over, and by a periodic POSIX timer.
+//! Ours, with each clock, stands beside an *empty* signal handler (what the kernel takes for
+//! delivering a signal) and a *naive* one that switches contexts inside the handler and goes back
+//! through `rt_sigreturn` (what preemption costs before any trick). Both are driven by a thread on
+//! another core that spins and calls `tgkill`, one quantum after the last event was over, and by a
+//! periodic POSIX timer.
 //!
-//! Each loop also checks that its result is that of the baseline: whoever corrupts a register changes it.
+//! Each loop also checks that its result is that of the baseline: whoever corrupts a register
+//! changes it.
 
 mod bare;
 mod measure;

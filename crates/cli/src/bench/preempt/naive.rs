@@ -1,16 +1,19 @@
-//! The naive way to preempt: switch contexts inside the signal handler, return through `rt_sigreturn` later.
+//! The naive way to preempt: switch contexts inside the signal handler, return through
+//! `rt_sigreturn` later.
 //!
-//! Two contexts, each with a stack, and the kernel thread's own stack as the third. The handler saves the callee-saved
-//! registers on the stack that it interrupted, changes to the other stack and returns from *that* context's earlier
-//! call, into that context's handler, which returns into `rt_sigreturn`. Everything else (all other registers, vector
-//! state, flags, the signal mask) lies in the signal frames that the kernel made.
+//! Two contexts, each with a stack, and the kernel thread's own stack as the third. The handler
+//! saves the callee-saved registers on the stack that it interrupted, changes to the other stack
+//! and returns from *that* context's earlier call, into that context's handler, which returns into
+//! `rt_sigreturn`. Everything else (all other registers, vector state, flags, the signal mask) lies
+//! in the signal frames that the kernel made.
 //!
 //! # States
 //!
-//! `CURRENT` is the context that runs. The handler switches only while both hogs are unfinished. The signal is blocked
-//! in handlers (the kernel does that), while a context other than the hogs runs, and from the moment at which the
-//! last hog leaves; a hog unblocks it when it starts. A hog that finishes sets `FINISHED` first, so that from then on
-//! no handler switches, and then changes to the other one by itself.
+//! `CURRENT` is the context that runs. The handler switches only while both hogs are unfinished.
+//! The signal is blocked in handlers (the kernel does that), while a context other than the hogs
+//! runs, and from the moment at which the last hog leaves; a hog unblocks it when it starts. A hog
+//! that finishes sets `FINISHED` first, so that from then on no handler switches, and then changes
+//! to the other one by itself.
 
 use std::arch::naked_asm;
 use std::mem;
@@ -79,7 +82,8 @@ impl Stack {
     /// ```
     fn start(&self) -> usize {
         let top = self.0.as_ptr_range().end as usize;
-        // SAFETY: the word lies in this stack, which no context uses yet; it is aligned, as `top` is to 16.
+        // SAFETY: the word lies in this stack, which no context uses yet; it is aligned, as `top`
+        // is to 16.
         unsafe { ((top - 16) as *mut usize).write(enter as *const () as usize) };
         top - 64
     }
@@ -98,9 +102,9 @@ extern "C" fn handler(_: libc::c_int) {
 fn change(from: usize, to: usize) {
     CURRENT.store(to, Ordering::Relaxed);
     let load = SAVED[to].load(Ordering::Relaxed);
-    // SAFETY: `load` was saved by the last change from `to`, or made by `Stack::start`, and is used once: a context
-    // saves a new one before it is changed to again. Called with the signal blocked, or when no handler changes any
-    // more, so that nothing comes between.
+    // SAFETY: `load` was saved by the last change from `to`, or made by `Stack::start`, and is used
+    // once: a context saves a new one before it is changed to again. Called with the signal
+    // blocked, or when no handler changes any more, so that nothing comes between.
     unsafe { swap(SAVED[from].as_ptr(), load) }
 }
 

@@ -1,6 +1,7 @@
 //! What sends signals to a thread: a spinning thread with `tgkill`, or a POSIX timer.
 //!
-//! The handler reports each event with [`event`] and [`resumed`]; both are safe in a signal handler.
+//! The handler reports each event with [`event`] and [`resumed`]; both are safe in a signal
+//! handler.
 
 use std::mem;
 use std::ptr;
@@ -27,7 +28,8 @@ static RESUMED: AtomicU64 = AtomicU64::new(0);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
-    /// A thread that spins on another core and sends a signal when the quantum after the last event is over.
+    /// A thread that spins on another core and sends a signal when the quantum after the last event
+    /// is over.
     Tgkill,
     /// A periodic kernel timer with the quantum as its period.
     PosixTimer,
@@ -54,7 +56,8 @@ fn ticks() -> u64 {
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
-/// Makes `handler` the handler of [`SIGNAL`]. No alternate stack; the signal is blocked while it runs.
+/// Makes `handler` the handler of [`SIGNAL`]. No alternate stack; the signal is blocked while it
+/// runs.
 pub fn install(handler: extern "C" fn(libc::c_int)) -> std::io::Result<()> {
     // SAFETY: all zeros is a valid sigaction: no flags, an empty mask.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };

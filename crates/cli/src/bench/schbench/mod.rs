@@ -1,14 +1,16 @@
 //! `quaver bench schbench`: how late threads run that others wake, beside threads that compute.
 //!
-//! Skyloft's Figs. 5 and 6 measure with Linux' schbench. This is a program of our own that does the same: *message*
-//! threads wake *worker* threads, a worker multiplies matrices and waits for the next message. It is run as kernel threads
-//! under the kernel's scheduler, with its default slice and with the shortest that it accepts, and as user threads of one
-//! worker under several policies, on the same CPU:
+//! Skyloft's Figs. 5 and 6 measure with Linux' schbench. This is a program of our own that does the
+//! same: *message* threads wake *worker* threads, a worker multiplies matrices and waits for the
+//! next message. It is run as kernel threads under the kernel's scheduler, with its default slice
+//! and with the shortest that it accepts, and as user threads of one worker under several policies,
+//! on the same CPU:
 //!
-//! * *wakeup* is the time from the message until the woken thread runs, *request* that of its work, and *rps* how many requests
-//!   a second were served: a policy that is good at one pays with another;
-//! * *t=N* is the number of worker threads. On one CPU it is what the paper has for each core: 24 cores and 48 threads are
-//!   two.
+//! * *wakeup* is the time from the message until the woken thread runs, *request* that of its work,
+//!   and *rps* how many requests a second were served: a policy that is good at one pays with
+//!   another;
+//! * *t=N* is the number of worker threads. On one CPU it is what the paper has for each core: 24
+//!   cores and 48 threads are two.
 //!
 //! `--schbench "-m 1 -t 4 -r 10"` takes schbench's own options.
 
@@ -38,7 +40,8 @@ const POLICIES: [&str; 6] = [
 ];
 /// Of these, for a look.
 const QUICK: [&str; 3] = ["ws:quantum=50us", "eevdf:quantum=12500ns", "fifo"];
-/// The shortest time slice that Linux accepts: tuned for wake-ups as far as it can be, beside policies that are.
+/// The shortest time slice that Linux accepts: tuned for wake-ups as far as it can be, beside
+/// policies that are.
 const SHORTEST_SLICE_US: u64 = 100;
 /// The clock of the runtime: one that needs no CPU of its own.
 const CLOCK: &str = "posix-timer";

@@ -1,7 +1,7 @@
 //! The message and worker threads.
 //!
-//! The same code runs on kernel threads and on user threads: `park` and `unpark` of the standard library are futex calls,
-//! which the runtime turns into waits of the user thread.
+//! The same code runs on kernel threads and on user threads: `park` and `unpark` of the standard
+//! library are futex calls, which the runtime turns into waits of the user thread.
 //!
 //! ```text
 //! worker:   put itself on its message thread's list, unpark that; park until there is a message

@@ -1,8 +1,8 @@
 //! Latency-load curves as SVG.
 //!
-//! Drawn by `plotters`, which knows only fixed colours. Axes and letters are drawn in a colour that occurs nowhere else and
-//! is then replaced by `currentColor`, so that the page's own colour applies, light or dark. The curves' colours are
-//! readable on both.
+//! Drawn by `plotters`, which knows only fixed colours. Axes and letters are drawn in a colour that
+//! occurs nowhere else and is then replaced by `currentColor`, so that the page's own colour
+//! applies, light or dark. The curves' colours are readable on both.
 
 use std::ops::Range;
 

@@ -59,7 +59,8 @@ fn try_map_create() -> Result<(), String> {
         max_entries: 1,
         map_flags: 0,
     };
-    // SAFETY: the kernel reads as many bytes as we say; the new descriptor, if any, is closed at once.
+    // SAFETY: the kernel reads as many bytes as we say; the new descriptor, if any, is closed at
+    // once.
     unsafe {
         let fd = libc::syscall(libc::SYS_bpf, BPF_MAP_CREATE, &raw const map, size_of_val(&map));
         if fd < 0 {

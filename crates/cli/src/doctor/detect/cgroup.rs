@@ -1,7 +1,8 @@
 //! CPU limits that control groups set: version 2, version 1, or both mounted side by side.
 //!
-//! A quota holds for a group and everything below it, so the narrowest one on the way from this process's group to the
-//! root counts. In a container the upper part of that way may be invisible; what can be seen is an upper bound.
+//! A quota holds for a group and everything below it, so the narrowest one on the way from this
+//! process's group to the root counts. In a container the upper part of that way may be invisible;
+//! what can be seen is an upper bound.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,8 @@ pub struct Cgroup {
     pub version: Option<u8>,
     /// CPU time per time that the group may use: 1.5 is one and a half CPUs. `None`: no limit.
     pub cpu_quota: Option<f64>,
-    /// Over which period the quota is counted, in microseconds: how long a throttled group may stand still.
+    /// Over which period the quota is counted, in microseconds: how long a throttled group may
+    /// stand still.
     pub quota_period_us: Option<u64>,
     /// The CPUs of the group's cpuset, where there is one.
     pub cpuset: Option<Vec<usize>>,
@@ -32,7 +34,8 @@ pub fn detect() -> Cgroup {
     from_texts(&own, &mounts, read)
 }
 
-/// Evaluates the texts of `/proc/self/cgroup` and `/proc/self/mountinfo`; `read` reads the files of the hierarchies.
+/// Evaluates the texts of `/proc/self/cgroup` and `/proc/self/mountinfo`; `read` reads the files of
+/// the hierarchies.
 fn from_texts(own: &str, mounts: &str, read: impl Fn(&Path) -> Option<String>) -> Cgroup {
     let own = ProcessCGroups::from_read(own.as_bytes()).map(|groups| groups.0).unwrap_or_default();
     let mounts = MountInfos::from_read(mounts.as_bytes()).map(|m| m.0).unwrap_or_default();
@@ -51,8 +54,8 @@ fn from_texts(own: &str, mounts: &str, read: impl Fn(&Path) -> Option<String>) -
 
         if holds("cpu") {
             let quota = if unified { quota_v2(&way, &read) } else { quota_v1(&way, &read) };
-            // A unified hierarchy without a CPU controller has no cpu.max below its root, and no cpu.stat counts
-            // against it: version 1 is then the one in charge, if it is there.
+            // A unified hierarchy without a CPU controller has no cpu.max below its root, and no
+            // cpu.stat counts against it: version 1 is then the one in charge, if it is there.
             let in_charge =
                 !unified || own.iter().all(|g| !g.controllers.iter().any(|c| c == "cpu"));
             if in_charge {

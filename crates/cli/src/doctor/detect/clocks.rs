@@ -12,7 +12,8 @@ pub struct Clocks {
     pub tsc_invariant: bool,
     /// The TSC's rate in kHz, where the processor tells it.
     pub tsc_khz: Option<u64>,
-    /// The kernel's clock source: `tsc` means that the kernel trusts the counter on all CPUs together.
+    /// The kernel's clock source: `tsc` means that the kernel trusts the counter on all CPUs
+    /// together.
     pub clocksource: Option<String>,
     /// The clock sources that the kernel would accept.
     pub clocksources: Vec<String>,
@@ -20,7 +21,8 @@ pub struct Clocks {
     pub posix_timer: Result<(), String>,
     /// How late the kernel may wake this thread from a sleep, in nanoseconds.
     pub timer_slack_ns: Option<u64>,
-    /// Timers fire at their time and not at the next tick: the monotonic clock's resolution is a nanosecond.
+    /// Timers fire at their time and not at the next tick: the monotonic clock's resolution is a
+    /// nanosecond.
     pub high_resolution: bool,
 }
 

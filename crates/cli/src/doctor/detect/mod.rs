@@ -1,8 +1,10 @@
-//! What this machine offers: one file a subject, each with the facts as a plain structure and one `detect()`.
+//! What this machine offers: one file a subject, each with the facts as a plain structure and one
+//! `detect()`.
 //!
-//! What the runtime finds out for itself is asked of the runtime ([`quaver::platform`]). Other facts are tried where trying
-//! is harmless (a timer is made, a BPF map created), because containers often show rights that a filter then takes away.
-//! Nothing here judges: a fact that cannot be read is `None`, and `findings` says what it means.
+//! What the runtime finds out for itself is asked of the runtime ([`quaver::platform`]). Other
+//! facts are tried where trying is harmless (a timer is made, a BPF map created), because
+//! containers often show rights that a filter then takes away. Nothing here judges: a fact that
+//! cannot be read is `None`, and `findings` says what it means.
 
 pub mod bpf;
 pub mod cgroup;

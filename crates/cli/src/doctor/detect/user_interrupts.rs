@@ -1,7 +1,7 @@
 //! User interrupts: has the processor them, and has the kernel switched them on?
 //!
-//! `CPUID` answers only the first. For the second a child process executes `testui`, which is an undefined instruction
-//! (`SIGILL`) as long as the kernel has not set `CR4.UINTR`.
+//! `CPUID` answers only the first. For the second a child process executes `testui`, which is an
+//! undefined instruction (`SIGILL`) as long as the kernel has not set `CR4.UINTR`.
 
 use raw_cpuid::{CpuIdReader, CpuIdReaderNative};
 use serde::Serialize;
@@ -25,13 +25,14 @@ pub(super) fn detect() -> UserInterrupts {
 }
 
 fn survives_testui() -> bool {
-    // SAFETY: the child executes one instruction and system calls only: no allocation, no lock, no return.
+    // SAFETY: the child executes one instruction and system calls only: no allocation, no lock, no
+    // return.
     match unsafe { libc::fork() } {
         -1 => false,
         0 => {
             let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-            // SAFETY: the limit lives on this stack; `testui` changes only flags, or raises SIGILL, whose default
-            // action ends the child.
+            // SAFETY: the limit lives on this stack; `testui` changes only flags, or raises SIGILL,
+            // whose default action ends the child.
             unsafe {
                 libc::setrlimit(libc::RLIMIT_CORE, &raw const no_core);
                 libc::signal(libc::SIGILL, libc::SIG_DFL);

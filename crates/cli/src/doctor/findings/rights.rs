@@ -1,4 +1,5 @@
-//! What this process may do beyond running threads: trace by BPF, profile, be debugged, hold resources.
+//! What this process may do beyond running threads: trace by BPF, profile, be debugged, hold
+//! resources.
 
 use super::{Facts, Finding};
 
@@ -73,7 +74,8 @@ fn files(facts: &Facts) -> Finding {
 fn threads(facts: &Facts) -> Finding {
     let finding = Finding::new(GROUP, "kernel_threads", amount(facts.limits.nproc));
     match facts.limits.nproc {
-        // Workers, spares for those that block in the kernel, a clock; the user's other processes count too.
+        // Workers, spares for those that block in the kernel, a clock; the user's other processes
+        // count too.
         Some(limit) if limit < 16 * facts.cpus.allowed.len() as u64 + 64 => finding.warn(
             "each thread that blocks in the kernel holds a kernel thread, and the user's other processes count too",
             "raise the limit (ulimit -u)",

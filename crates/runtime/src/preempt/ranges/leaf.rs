@@ -1,19 +1,23 @@
 //! Routines of libc that may be left in the middle: long ones that only look at or move bytes.
 //!
-//! `memcpy` of a large block takes milliseconds; all the while it holds no lock and no half-done bookkeeping of its own. But its
-//! caller may be `realloc` or `fwrite`, which do. So the handler must know the caller, and reads the return address at the
-//! stack pointer. That is where it is only if the routine never moves the stack pointer, and this is what is proved here, once at the
-//! start and from the unwind tables that glibc ships for each of its routines (which debuggers and C++ exceptions rely on):
+//! `memcpy` of a large block takes milliseconds; all the while it holds no lock and no half-done
+//! bookkeeping of its own. But its caller may be `realloc` or `fwrite`, which do. So the handler
+//! must know the caller, and reads the return address at the stack pointer. That is where it is
+//! only if the routine never moves the stack pointer, and this is what is proved here, once at the
+//! start and from the unwind tables that glibc ships for each of its routines (which debuggers and
+//! C++ exceptions rely on):
 //!
-//! * The symbol leads to an address (for most, the variant that glibc has chosen for this CPU), and the unwind
-//!   table has an entry that begins there and says where the routine ends.
-//! * The rules at the entry are the common ones: the frame begins at `rsp + 8`, the return address below it.
-//! * The entry has no further instruction: so the rules hold at every instruction of the routine. It pushes nothing, makes
-//!   no frame, and so it calls nobody.
+//! * The symbol leads to an address (for most, the variant that glibc has chosen for this CPU), and
+//!   the unwind table has an entry that begins there and says where the routine ends.
+//! * The rules at the entry are the common ones: the frame begins at `rsp + 8`, the return address
+//!   below it.
+//! * The entry has no further instruction: so the rules hold at every instruction of the routine.
+//!   It pushes nothing, makes no frame, and so it calls nobody.
 //!
-//! A routine for which any of this does not hold is treated like the rest of libc. One that jumps to another at its end (`strcat`
-//! to `strcpy`, say) leaves that one's return address where it found its own: the caller is still the right one. A function
-//! of libc that ends in a jump to such a routine is no longer there; it cannot hold a lock that it could not release any more.
+//! A routine for which any of this does not hold is treated like the rest of libc. One that jumps
+//! to another at its end (`strcat` to `strcpy`, say) leaves that one's return address where it
+//! found its own: the caller is still the right one. A function of libc that ends in a jump to such
+//! a routine is no longer there; it cannot hold a lock that it could not release any more.
 
 use super::modules;
 use core::ffi::CStr;
@@ -109,16 +113,19 @@ const PCREL: u8 = 0x1b;
 const UDATA4: u8 = 0x03;
 const DATAREL: u8 = 0x3b;
 const NOP: u8 = 0;
-/// `DW_CFA_def_cfa` rsp + 8, then `DW_CFA_offset` of the return address at the frame's beginning - 8.
+/// `DW_CFA_def_cfa` rsp + 8, then `DW_CFA_offset` of the return address at the frame's beginning -
+/// 8.
 const COMMON_RULES: [u8; 5] = [0x0c, 7, 8, 0x90, 1];
 
-/// The extent of the routine that begins at `address`, if its return address is always at the stack pointer.
+/// The extent of the routine that begins at `address`, if its return address is always at the stack
+/// pointer.
 ///
 /// # Safety
 ///
 /// `header` points to a module's `PT_GNU_EH_FRAME` segment.
 unsafe fn entry(header: *const u8, address: usize) -> Option<Range<usize>> {
-    // SAFETY: the format of `.eh_frame_hdr` and `.eh_frame` (LSB, chapter 10.6); whatever differs from what is expected ends it.
+    // SAFETY: the format of `.eh_frame_hdr` and `.eh_frame` (LSB, chapter 10.6); whatever differs
+    // from what is expected ends it.
     unsafe {
         let mut at = At(header);
         let kinds = [at.u8(), at.u8(), at.u8(), at.u8()];
@@ -151,7 +158,8 @@ unsafe fn entry(header: *const u8, address: usize) -> Option<Range<usize>> {
     }
 }
 
-/// Does this CIE say what is true at the entry of every C function, in the encoding that is expected of its entries?
+/// Does this CIE say what is true at the entry of every C function, in the encoding that is
+/// expected of its entries?
 ///
 /// # Safety
 ///
@@ -162,8 +170,8 @@ unsafe fn common_rules(cie: *const u8) -> bool {
         let mut at = At(cie);
         let length = at.i32() as u32 as usize;
         let end = at.0.add(length);
-        // Identity 0, version 1, augmentation "zR", alignments 1 and -8, return address in column 16, one byte of
-        // augmentation data: the encoding.
+        // Identity 0, version 1, augmentation "zR", alignments 1 and -8, return address in column
+        // 16, one byte of augmentation data: the encoding.
         let head = [0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, PCREL];
         if length < head.len() + COMMON_RULES.len() {
             return false;

@@ -8,7 +8,8 @@ use core::sync::atomic::{AtomicPtr, Ordering::*};
 /// How the loader's name begins.
 const LOADER: &[u8] = b"ld-linux";
 
-/// How the names of libraries begin. `libc-`, `libpthread` and others are parts of older or differently packaged C libraries.
+/// How the names of libraries begin. `libc-`, `libpthread` and others are parts of older or
+/// differently packaged C libraries.
 const LIBRARIES: [&[u8]; 13] = [
     b"libc.so",
     b"libc-",
@@ -126,8 +127,8 @@ pub(super) fn object_at(address: usize) -> Option<Object> {
     }
 }
 
-/// What the name of the module of `address` says. Async-signal-safe: for addresses of running code, whose module is not being
-/// unloaded.
+/// What the name of the module of `address` says. Async-signal-safe: for addresses of running code,
+/// whose module is not being unloaded.
 pub(super) fn code_now(address: usize) -> Code {
     object_at(address).map_or(Code::Free, |o| {
         // SAFETY: the link map of a module that is loaded; its name is a C string.

@@ -1,8 +1,10 @@
-//! Unsafe code that is linked into the main program: allocators and language runtimes, found by their symbols.
+//! Unsafe code that is linked into the main program: allocators and language runtimes, found by
+//! their symbols.
 //!
-//! A family is looked for only where its best-known function is there, so that a program's own `mi_something` is left alone.
-//! Functions without a global name count as those around them: the static ones of the same library. A program that has been
-//! stripped has no symbols; there [`Guarded`](crate::Guarded) does the same for allocators.
+//! A family is looked for only where its best-known function is there, so that a program's own
+//! `mi_something` is left alone. Functions without a global name count as those around them: the
+//! static ones of the same library. A program that has been stripped has no symbols; there
+//! [`Guarded`](crate::Guarded) does the same for allocators.
 
 use core::ops::Range;
 use libc::{Elf64_Ehdr, Elf64_Shdr, Elf64_Sym};
@@ -88,7 +90,8 @@ fn records<T: Copy>(file: &File, offset: u64, n: usize) -> io::Result<Vec<T>> {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     let mut records = Vec::<T>::with_capacity(n);
-    // SAFETY: the reserved room, zeroed first; every bit pattern is a valid record of plain numbers.
+    // SAFETY: the reserved room, zeroed first; every bit pattern is a valid record of plain
+    // numbers.
     unsafe {
         let room = records.as_mut_ptr().cast::<u8>();
         room.write_bytes(0, bytes);
@@ -189,7 +192,8 @@ mod tests {
 
     #[test]
     fn this_program_can_be_read() {
-        // It has no allocator of its own, and the unwinder is a shared library; but reading must work.
+        // It has no allocator of its own, and the unwinder is a shared library; but reading must
+        // work.
         assert!(read().is_ok());
     }
 

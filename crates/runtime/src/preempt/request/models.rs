@@ -1,4 +1,5 @@
-//! A carrier, its threads and a clock. A request that is lost leaves all of them waiting, which loom reports.
+//! A carrier, its threads and a clock. A request that is lost leaves all of them waiting, which
+//! loom reports.
 
 use super::Request;
 use crate::park::shim::Futex;

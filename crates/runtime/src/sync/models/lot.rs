@@ -1,4 +1,5 @@
-//! The parking lot: a thread that stands in a list and one that sleeps in the kernel, and who wakes them.
+//! The parking lot: a thread that stands in a list and one that sleeps in the kernel, and who wakes
+//! them.
 
 use super::{explore_crowd, join};
 use crate::park;

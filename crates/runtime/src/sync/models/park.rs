@@ -31,7 +31,8 @@ fn two_unparks_are_one_token_or_two() {
         let ts = [0, 1].map(|_| thread::spawn(move || park::unpark(me)));
         park::park(me);
         join(ts);
-        // The second token is there, or went with the first; in neither case does a timed park hang or a fresh token fail.
+        // The second token is there, or went with the first; in neither case does a timed park hang
+        // or a fresh token fail.
         park::park_deadline(me, Some(past()));
         assert!(!park::park_deadline(me, Some(past())));
         park::unpark(me);

@@ -1,8 +1,9 @@
 //! A FIFO queue without limit, in blocks.
 //!
-//! It lives under a spin lock, where nothing may be allocated or freed. So pushing takes a new block from the caller when
-//! it needs one, and popping hands a used-up block to the caller when there is already one in reserve. A queue that runs
-//! empty starts its last block again: in steady state nothing is allocated at all.
+//! It lives under a spin lock, where nothing may be allocated or freed. So pushing takes a new
+//! block from the caller when it needs one, and popping hands a used-up block to the caller when
+//! there is already one in reserve. A queue that runs empty starts its last block again: in steady
+//! state nothing is allocated at all.
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -30,8 +31,8 @@ impl<T> Block<T> {
 
 /// See the module documentation.
 ///
-/// Values are at `head_at..` of the first block, `..tail_at` of the last, and everywhere in between. With no block at all
-/// `tail_at` is `CAPACITY`: no room.
+/// Values are at `head_at..` of the first block, `..tail_at` of the last, and everywhere in
+/// between. With no block at all `tail_at` is `CAPACITY`: no room.
 pub(super) struct Blocks<T> {
     head: *mut Block<T>,
     head_at: usize,
@@ -61,8 +62,8 @@ impl<T> Blocks<T> {
         self.len
     }
 
-    /// Makes room for one value, with the block from `spare` if need be. `false`: a block is needed, and `spare` has
-    /// none.
+    /// Makes room for one value, with the block from `spare` if need be. `false`: a block is
+    /// needed, and `spare` has none.
     #[inline]
     pub(super) fn make_room(&mut self, spare: &mut Option<Box<Block<T>>>) -> bool {
         self.tail_at < CAPACITY || self.grow(spare)
@@ -97,8 +98,8 @@ impl<T> Blocks<T> {
         self.len += 1;
     }
 
-    /// Takes the oldest value. A block that is not needed any more may be left in `garbage`, which must be empty, to be
-    /// freed outside the lock.
+    /// Takes the oldest value. A block that is not needed any more may be left in `garbage`, which
+    /// must be empty, to be freed outside the lock.
     #[inline]
     pub(super) fn pop(&mut self, garbage: &mut Option<Box<Block<T>>>) -> Option<T> {
         if self.len == 0 {
@@ -112,7 +113,8 @@ impl<T> Blocks<T> {
             // Head and tail are the same block.
             (self.head_at, self.tail_at) = (0, 0);
         } else if self.head_at == CAPACITY {
-            // SAFETY: there are more values, so there is a next block; this one is ours and not linked any more.
+            // SAFETY: there are more values, so there is a next block; this one is ours and not
+            // linked any more.
             let mut used = unsafe {
                 let used = Box::from_raw(self.head);
                 self.head = used.next;

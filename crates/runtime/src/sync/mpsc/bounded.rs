@@ -11,11 +11,12 @@ use std::ptr::NonNull;
 use std::sync::mpsc::{TryRecvError, TrySendError};
 use std::time::Instant;
 
-/// Invariants: when the receiver waits, the ring is empty, no sender waits, and there are senders. When senders wait,
-/// the ring is full and there is a receiver (but for the time that its removal takes).
+/// Invariants: when the receiver waits, the ring is empty, no sender waits, and there are senders.
+/// When senders wait, the ring is full and there is a receiver (but for the time that its removal
+/// takes).
 ///
-/// A waiting sender keeps its value in its mailbox. The receiver that makes room moves it, so senders stay in FIFO order and are
-/// woken only when their value is on its way.
+/// A waiting sender keeps its value in its mailbox. The receiver that makes room moves it, so
+/// senders stay in FIFO order and are woken only when their value is on its way.
 pub(super) struct Chan<T> {
     state: SpinLock<State<T>>,
     pub(super) watched: Watched,
@@ -77,8 +78,8 @@ impl<T> Chan<T> {
         })
     }
 
-    /// Takes the node of a sender whose time is up out of the list. The result is its signal: if it has one, it was taken out
-    /// at the last moment.
+    /// Takes the node of a sender whose time is up out of the list. The result is its signal: if it
+    /// has one, it was taken out at the last moment.
     #[cold]
     fn give_up_sending(&self, node: &Node<Mailbox<T>>) -> Signal {
         let mut state = self.state.lock();
@@ -101,8 +102,8 @@ impl<T> Chan<T> {
         }
     }
 
-    /// Gives the value to the receiver or the ring. Otherwise gives it back, with the locked state if the ring is full, and
-    /// without if there is no receiver.
+    /// Gives the value to the receiver or the ring. Otherwise gives it back, with the locked state
+    /// if the ring is full, and without if there is no receiver.
     #[allow(clippy::type_complexity)] // Named nowhere else.
     fn send_now(&self, value: T) -> Result<(), (T, Option<SpinGuard<'_, State<T>>>)> {
         let mut state = self.state.lock();

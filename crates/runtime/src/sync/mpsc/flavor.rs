@@ -8,9 +8,9 @@ use std::time::Duration;
 
 /// The receiving side of a channel. Called by the one receiver only.
 pub(super) trait Flavor<T> {
-    /// Takes the oldest value. If there is none but may be one later, the result is `Empty`, and `node`, if given, is
-    /// in the receiver's list: the caller stays until it is signalled or [`give_up`](Self::give_up) returns `true`.
-    /// The node is new or has been taken out.
+    /// Takes the oldest value. If there is none but may be one later, the result is `Empty`, and
+    /// `node`, if given, is in the receiver's list: the caller stays until it is signalled or
+    /// [`give_up`](Self::give_up) returns `true`. The node is new or has been taken out.
     fn recv_or_wait(&self, node: Option<&Node<Mailbox<T>>>) -> Result<T, TryRecvError>;
 
     /// Takes the waiting receiver's node out; `false` if it has been signalled.

@@ -3,9 +3,10 @@
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 
-/// Room for a value, in a wait-list node. The protocol says whether it is filled: a receiver's is when its node is
-/// signalled `Granted`; a sender's is until its node is. Whoever takes the node out of its list has the mailbox to itself
-/// until it signals. A filled mailbox that is dropped does not drop its value.
+/// Room for a value, in a wait-list node. The protocol says whether it is filled: a receiver's is
+/// when its node is signalled `Granted`; a sender's is until its node is. Whoever takes the node
+/// out of its list has the mailbox to itself until it signals. A filled mailbox that is dropped
+/// does not drop its value.
 pub(crate) struct Mailbox<T>(UnsafeCell<MaybeUninit<T>>);
 
 // SAFETY: one thread at a time accesses the mailbox, and moves the value.

@@ -27,8 +27,8 @@ impl<T> Ring<T> {
     /// Appends a value; the ring must not be full.
     pub(super) fn push(&mut self, value: T) {
         debug_assert!(!self.is_full());
-        // No overflow: both are at most the length of a slice, which with sized values is below `isize::MAX`; without size
-        // the sum wraps only beyond `usize::MAX` queued values.
+        // No overflow: both are at most the length of a slice, which with sized values is below
+        // `isize::MAX`; without size the sum wraps only beyond `usize::MAX` queued values.
         let room = self.values.len() - self.head;
         let at = if self.len < room { self.head + self.len } else { self.len - room };
         self.values[at].write(value);

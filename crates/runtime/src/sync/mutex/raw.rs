@@ -5,34 +5,39 @@
 //! Bits of the word, besides those of [`WaitWord`]:
 //!
 //! * `LOCKED`: somebody owns the lock.
-//! * `WAKING`: a waiter was taken out of the list and woken, and is on its way to try again. It clears the bit when it
-//!   gets the lock or queues again. While it is set, unlocking wakes nobody else.
-//! * `HANDOFF`: the first in the list has been passed over too often; the next unlock gives the lock to it.
+//! * `WAKING`: a waiter was taken out of the list and woken, and is on its way to try again. It
+//!   clears the bit when it gets the lock or queues again. While it is set, unlocking wakes nobody
+//!   else.
+//! * `HANDOFF`: the first in the list has been passed over too often; the next unlock gives the
+//!   lock to it.
 //!
 //! # Invariants
 //!
-//! 1. `QUEUED` and not `LOCKED` implies `WAKING`: if somebody waits for a free lock, somebody is coming for it.
+//! 1. `QUEUED` and not `LOCKED` implies `WAKING`: if somebody waits for a free lock, somebody is
+//!    coming for it.
 //! 2. `HANDOFF` implies `LOCKED`, `QUEUED` and not `WAKING`.
-//! 3. At most one waiter is `Woken` and not yet back in the list or owner; it is the one `WAKING` stands for. If it is a user
-//!    thread that a shutdown has stopped, `WAKING` counts for nothing.
+//! 3. At most one waiter is `Woken` and not yet back in the list or owner; it is the one `WAKING`
+//!    stands for. If it is a user thread that a shutdown has stopped, `WAKING` counts for nothing.
 //!
 //! # Order
 //!
-//! Waiters stand in FIFO order, but a thread that finds the lock free takes it, past those who wait (*barging*): on few
-//! workers, handing the lock to a thread that must first be scheduled would cost every owner a context switch. To keep that
-//! from starving anybody, a woken waiter that finds the lock taken goes back to the *front*, and after [`LOSSES`] such
-//! losses it gets the lock by direct hand-over. So the first in line is passed over at most `LOSSES` wake-ups, and a
-//! waiter with `n` before it waits for at most `(n + 1) * (LOSSES + 1)` wake-ups.
+//! Waiters stand in FIFO order, but a thread that finds the lock free takes it, past those who wait
+//! (*barging*): on few workers, handing the lock to a thread that must first be scheduled would
+//! cost every owner a context switch. To keep that from starving anybody, a woken waiter that finds
+//! the lock taken goes back to the *front*, and after [`LOSSES`] such losses it gets the lock by
+//! direct hand-over. So the first in line is passed over at most `LOSSES` wake-ups, and a waiter
+//! with `n` before it waits for at most `(n + 1) * (LOSSES + 1)` wake-ups.
 //!
 //! # Timeouts
 //!
-//! A waiter whose time is up takes its node out of the list, and HANDOFF back if it was the first. If it has been woken
-//! meanwhile it goes on like any woken one, and gives up from the list if it loses: so a wake-up is never lost with it.
+//! A waiter whose time is up takes its node out of the list, and HANDOFF back if it was the first.
+//! If it has been woken meanwhile it goes on like any woken one, and gives up from the list if it
+//! loses: so a wake-up is never lost with it.
 //!
 //! # Spinning
 //!
-//! Only when the owner may be running on another CPU ([`patience`](park::patience)) and nobody is queued, and then
-//! for a few pauses.
+//! Only when the owner may be running on another CPU ([`patience`](park::patience)) and nobody is
+//! queued, and then for a few pauses.
 
 use crate::park;
 use crate::park::shim::{const_unless_loom, spin_loop};
@@ -64,7 +69,8 @@ unsafe impl Send for Wanted {}
 /// See the module documentation.
 pub(crate) struct RawMutex {
     word: WaitWord<Wanted>,
-    /// An address on the stack of the thread that has locked it last: debuggers find the owner by it.
+    /// An address on the stack of the thread that has locked it last: debuggers find the owner by
+    /// it.
     #[cfg(not(loom))]
     owner: std::sync::atomic::AtomicUsize,
 }
@@ -134,7 +140,8 @@ impl RawMutex {
         }
     }
 
-    /// As [`unlock`](Self::unlock), for an owner who expects that others wait: looks before it tries.
+    /// As [`unlock`](Self::unlock), for an owner who expects that others wait: looks before it
+    /// tries.
     #[inline]
     pub(crate) fn unlock_awaited(&self) {
         if self.word.load(Relaxed) != LOCKED || !self.word.swap(LOCKED, 0, Release) {
@@ -167,7 +174,8 @@ impl RawMutex {
                 patience -= 1;
                 spin_loop();
             } else if let Some(mut held) = self.word.hold_if(state) {
-                // SAFETY: the node is new; `acquire_queued` returns only after it has been signalled and is in no list.
+                // SAFETY: the node is new; `acquire_queued` returns only after it has been
+                // signalled and is in no list.
                 unsafe { held.list().push_back(NonNull::from(&node)) };
                 drop(held.release(state));
                 break;
@@ -176,9 +184,9 @@ impl RawMutex {
         self.acquire_queued(&node, deadline)
     }
 
-    /// Waits until the calling thread owns the lock. Its `node` has been put into the list, or has been admitted
-    /// ([`admit`](Self::admit)) or soon will be; on return it is in no list. `false`: `deadline` came first. There may be
-    /// one only for a node that is in this list already.
+    /// Waits until the calling thread owns the lock. Its `node` has been put into the list, or has
+    /// been admitted ([`admit`](Self::admit)) or soon will be; on return it is in no list. `false`:
+    /// `deadline` came first. There may be one only for a node that is in this list already.
     pub(crate) fn acquire_queued(&self, node: &Node<Wanted>, deadline: Option<Instant>) -> bool {
         let mut losses = 0;
         let _waiting = park::waits_for(c"mutex", self);
@@ -203,7 +211,8 @@ impl RawMutex {
                     losses += 1;
                     let handoff = if losses >= LOSSES { HANDOFF } else { 0 };
                     node.rearm();
-                    // SAFETY: the node has been signalled, so it is in no list; as above for how long it stays.
+                    // SAFETY: the node has been signalled, so it is in no list; as above for how
+                    // long it stays.
                     unsafe { held.list().push_front(NonNull::from(node)) };
                     drop(held.release((state | handoff) & !WAKING));
                     break;
@@ -212,8 +221,8 @@ impl RawMutex {
         }
     }
 
-    /// Takes the node of a waiter whose time is up out of the list. The result is its signal: if it has one, it was taken out
-    /// at the last moment.
+    /// Takes the node of a waiter whose time is up out of the list. The result is its signal: if it
+    /// has one, it was taken out at the last moment.
     #[cold]
     fn give_up(&self, node: &Node<Wanted>) -> Signal {
         let mut held = self.word.hold();
@@ -268,8 +277,9 @@ impl RawMutex {
         }
     }
 
-    /// Makes a thread that was taken out of a condition variable's list a waiter of this mutex, or wakes it if the mutex
-    /// is free. So a thread that is notified while the notifier owns the mutex sleeps on until it can have it.
+    /// Makes a thread that was taken out of a condition variable's list a waiter of this mutex, or
+    /// wakes it if the mutex is free. So a thread that is notified while the notifier owns the
+    /// mutex sleeps on until it can have it.
     ///
     /// # Safety
     ///
@@ -283,7 +293,8 @@ impl RawMutex {
             let _quiet = held.release(state | WAKING);
             park::unpark(waiter);
         } else {
-            // SAFETY: the node is in no list and unsignalled; its owner stays until it is signalled.
+            // SAFETY: the node is in no list and unsignalled; its owner stays until it is
+            // signalled.
             unsafe { held.list().push_back(popped.into_node()) };
             drop(held.release(state));
         }

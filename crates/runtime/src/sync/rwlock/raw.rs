@@ -5,9 +5,10 @@
 //! Bits of the word, besides those of [`WaitWord`]:
 //!
 //! * `WRITER`: a writer owns the lock.
-//! * `WAKING`: a writer was taken out of the list and woken, and is on its way to try again. While it is set, nobody else
-//!   is woken.
-//! * `HANDOFF`: the first in the list is a writer that has been passed over too often; it gets the lock directly.
+//! * `WAKING`: a writer was taken out of the list and woken, and is on its way to try again. While
+//!   it is set, nobody else is woken.
+//! * `HANDOFF`: the first in the list is a writer that has been passed over too often; it gets the
+//!   lock directly.
 //! * `READER` and above: how many readers own the lock.
 //!
 //! # Invariants
@@ -19,10 +20,11 @@
 //! # Order
 //!
 //! One FIFO list for readers and writers. A thread that finds the lock *free* takes it, as in
-//! [`Mutex`](crate::sync::Mutex) and for the same reason. A reader joins other readers only when nobody is queued, so a
-//! stream of readers cannot keep a writer out. When the lock becomes free, the head of the list decides: a writer is
-//! woken and tries again, and after [`LOSSES`] losses gets the lock by hand-over; readers, all that stand together at
-//! the head, are given the lock directly, since they do not exclude each other. So neither side starves.
+//! [`Mutex`](crate::sync::Mutex) and for the same reason. A reader joins other readers only when
+//! nobody is queued, so a stream of readers cannot keep a writer out. When the lock becomes free,
+//! the head of the list decides: a writer is woken and tries again, and after [`LOSSES`] losses
+//! gets the lock by hand-over; readers, all that stand together at the head, are given the lock
+//! directly, since they do not exclude each other. So neither side starves.
 
 use crate::park;
 use crate::park::shim::{const_unless_loom, spin_loop};
@@ -152,8 +154,8 @@ impl RawRwLock {
         node.wait_deadline(deadline).is_some() || self.give_up(&node) == Signal::Granted
     }
 
-    /// Takes the node of a waiter whose time is up out of the list. The result is its signal: if it has one, it was taken out
-    /// at the last moment.
+    /// Takes the node of a waiter whose time is up out of the list. The result is its signal: if it
+    /// has one, it was taken out at the last moment.
     #[cold]
     fn give_up(&self, node: &Node<Access>) -> Signal {
         let mut held = self.word.hold();
@@ -208,7 +210,8 @@ impl RawRwLock {
                                 next |= HANDOFF;
                             }
                             node.rearm();
-                            // SAFETY: the node has been signalled, so it is in no list; as above for the rest.
+                            // SAFETY: the node has been signalled, so it is in no list; as above
+                            // for the rest.
                             unsafe { held.list().push_front(place) }
                         }
                     }
@@ -298,8 +301,8 @@ impl RawRwLock {
 
     /// Gives shares to the readers at the head of the list. `state` has no writer.
     ///
-    /// After a full batch preemption may happen. It is no loss if the lock moves on in between: the readers that remain are
-    /// then at the head of the list like any other.
+    /// After a full batch preemption may happen. It is no loss if the lock moves on in between: the
+    /// readers that remain are then at the head of the list like any other.
     fn admit_readers<'a>(&'a self, mut held: Held<'a, Access>, mut state: u32) {
         loop {
             let mut batch = Batch::new();

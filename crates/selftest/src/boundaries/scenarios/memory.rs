@@ -35,7 +35,8 @@ fn malloc() -> u64 {
     sum
 }
 
-/// Beyond the size at which glibc asks the kernel for memory of its own, and one that it cuts from its heap.
+/// Beyond the size at which glibc asks the kernel for memory of its own, and one that it cuts from
+/// its heap.
 fn malloc_large() -> u64 {
     let mut sum = 0;
     step(|| {

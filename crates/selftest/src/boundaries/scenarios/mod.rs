@@ -1,8 +1,8 @@
 //! What is stepped: pieces of work whose result does not depend on when they are interrupted.
 //!
-//! A scenario is a function that runs on a user thread, calls [`step`](super::stepper::step) around the part that is to be
-//! stepped, and returns a number. It does the same at each call. Whoever it waits for makes progress by itself; it never
-//! looks at the time.
+//! A scenario is a function that runs on a user thread, calls [`step`](super::stepper::step) around
+//! the part that is to be stepped, and returns a number. It does the same at each call. Whoever it
+//! waits for makes progress by itself; it never looks at the time.
 
 mod calls;
 mod channels;

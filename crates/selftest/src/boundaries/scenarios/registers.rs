@@ -1,6 +1,7 @@
 //! Code that keeps everything in registers, one class after the other.
 //!
-//! Each function fills the registers of its class with different values, computes with them, and writes them to memory.
+//! Each function fills the registers of its class with different values, computes with them, and
+//! writes them to memory.
 
 use super::{Scenario, mix};
 use crate::boundaries::stepper::step;
@@ -98,7 +99,8 @@ unsafe extern "C" fn general(memory: &mut Memory) {
     )
 }
 
-/// Each arithmetic flag and the direction flag, set and clear. The trap flag is taken out of what is stored.
+/// Each arithmetic flag and the direction flag, set and clear. The trap flag is taken out of what
+/// is stored.
 #[unsafe(naked)]
 unsafe extern "C" fn flags(memory: &mut Memory) {
     naked_asm!(

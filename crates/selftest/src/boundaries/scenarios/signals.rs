@@ -21,7 +21,8 @@ fn raise(signal: i32) -> u64 {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         for (signal, flags) in [(libc::SIGUSR1, 0), (libc::SIGUSR2, libc::SA_ONSTACK)] {
-            // SAFETY: a complete sigaction; the handler only computes. It masks nothing: masks belong to kernel threads.
+            // SAFETY: a complete sigaction; the handler only computes. It masks nothing: masks
+            // belong to kernel threads.
             unsafe {
                 let mut action: libc::sigaction = core::mem::zeroed();
                 action.sa_sigaction = handler as *const () as usize;

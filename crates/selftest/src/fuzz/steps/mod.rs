@@ -87,7 +87,8 @@ pub(super) fn name(seed: u64) -> &'static str {
     choose(seed).0
 }
 
-/// A wait of `thread` that something else ends: the operation and its arguments, and who ends it how. Objects are made by `by`.
+/// A wait of `thread` that something else ends: the operation and its arguments, and who ends it
+/// how. Objects are made by `by`.
 struct Wait {
     name: &'static str,
     arguments: Vec<i64>,

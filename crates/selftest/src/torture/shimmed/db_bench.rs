@@ -1,4 +1,5 @@
-//! RocksDB's benchmark, whose writers, readers and compactions are threads, on a database whose content is then listed.
+//! RocksDB's benchmark, whose writers, readers and compactions are threads, on a database whose
+//! content is then listed.
 
 use super::{Launcher, Program};
 use std::path::Path;
@@ -30,7 +31,8 @@ impl Program for DbBench {
         let read =
             ["--benchmarks=readrandom,readwhilewriting", "--use_existing_db=1", "--threads=4"];
         let said = String::from_utf8_lossy(&bench(&read)?).into_owned();
-        // "readrandom : 1.2 micros/op ...; (9999 of 9999 found)": the numbers are those of the seed.
+        // "readrandom : 1.2 micros/op ...; (9999 of 9999 found)": the numbers are those of the
+        // seed.
         let found = said.lines().find(|line| line.starts_with("readrandom"));
         let found = found.and_then(|line| line.rsplit_once('(')).map_or("nothing", |(_, n)| n);
         let mut result = format!("{found}\n").into_bytes();

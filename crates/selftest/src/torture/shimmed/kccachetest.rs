@@ -1,4 +1,5 @@
-//! The tests that Kyoto Cabinet brings: threads that write, read, remove and iterate in shared tables.
+//! The tests that Kyoto Cabinet brings: threads that write, read, remove and iterate in shared
+//! tables.
 
 use super::{Launcher, Program};
 use std::path::Path;

@@ -81,7 +81,8 @@ pub(super) fn is_installed(name: &str) -> bool {
 }
 
 impl Launcher {
-    /// Natively if `how` is none. `directory` is for files; a program that takes longer than `limit` is killed.
+    /// Natively if `how` is none. `directory` is for files; a program that takes longer than
+    /// `limit` is killed.
     pub fn new(how: Option<UserThreads>, directory: &Path, limit: Duration) -> Launcher {
         let directory = directory.into();
         Launcher { how, directory, limit, counters: RefCell::default(), took: Cell::new(None) }
@@ -92,7 +93,8 @@ impl Launcher {
         *self.counters.borrow()
     }
 
-    /// How long the work took, where that is not the time from the start of the first program to the end of the last.
+    /// How long the work took, where that is not the time from the start of the first program to
+    /// the end of the last.
     pub(super) fn work_took(&self, span: Duration) {
         self.took.set(Some(span));
     }

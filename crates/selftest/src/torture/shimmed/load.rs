@@ -1,5 +1,5 @@
-//! Clients of memcached that check every answer. Each connection has keys of its own, so it knows what it must get; a
-//! counter is shared and must add up.
+//! Clients of memcached that check every answer. Each connection has keys of its own, so it knows
+//! what it must get; a counter is shared and must add up.
 
 use super::Rng;
 use std::collections::HashMap;

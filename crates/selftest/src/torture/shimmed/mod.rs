@@ -1,7 +1,9 @@
-//! Whole programs of Linux distributions, unmodified, with their threads as user threads (`quaver run`).
+//! Whole programs of Linux distributions, unmodified, with their threads as user threads (`quaver
+//! run`).
 //!
-//! Each is run natively, and then over and over on user threads with short and random quanta; its result must be the same
-//! byte for byte. How often it was preempted is in the statistics that `quaver run --stats-json` writes.
+//! Each is run natively, and then over and over on user threads with short and random quanta; its
+//! result must be the same byte for byte. How often it was preempted is in the statistics that
+//! `quaver run --stats-json` writes.
 //!
 //! | file | what |
 //! |---|---|
@@ -56,7 +58,8 @@ pub fn names() -> Vec<&'static str> {
     all().iter().map(|p| p.name()).collect()
 }
 
-/// How long one run may take: far longer than any does, also on a machine that is busy with other things.
+/// How long one run may take: far longer than any does, also on a machine that is busy with other
+/// things.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// A program that is installed, with its data.
@@ -223,8 +226,8 @@ mod tests {
         assert!(error.contains("no-such-program"), "{error}");
     }
 
-    /// What is compared must not depend on anything but the seed; also a test of the programs' command lines, and of
-    /// the load that asks memcached.
+    /// What is compared must not depend on anything but the seed; also a test of the programs'
+    /// command lines, and of the load that asks memcached.
     #[test]
     fn native_results_are_always_the_same() {
         for name in names() {

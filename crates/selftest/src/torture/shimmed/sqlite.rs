@@ -5,8 +5,9 @@ use std::path::Path;
 
 pub(super) struct Sqlite3;
 
-/// More rows than the cache holds, so that parts are sorted in the background while others are read, and comparisons that
-/// take their time, so that several parts are sorted at once. `SEED` is replaced.
+/// More rows than the cache holds, so that parts are sorted in the background while others are
+/// read, and comparisons that take their time, so that several parts are sorted at once. `SEED` is
+/// replaced.
 const QUERIES: &str = "
 pragma threads = 4;
 pragma cache_size = 500;

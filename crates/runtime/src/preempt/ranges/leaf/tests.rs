@@ -14,7 +14,8 @@ static INSTALLED: AtomicBool = AtomicBool::new(false);
 
 const TRAP_FLAG: i64 = 0x100;
 
-/// After every instruction: is the return address at the stack pointer? It is the one that was there at the first.
+/// After every instruction: is the return address at the stack pointer? It is the one that was
+/// there at the first.
 extern "C" fn on_trap(_: c_int, _: *mut libc::siginfo_t, uc: *mut c_void) {
     // SAFETY: the kernel's frame; rsp points to the stack of the code that was interrupted.
     let (rip, at_rsp) = unsafe {
@@ -69,7 +70,8 @@ fn stepped(range: &Range<usize>, a: *mut u8, b: *mut u8, c: usize) {
     assert_eq!(WRONG.load(Relaxed), 0, "the return address is not at rsp");
 }
 
-/// What the tables say is what happens, at every instruction, for short and long blocks, near and far.
+/// What the tables say is what happens, at every instruction, for short and long blocks, near and
+/// far.
 #[test]
 fn the_return_address_is_where_it_should_be() {
     modules::loaded();
