@@ -1,0 +1,195 @@
+//! The end of a runtime, and the next one.
+
+use crate::support::drops::{Counted, Drops};
+use crate::support::setup::with_leftover;
+use crate::support::{Setup, on_runtime, quiet_expected_panics, spin, with_runtime};
+use crate::wait_until;
+use quaver::{JoinHandle, ShutDown};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+/// A shutdown stops threads that run, wait, spin in the kernel or have ended and were not joined,
+/// and counts them.
+#[test]
+fn shutdown_counts_what_it_stops() {
+    for setup in Setup::all() {
+        println!("-- {setup}");
+        let running = Arc::new(AtomicUsize::new(0));
+        let drops = Drops::default();
+        let (kept, leftover) = with_leftover(setup.builder(), |rt| {
+            let never = Arc::new(Mutex::new(()));
+            let (running, value) = (running.clone(), drops.value());
+            let kept = rt.run(move || {
+                let mut kept: Vec<JoinHandle<()>> = Vec::new();
+                let held = never.lock().unwrap();
+                for _ in 0..3 {
+                    let running = running.clone();
+                    kept.push(quaver::spawn(move || {
+                        running.fetch_add(1, SeqCst);
+                        loop {
+                            spin(1000);
+                        }
+                    }));
+                    let never = never.clone();
+                    kept.push(quaver::spawn(move || drop(never.lock().unwrap())));
+                    kept.push(quaver::spawn(|| ()));
+                }
+                kept.push(quaver::spawn(|| quaver::sleep(std::time::Duration::MAX)));
+                kept.push(quaver::spawn(move || {
+                    let _never_dropped = value;
+                    loop {
+                        quaver::yield_now();
+                    }
+                }));
+                wait_until(|| running.load(SeqCst) == 3 && kept[8].is_finished());
+                std::mem::forget(held);
+                kept
+            });
+            kept
+        });
+        assert_eq!((leftover.threads, leftover.kernel_threads), (11, 0));
+        assert_eq!(drops.counts(), (1, 0), "threads that are stopped are not unwound");
+        // What had ended can be joined still; the others say what happened.
+        for (i, t) in kept.into_iter().enumerate() {
+            let finished = t.is_finished();
+            match t.join() {
+                Ok(()) => assert!(i % 3 == 2 && finished),
+                Err(e) => {
+                    assert!(e.is::<ShutDown>() && !finished, "{i}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_kernel_thread_learns_that_its_thread_was_stopped() {
+    for setup in Setup::all() {
+        println!("-- {setup}");
+        for _ in 0..10 {
+            let (joiners, leftover) = with_leftover(setup.builder(), |rt| {
+                let stopped = rt.spawn(|| {
+                    loop {
+                        quaver::yield_now();
+                    }
+                });
+                [std::thread::spawn(move || stopped.join())]
+            });
+            assert_eq!(leftover.threads, 1);
+            for j in joiners {
+                let e = j.join().unwrap().map(|never: ()| never).unwrap_err();
+                assert!(e.is::<ShutDown>());
+            }
+        }
+    }
+}
+
+#[test]
+fn after_the_shutdown() {
+    quiet_expected_panics();
+    for setup in Setup::clocks(2) {
+        let (handle, _) = with_leftover(setup.builder(), |rt| rt.handle());
+        let e = handle.spawn_detached(|| ()).unwrap_err();
+        assert!(e.to_string().contains("shut down"), "{e}");
+        let panic = catch_unwind(AssertUnwindSafe(|| handle.spawn(|| ()))).map(drop).unwrap_err();
+        assert!(panic.downcast_ref::<String>().unwrap().contains("shut down"));
+        assert_eq!(handle.stats().spawned, 0);
+    }
+}
+
+/// Handles of an old runtime are used while a new one runs.
+#[test]
+fn handles_outlive_their_runtime() {
+    for setup in Setup::clocks(1) {
+        let (old, _) = with_leftover(setup.builder(), |rt| {
+            rt.run(|| {
+                let ended = quaver::spawn(|| String::from("old"));
+                wait_until(|| ended.is_finished());
+                let stuck = quaver::spawn(|| {
+                    loop {
+                        quaver::yield_now();
+                    }
+                });
+                (ended, stuck)
+            })
+        });
+        with_runtime(setup.builder(), |rt| {
+            rt.run(move || {
+                let (ended, stuck): (JoinHandle<String>, JoinHandle<()>) = old;
+                assert_eq!(ended.join().unwrap(), "old");
+                assert!(!stuck.is_finished());
+                assert!(stuck.join().unwrap_err().is::<ShutDown>());
+            });
+        });
+    }
+}
+
+#[test]
+fn starting_again_and_again() {
+    let setups = Setup::all();
+    let before = kernel_threads();
+    for i in 0..200 {
+        let setup = setups[i % setups.len()];
+        let sum = on_runtime(setup.builder(), || {
+            let threads: Vec<_> = (0..20u64)
+                .map(|i| {
+                    quaver::spawn(move || {
+                        let text = vec![format!("{i}"); 10].join(",");
+                        spin(100);
+                        text.len() as u64
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|t| t.join().unwrap()).sum::<u64>()
+        });
+        assert_eq!(sum, 10 * 10 * 1 + 10 * 10 * 2 + 20 * 9);
+    }
+    // Kernel threads that have said that they are gone may take a moment to leave the list; other
+    // tests come and go.
+    for _ in 0..1000 {
+        if kernel_threads() <= before + 8 {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("{before} kernel threads before, {} after", kernel_threads());
+}
+
+fn kernel_threads() -> usize {
+    std::fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+/// Kernel threads that start user threads while the runtime is shut down get a thread or an error,
+/// nothing else.
+#[test]
+fn spawning_races_with_shutdown() {
+    for (round, setup) in Setup::all().into_iter().cycle().take(120).enumerate() {
+        let go = Arc::new(AtomicBool::new(true));
+        let mut spawners = Vec::new();
+        with_leftover(setup.builder(), |rt| {
+            for _ in 0..2 {
+                let (go, handle) = (go.clone(), rt.handle());
+                spawners.push(std::thread::spawn(move || {
+                    let drops = Drops::default();
+                    let (mut ok, mut refused) = (0, 0);
+                    while go.load(SeqCst) {
+                        let value: Counted = drops.value();
+                        match handle.spawn_detached(move || drop(value)) {
+                            Ok(()) => ok += 1,
+                            Err(_) => refused += 1,
+                        }
+                    }
+                    (ok, refused)
+                }));
+            }
+            while rt.stats().completed < (round as u64 % 40) * 5 {
+                std::thread::yield_now();
+            }
+        });
+        go.store(false, SeqCst);
+        for s in spawners {
+            s.join().unwrap();
+        }
+    }
+}
