@@ -1,4 +1,4 @@
-"""Checks the shape of the JSON that `quaver doctor`, `demo`, `bench` and `selftest` and bench/figures/draw.py promise to scripts.
+"""Checks the shape of the JSON that `quaver doctor`, `demo`, `bench`, `selftest` and `report` promise to scripts.
 
     python3 check_json.py doctor|demo|figures|bench FILE
     python3 check_json.py selftest FILE PREEMPTIONS

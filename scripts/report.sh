@@ -1,22 +1,18 @@
 #!/usr/bin/env bash
-# Makes quaver-report/index.html from the results of the demonstration, the benchmarks and the papers' figures, which are
-# simulated and drawn beside what the benchmarks measured; runs first what has none yet. Takes the variables of scripts/demo.sh and scripts/bench.sh, and FIGURES_ARGS, options of
-# bench/figures/draw.py.
+# Makes quaver-report/index.html from the results of the demonstration, the benchmarks and the papers' figures; runs first
+# what has no results yet, and simulates the figures again if there are newer measurements to draw beside them. Takes the
+# variables of scripts/demo.sh and scripts/bench.sh, and FIGURES_ARGS, options of `quaver report`.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-have python3 || scripts/setup.sh test
-have python3 || die "python3 is missing; install it to make the page"
 json=${BENCH_JSON:-bench-results.json}
 [ -s quaver-report/report.json ] || scripts/demo.sh
 [ -s "$json" ] || scripts/bench.sh
+cargo build --locked --release -p quaver-cli
 figures=quaver-report/figures/results.json
-# Anew if there are other measurements.
+args=(--keep-figures)
 if [ ! -s "$figures" ] || [ "$json" -nt "$figures" ]; then
-    cargo build --locked --release -p quaver-cli
     read -ra args <<<"${FIGURES_ARGS:-}"
-    python3 -B bench/figures/draw.py --quaver "$(target_dir)/release/quaver" --bench "$json" --out "${figures%/*}" "${args[@]}"
 fi
-python3 -B scripts/report.py --demo quaver-report/report.json --bench "$json" --figures "$figures" --out quaver-report/index.html
-printf 'The page is %s\n' "$root/quaver-report/index.html"
+"$(target_dir)/release/quaver" report --bench "$json" "${args[@]}"

@@ -1,17 +1,12 @@
-"""Tests of report.py, check_json.py and check_docs.py."""
+"""Tests of check_json.py and check_docs.py."""
 
-import contextlib
 import copy
-import io
-import json
 import tempfile
 import unittest
-from html.parser import HTMLParser
 from pathlib import Path
 
 import check_docs
 import check_json
-import report
 
 MACHINE = {"kernel": {"release": "6.18", "processor": "A <fast> one"}, "cpus": {"allowed": [0, 1]}}
 
@@ -37,80 +32,6 @@ DEMO = {
     "summary": {"verdict": "It bought much.", "slo_load_percent": {"run_to_completion": 0, "preemptive": 50}},
     "rows": [{"mode": "run_to_completion", **DEMO_ROW}, {"mode": "preemptive", **copy.deepcopy(DEMO_ROW)}],
 }
-
-
-class WellFormed(HTMLParser):
-    """Complains about elements that are closed in the wrong order."""
-
-    VOID = {"meta", "rect", "line"}
-
-    def __init__(self):
-        super().__init__()
-        self.open = []
-
-    def handle_starttag(self, tag, attrs):
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        pass
-
-    def handle_endtag(self, tag):
-        assert self.open and self.open[-1] == tag, f"</{tag}> after {self.open}"
-        self.open.pop()
-
-
-class Page(unittest.TestCase):
-    def test_it_has_everything_escaped_and_in_order(self):
-        page = report.page(BENCH, DEMO)
-        for part in ("It bought much.", "go &amp; co", "no &lt;Go&gt;", "A &lt;fast&gt; one", "138 ns", "4.06", "quick look"):
-            self.assertIn(part, page)
-        parser = WellFormed()
-        parser.feed(page)
-        self.assertEqual(parser.open, [])
-
-    def test_bars_are_as_long_as_their_medians(self):
-        chart = report.chart([row("yield", "quaver", 50.0), row("yield", "go", 100.0)])
-        self.assertIn(f'width="{report.BAR / 4:.1f}"', chart)
-        self.assertIn(f'width="{report.BAR / 2:.1f}"', chart)
-        self.assertEqual(chart.count('class="ours"'), 1)
-
-    def test_rows_of_zero_divide_by_nothing(self):
-        self.assertIn("0.00 ns", report.chart([row("drop", "quaver", 0.0)]))
-
-    def test_what_is_missing_is_left_out(self):
-        self.assertIn("Nothing has been measured", report.page(None, None))
-        self.assertNotIn("Demonstration", report.page(BENCH, None))
-        self.assertNotIn("Benchmarks", report.page(None, DEMO))
-
-    def test_headlines_of_figures_are_listed(self):
-        ratio = {"of": "a < b", "over": "c", "ours": 1.5, "paper": 1.25}
-        measured = [{"name": "c", "points": [{"at": 1, "real": 2.0, "simulated": None, "paper": None}]}]
-        figures = [
-            {"title": "One", "headlines": [ratio, ratio | {"of": "d"}], "measured": measured},
-            {"title": "Two", "measured": [{"name": "c", "points": [{"at": 1, "real": None}]}]},
-            {"title": "Three", "headlines": [ratio | {"ours": None}]},
-        ]
-        page = report.page(None, None, figures)
-        self.assertIn("<td>One, and one worker for real</td><td>a &lt; b over c</td><td>1.50, in the paper 1.25</td>", page)
-        self.assertIn("<td></td><td>d over c</td>", page)
-        self.assertIn("<td>Two</td>", page)
-        self.assertIn("<td>Three</td><td></td><td></td>", page)
-        self.assertIn('href="figures/index.html"', page)
-        self.assertNotIn("Nothing has been measured", page)
-
-    def test_files_are_replaced_as_a_whole(self):
-        with tempfile.TemporaryDirectory() as directory:
-            bench, out = Path(directory, "bench.json"), Path(directory, "new", "index.html")
-            bench.write_text(json.dumps(BENCH), encoding="utf-8")
-            self.assertEqual(report.main(["--bench", str(bench), "--out", str(out)]), 0)
-            before = out.read_text(encoding="utf-8")
-            bench.write_text("{", encoding="utf-8")
-            with contextlib.redirect_stderr(io.StringIO()) as said:
-                self.assertEqual(report.main(["--bench", str(bench), "--out", str(out)]), 1)
-            self.assertIn("report.py", said.getvalue())
-            self.assertEqual(out.read_text(encoding="utf-8"), before)
-            self.assertEqual([path.name for path in out.parent.iterdir()], ["index.html"])
 
 
 class Shape(unittest.TestCase):

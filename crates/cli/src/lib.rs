@@ -9,13 +9,16 @@ use clap::{Parser, Subcommand};
 
 pub mod affinity;
 pub mod bench;
+pub mod chart;
 pub mod demo;
 pub mod doctor;
+pub mod html;
 pub mod interrupt;
 pub mod noise;
 pub mod output;
 pub mod parse;
 pub mod plan;
+pub mod report;
 pub mod run;
 #[cfg(feature = "selftest")]
 pub mod selftest;
@@ -44,6 +47,7 @@ enum Command {
     Run(run::Args),
     Sim(Box<sim::Args>),
     Plan(plan::Args),
+    Report(report::Args),
 }
 
 /// Runs the command line of this process.
@@ -65,6 +69,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => Ok(run::run(args)),
         Command::Sim(args) => sim::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Report(args) => report::run(&args).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {
         eprintln!("quaver: {error:#}");

@@ -126,6 +126,11 @@ pub fn time(us: f64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
+/// The same for a mark of an axis: a round number without zeros behind the point.
+pub fn mark(us: f64) -> String {
+    time(us).replace(".00 ", " ").replace(".0 ", " ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::results::tests::{report, row};

@@ -5,7 +5,9 @@ use std::fmt::Write;
 use anyhow::Result;
 use quaver_sim::{Outcome, Scenario};
 
-use crate::demo::report::plot::{self, Curve};
+use crate::chart::{Chart, Curve, Line};
+use crate::demo::table;
+use crate::html::escape;
 
 const HEAD: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Quaver simulation</title>\n<style>\n\
 :root { color-scheme: light dark; }\nbody { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; }\n\
@@ -35,17 +37,19 @@ pub fn render(scenario: &Scenario, outcomes: &[Outcome]) -> Result<String> {
             outcomes.iter().filter_map(point).collect::<Vec<_>>()
         };
         let curve =
-            |name: &str, colour, main, points| Curve { name: name.into(), colour, main, points };
+            |name: &str, colour, line, points| Curve { name: name.into(), colour, line, points };
         let curves = [
-            curve("p99.9", 0, true, points(|l| l.p99_9)),
-            curve("p99", 0, false, points(|l| l.p99)),
-            curve("p50", 1, true, points(|l| l.p50)),
+            curve("p99.9", 0, Line::Thick, points(|l| l.p99_9)),
+            curve("p99", 0, Line::Thin, points(|l| l.p99)),
+            curve("p50", 1, Line::Thick, points(|l| l.p50)),
         ];
         if curves[0].points.is_empty() {
             continue;
         }
         let title = format!("Latency of {}", class.name);
-        let _ = writeln!(page, "<figure>{}</figure>", plot::draw(&title, &curves, None)?);
+        let x = "offered load, % of the workers' capacity";
+        let chart = Chart { title: &title, x, y: "", log: true, label: table::mark, limit: None };
+        let _ = writeln!(page, "<figure>{}</figure>", chart.draw(&curves)?);
     }
     page.push_str("<table>\n<tr><th>load</th><th>class</th><th>p50, µs</th><th>p99</th><th>p99.9</th><th></th></tr>\n");
     for outcome in outcomes {
@@ -55,7 +59,7 @@ pub fn render(scenario: &Scenario, outcomes: &[Outcome]) -> Result<String> {
                 page,
                 "<tr><td>{:.1} %</td><td>{}</td><td>{:.2}</td><td>{:.2}</td><td>{:.2}</td><td>{}</td></tr>",
                 outcome.load * 100.0,
-                class.name,
+                escape(&class.name),
                 latency.p50,
                 latency.p99,
                 latency.p99_9,

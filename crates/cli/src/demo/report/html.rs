@@ -4,10 +4,11 @@ use std::fmt::Write;
 
 use anyhow::Result;
 
-use super::plot::{self, Curve};
+use crate::chart::{Chart, Curve, Line};
 use crate::demo::args::Mode;
 use crate::demo::results::{Latency, Report, Row};
 use crate::demo::table;
+use crate::html::escape;
 use crate::parse::cpulist;
 
 /// Renders the report as one HTML page without references to anything outside.
@@ -52,7 +53,9 @@ fn charts(report: &Report) -> Result<Vec<String>> {
     {
         let curves = curves(report, class);
         if !curves.is_empty() {
-            charts.push(plot::draw(title, &curves, limit)?);
+            let x = "offered load, % of the workers' capacity";
+            let chart = Chart { title, x, y: "", log: true, label: table::mark, limit };
+            charts.push(chart.draw(&curves)?);
         }
     }
     Ok(charts)
@@ -71,7 +74,7 @@ fn curves(report: &Report, class: fn(&Row) -> Option<&Latency>) -> Vec<Curve> {
                 curves.push(Curve {
                     name: format!("{name} {}", mode.name()),
                     colour,
-                    main,
+                    line: if main { Line::Thick } else { Line::Thin },
                     points,
                 });
             }
@@ -191,20 +194,6 @@ fn details(report: &Report) -> String {
     }
     html.push_str("</dl>\n");
     html
-}
-
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '&' => escaped.push_str("&amp;"),
-            '"' => escaped.push_str("&quot;"),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 const HEAD: &str = r#"<!DOCTYPE html>
