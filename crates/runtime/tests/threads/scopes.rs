@@ -5,8 +5,8 @@ use crate::support::setup::alone;
 use crate::support::{Setup, quiet_expected_panics, spin, with_runtime};
 use quaver::Builder;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 #[test]
@@ -158,12 +158,15 @@ fn a_scope_on_a_kernel_thread() {
 fn a_scope_outlives_its_runtime() {
     alone(|| {
         let rt = Builder::new().workers(1).build().unwrap();
-        let (started, is_started) = std::sync::mpsc::channel();
+        // No channel: the thread may be stopped with a channel's lock, for which the owner would
+        // wait when it drops the sender.
+        let started = Arc::new(AtomicBool::new(false));
+        let is_started = started.clone();
         let owner = std::thread::spawn(move || {
             let number = AtomicUsize::new(0);
             quaver::scope(|s| {
                 s.spawn(|| {
-                    started.send(()).unwrap();
+                    started.store(true, SeqCst);
                     loop {
                         number.fetch_add(1, SeqCst);
                         quaver::sleep(Duration::from_millis(1));
@@ -171,7 +174,9 @@ fn a_scope_outlives_its_runtime() {
                 });
             });
         });
-        is_started.recv().unwrap();
+        while !is_started.load(SeqCst) {
+            std::thread::yield_now();
+        }
         assert_eq!(rt.shutdown().threads, 1);
         assert!(owner.join().is_err());
     });
