@@ -97,6 +97,10 @@ pub mod sync;
 mod sys;
 #[cfg(not(loom))]
 pub mod thread;
+#[cfg(loom)]
+mod thread {
+    mod life;
+}
 #[cfg(not(loom))]
 mod time;
 #[cfg(not(loom))]

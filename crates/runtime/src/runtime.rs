@@ -9,7 +9,6 @@ use crate::lateness::Lateness;
 use crate::os::fork;
 use crate::policy::Choice;
 use crate::stats::{Counters, Stats};
-use crate::thread::control::life;
 use crate::thread::table::Table;
 use crate::thread::{self, JoinHandle};
 use crate::tsc::{self, Ticks};
@@ -517,7 +516,7 @@ impl Runtime {
         // Kernel threads that wait for a user thread's end must learn that it will not come.
         for h in 0..rt.table.high() {
             let t = rt.table.get(h);
-            if t.life.load(Acquire) & (life::JOINING | life::DONE) == life::JOINING
+            if t.life.is_joined()
                 && let Some(w @ park::Waiter::Kernel(_)) = t.joiner()
             {
                 park::unpark(w);

@@ -1,6 +1,7 @@
 //! The control block of a user thread.
 
 use super::label::Label;
+use super::life::Life;
 use super::stack::OwnStack;
 use crate::park::Waiter;
 use core::cell::{Cell, UnsafeCell};
@@ -22,35 +23,6 @@ pub(crate) mod park_state {
     pub(crate) const EMPTY: u32 = 0;
     pub(crate) const PARKED: u32 = 1;
     pub(crate) const NOTIFIED: u32 = 2;
-}
-
-/// Bits of a thread's life.
-///
-/// Two pairs, each of one bit set by the thread and one set by its `JoinHandle`; whoever sets the
-/// second of a pair has a duty:
-///
-/// * READY (the result exists) and DETACHED (nobody will take it): drop the result, which is code
-///   of the user.
-/// * DONE (the thread has left its stack for good) and RELEASED (the handle needs nothing more):
-///   recycle the thread.
-///
-/// Each bit is set once in a life, by addition: unlike an `or` whose old value is wanted, that is
-/// one instruction. Only JOINING comes and goes with every timed join.
-pub(crate) mod life {
-    /// The result is in the packet.
-    pub(crate) const READY: u32 = 1;
-    /// The thread has left its stack.
-    pub(crate) const DONE: u32 = 2;
-    /// The `JoinHandle` is being dropped, or there never was one.
-    pub(crate) const DETACHED: u32 = 4;
-    /// The `JoinHandle` is gone.
-    pub(crate) const RELEASED: u32 = 8;
-    /// `joiner` holds somebody to wake at the end.
-    pub(crate) const JOINING: u32 = 16;
-    /// The thread is leaving its stack: DONE follows within nanoseconds, for the thread is not
-    /// preemptible any more. It wakes its joiner before that, so that its worker can switch to the
-    /// joiner directly.
-    pub(crate) const EXITING: u32 = 32;
 }
 
 /// What an external observer (debugger, statistics) wants to know of a thread.
@@ -91,8 +63,8 @@ pub(crate) struct Uthread {
     pub(crate) home: AtomicPtr<crate::worker::carrier::Carrier>,
     /// See [`park_state`].
     pub(crate) park: AtomicU32,
-    /// See [`life`].
-    pub(crate) life: AtomicU32,
+    /// See [`Life`].
+    pub(crate) life: Life,
     /// Own index in the table.
     pub(crate) handle: u32,
     /// Next in the free list.
@@ -123,8 +95,8 @@ pub(crate) struct Uthread {
     pub(crate) ran: AtomicU64,
     /// Unique in the process, never reused.
     pub(crate) id: Cell<u64>,
-    /// A [`Waiter`] as a word. Written by the owner of the `JoinHandle` only, while `JOINING` is
-    /// not set.
+    /// A [`Waiter`] as a word. Written by the owner of the `JoinHandle` only, before it
+    /// [waits](Life::wait).
     pub(crate) joiner: AtomicPtr<()>,
     /// What [`thread::park`](super::park) waits for: twice `id`, plus one if it is there. So an
     /// `unpark` for an earlier thread in this place finds another number.
@@ -158,7 +130,7 @@ impl Uthread {
             phase: AtomicU8::new(phase::FREE),
             home: AtomicPtr::new(core::ptr::null_mut()),
             park: AtomicU32::new(park_state::EMPTY),
-            life: AtomicU32::new(0),
+            life: Life::new(),
             handle,
             next_free: Cell::new(NONE),
             packet: Cell::new(core::ptr::null_mut()),
@@ -238,11 +210,6 @@ impl Uthread {
     pub(crate) fn joiner(&self) -> Option<Waiter> {
         // SAFETY: `JoinHandle` stores what `into_raw` returns.
         unsafe { Waiter::from_raw(self.joiner.load(Acquire)) }
-    }
-
-    /// Has the thread ended?
-    pub(crate) fn is_done(&self) -> bool {
-        self.life.load(Acquire) & life::DONE != 0
     }
 }
 

@@ -1,6 +1,7 @@
 //! Waiting for a thread's end.
 
-use super::control::{Uthread, life};
+use super::control::Uthread;
+use super::life::Wait;
 use super::local::{Thread, ThreadId};
 use super::{packet, recycle_here};
 use crate::park;
@@ -25,14 +26,6 @@ impl<T> fmt::Debug for JoinHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JoinHandle").field("thread", &self.thread).finish_non_exhaustive()
     }
-}
-
-/// How a wait for a thread's end has ended.
-#[derive(PartialEq, Eq)]
-enum Wait {
-    Done,
-    TimedOut,
-    ShutDown,
 }
 
 impl<T> JoinHandle<T> {
@@ -107,35 +100,15 @@ impl<T> JoinHandle<T> {
     #[inline]
     fn wait(&self, deadline: Option<Instant>) -> Wait {
         let t = self.block();
-        if t.is_done() { Wait::Done } else { self.wait_long(t, deadline) }
+        if t.life.is_done() { Wait::Done } else { self.wait_long(t, deadline) }
     }
 
     #[cold]
     fn wait_long(&self, t: &Uthread, deadline: Option<Instant>) -> Wait {
         let me = park::current();
         t.joiner.store(me.into_raw(), Relaxed);
-        let mut seen = t.life.fetch_add(life::JOINING, AcqRel);
         let _waiting = park::waits_for(c"end of thread", t);
-        while seen & life::EXITING == 0 {
-            if self.thread.rt.has_stopped() {
-                return Wait::ShutDown;
-            }
-            if park::park_deadline(me, deadline) {
-                seen = t.life.load(Acquire);
-                continue;
-            }
-            // Either the thread has not looked for a joiner and will find none, or it is about to
-            // be DONE.
-            seen = t.life.fetch_sub(life::JOINING, AcqRel);
-            if seen & life::EXITING == 0 {
-                return Wait::TimedOut;
-            }
-        }
-        let mut relax = park::Relax::new();
-        while !t.is_done() {
-            relax.relax();
-        }
-        Wait::Done
+        t.life.wait(|| park::park_deadline(me, deadline), || self.thread.rt.has_stopped())
     }
 
     /// Is it the calling thread?
@@ -145,7 +118,7 @@ impl<T> JoinHandle<T> {
 
     /// Has the thread ended? Joining it then does not wait.
     pub fn is_finished(&self) -> bool {
-        self.block().is_done()
+        self.block().life.is_done()
     }
 
     /// The thread's number.
@@ -182,7 +155,7 @@ impl<T> Drop for JoinHandle<T> {
         let t = self.block();
         // Released also if the result's destructor panics.
         let _release = Release(self.thread.rt, t);
-        if t.life.fetch_add(life::DETACHED, AcqRel) & life::READY != 0 {
+        if t.life.detach() {
             packet::drop_result(t);
         }
     }
@@ -193,7 +166,7 @@ struct Release(&'static Inner, &'static Uthread);
 
 impl Drop for Release {
     fn drop(&mut self) {
-        if self.1.life.fetch_add(life::RELEASED, AcqRel) & life::DONE != 0 {
+        if self.1.life.release() {
             recycle_here(self.0, self.1);
         }
     }

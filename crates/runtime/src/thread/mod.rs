@@ -4,6 +4,7 @@ mod builder;
 pub(crate) mod control;
 mod join;
 pub(crate) mod label;
+pub(crate) mod life;
 mod local;
 mod packet;
 pub(crate) mod raw;
@@ -27,7 +28,7 @@ use crate::tls::shared;
 use crate::worker::carrier::{After, Carrier};
 use crate::worker::scheduler;
 use crate::worker::slot::Slot;
-use control::{Uthread, life, park_state, phase};
+use control::{Uthread, park_state, phase};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use quaver_sched::{Attributes, Why};
 use stack::OwnStack;
@@ -77,9 +78,8 @@ pub(crate) fn spawn_detached_on(
     rt: &'static Inner,
     f: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
-    let life = life::DETACHED | life::RELEASED;
     // SAFETY: everything is 'static.
-    unsafe { Start { life, ..Start::new(&Attributes::default()) }.start(rt, f) }.map(drop)
+    unsafe { Start { detached: true, ..Start::new(&Attributes::default()) }.start(rt, f) }.map(drop)
 }
 
 /// Where thread numbers come from.
@@ -89,8 +89,8 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 struct Start<'a> {
     name: Option<Box<str>>,
     attributes: &'a Attributes,
-    /// Bits of [`life`] that are set from the beginning.
-    life: u32,
+    /// There will be no handle.
+    detached: bool,
     /// To be told when nothing of the thread borrows any more.
     scope: Option<Arc<scope::Data>>,
     /// `None`: the one in its region.
@@ -99,7 +99,7 @@ struct Start<'a> {
 
 impl<'a> Start<'a> {
     fn new(attributes: &'a Attributes) -> Start<'a> {
-        Start { name: None, attributes, life: 0, scope: None, stack: None }
+        Start { name: None, attributes, detached: false, scope: None, stack: None }
     }
 
     /// Makes a thread and queues it.
@@ -132,7 +132,7 @@ impl<'a> Start<'a> {
         t.blocking.set(0);
         t.pkru.set(pkru::get());
         t.park.store(park_state::EMPTY, Relaxed);
-        t.life.store(self.life, Relaxed);
+        t.life.begin(self.detached);
         let id = NEXT_ID.fetch_add(1, Relaxed);
         t.id.set(id);
         t.permit.store(id << 1, Relaxed);
@@ -226,9 +226,7 @@ extern "C" fn thread_main() -> ! {
         // SAFETY: placed by `start` for this run; catches panics.
         unsafe { run(t.packet.get()) };
     }
-    if t.life.load(Relaxed) & life::DETACHED != 0
-        || t.life.fetch_add(life::READY, AcqRel) & life::DETACHED != 0
-    {
+    if t.life.ready() {
         packet::drop_result(t);
     }
     let scope = t.scope.replace(core::ptr::null());
@@ -254,8 +252,7 @@ extern "C" fn thread_main() -> ! {
     // runs.
     drop(unsafe { (*t.name.get()).take() });
     t.preempt_disable();
-    if t.life.load(Relaxed) & life::RELEASED == 0
-        && t.life.fetch_add(life::EXITING, AcqRel) & life::JOINING != 0
+    if t.life.exiting()
         && let Some(w) = t.joiner()
     {
         park::unpark(w);

@@ -3,7 +3,7 @@
 use crate::arch::{pkru, segment, switch::switch};
 use crate::clock::rescue::Rescue;
 use crate::runtime::Inner;
-use crate::thread::control::{Uthread, life, park_state};
+use crate::thread::control::{Uthread, park_state};
 use crate::tls::shared;
 use crate::tsc::{self, Ticks};
 use crate::worker::carrier::{After, Carrier};
@@ -343,7 +343,7 @@ fn ended(rt: &Inner, slot: Option<&Slot>, t: &Uthread) {
     let stats = slot.map_or(&rt.stats, |s| &s.stats);
     stats.completed.add_shared(1, slot.is_none());
     rt.policy.task_terminate(t.task(), slot.map_or(0, |s| s.run_since()));
-    if t.life.fetch_add(life::DONE, AcqRel) & life::RELEASED != 0 {
+    if t.life.done() {
         crate::thread::recycle(rt, slot, t);
     }
 }

@@ -1,0 +1,180 @@
+//! A thread, its handle, and the end of the runtime. Cells stand for what the word protects: loom
+//! reports two who use one at once, and threads that all sleep.
+
+use super::{Life, Wait};
+use crate::park::{self, Waiter};
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::time::{Duration, Instant};
+
+struct Thread {
+    life: Life,
+    /// Is there one?
+    result: UnsafeCell<bool>,
+    joiner: UnsafeCell<Option<Waiter>>,
+    stack_in_use: UnsafeCell<bool>,
+    recycled: AtomicUsize,
+    stopped: AtomicBool,
+}
+
+impl Thread {
+    fn new() -> Arc<Thread> {
+        let thread = Thread {
+            life: Life::new(),
+            result: UnsafeCell::new(false),
+            joiner: UnsafeCell::new(None),
+            stack_in_use: UnsafeCell::new(false),
+            recycled: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+        };
+        thread.begin(false);
+        Arc::new(thread)
+    }
+
+    fn begin(&self, detached: bool) {
+        self.life.begin(detached);
+        put(&self.stack_in_use, true);
+    }
+
+    /// The thread, from its result to its end.
+    fn run(&self) {
+        assert!(!put(&self.result, true));
+        if self.life.ready() {
+            self.take();
+        }
+        if self.life.exiting() {
+            // SAFETY: loom checks the access.
+            let joiner = self.joiner.with(|j| unsafe { *j });
+            park::unpark(joiner.expect("a joiner"));
+        }
+        assert!(put(&self.stack_in_use, false));
+        if self.life.done() {
+            self.recycle();
+        }
+    }
+
+    /// Takes or drops the result.
+    fn take(&self) {
+        assert!(put(&self.result, false), "there is no result");
+    }
+
+    /// The handle waits, for ever or not.
+    fn wait(&self, deadline: Option<Instant>) -> Wait {
+        if self.life.is_done() {
+            return Wait::Done;
+        }
+        let me = park::current();
+        put(&self.joiner, Some(me));
+        self.life.wait(|| park::park_deadline(me, deadline), || self.stopped.load(Acquire))
+    }
+
+    /// The handle has waited.
+    fn joined(&self) {
+        self.take();
+        self.recycle();
+    }
+
+    /// The handle is dropped.
+    fn drop_handle(&self) {
+        if self.life.detach() {
+            self.take();
+        }
+        if self.life.release() {
+            self.recycle();
+        }
+    }
+
+    /// Nobody uses the thread. It lives once more, without a handle: whatever is done to the word
+    /// too late disturbs that.
+    fn recycle(&self) {
+        assert!(!put(&self.result, false), "the result was kept");
+        assert!(!put(&self.stack_in_use, false), "it is on its stack");
+        put(&self.joiner, None);
+        if self.recycled.fetch_add(1, Relaxed) == 0 {
+            self.begin(true);
+            self.run();
+        }
+    }
+
+    /// The runtime ends, and the thread never does.
+    fn stop(&self) {
+        self.stopped.store(true, SeqCst);
+        if self.life.is_joined() {
+            // SAFETY: loom checks the access.
+            let joiner = self.joiner.with(|j| unsafe { *j });
+            park::unpark(joiner.expect("a joiner"));
+        }
+    }
+}
+
+/// Puts a value into a cell and returns what was there.
+fn put<T>(cell: &UnsafeCell<T>, value: T) -> T {
+    // SAFETY: loom checks the access.
+    cell.with_mut(|old| unsafe { core::mem::replace(&mut *old, value) })
+}
+
+/// A deadline that has passed: a timeout at any moment.
+fn past() -> Option<Instant> {
+    Instant::now().checked_sub(Duration::from_secs(1))
+}
+
+/// Explores what the handle does beside `other`, after which so many `lives` have ended.
+fn explore(lives: usize, other: fn(&Thread), handle: fn(&Thread)) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(4);
+    model.check(move || {
+        let thread = Thread::new();
+        let beside = loom::thread::spawn({
+            let thread = thread.clone();
+            move || other(&thread)
+        });
+        handle(&thread);
+        beside.join().unwrap();
+        assert_eq!(thread.recycled.load(Relaxed), lives);
+    });
+}
+
+#[test]
+fn a_join_races_with_the_end() {
+    explore(2, Thread::run, |t| {
+        assert_eq!(t.wait(None), Wait::Done);
+        t.joined();
+    });
+}
+
+#[test]
+fn a_handle_is_dropped_at_the_end() {
+    explore(2, Thread::run, Thread::drop_handle);
+}
+
+#[test]
+fn a_timed_join_gives_up_and_detaches() {
+    explore(2, Thread::run, |t| match t.wait(past()) {
+        Wait::Done => t.joined(),
+        _ => t.drop_handle(),
+    });
+}
+
+#[test]
+fn a_timed_join_gives_up_and_joins_again() {
+    explore(2, Thread::run, |t| {
+        if t.wait(past()) == Wait::TimedOut {
+            assert_eq!(t.wait(None), Wait::Done);
+        }
+        t.joined();
+    });
+}
+
+#[test]
+fn a_joiner_learns_of_the_shutdown() {
+    explore(0, Thread::stop, |t| assert_eq!(t.wait(None), Wait::ShutDown));
+}
+
+#[test]
+fn a_timed_join_races_with_the_shutdown() {
+    explore(0, Thread::stop, |t| {
+        assert_ne!(t.wait(past()), Wait::Done);
+        t.drop_handle();
+    });
+}
