@@ -1,4 +1,8 @@
-//! A runtime: its parts, its start and its end.
+//! A runtime: its parts and its start.
+
+mod shutdown;
+
+pub use shutdown::{Leftover, ShutDown};
 
 use crate::arch::segment;
 use crate::clock::{self, rescue::Rescue};
@@ -22,7 +26,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 use quaver_sched::{Policy, Tax, TimerHeap, TimerTable};
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Everything that carriers, clocks and handles share. Leaked at the start: stale handles and late
 /// wake-ups must find something. What is large (stacks, TLS) is given back at shutdown.
@@ -257,18 +261,6 @@ pub struct Handle {
     inner: &'static Inner,
 }
 
-/// What a shutdown left behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Leftover {
-    /// User threads that had not ended, or had ended and were still to be joined. They never run
-    /// again; their stacks stay allocated.
-    pub threads: usize,
-    /// Kernel threads that did not stop, because a system call or a non-preemptible region holds
-    /// them.
-    pub kernel_threads: usize,
-}
-
 impl Runtime {
     pub(crate) fn start(config: Config) -> Result<Runtime, BuildError> {
         if thread::raw::current().is_some() {
@@ -449,99 +441,7 @@ impl Runtime {
             Choice::Custom(_) => crate::ActivePolicy::Custom(self.inner.policy.name()),
         }
     }
-
-    /// Stops the runtime. User threads that have not ended are stopped wherever they are and never
-    /// run again: like the threads of a process whose `main` returns, they are not unwound. Waits
-    /// for running ones to be interrupted outside the C library, whose locks they would keep, for
-    /// two seconds at most.
-    ///
-    /// A lock that such a thread owns stays locked. One that it waits for does not: the locks of
-    /// this crate and of `std` pass over it when they wake somebody. `parking_lot`'s do not,
-    /// because they keep lists of their own.
-    ///
-    /// On a user thread of the runtime itself this does not return: the caller is stopped like all
-    /// others. The same holds for dropping the runtime there.
-    pub fn shutdown(self) -> Leftover {
-        let leftover = Self::stop(self.inner);
-        core::mem::forget(self);
-        leftover
-    }
-
-    fn stop(rt: &'static Inner) -> Leftover {
-        if rt.has_stopped() {
-            // In the child of a fork.
-            return Leftover { threads: rt.in_use(), kernel_threads: 0 };
-        }
-        if thread::raw::current().is_some() {
-            // A kernel thread must do it: this one is going to be stopped.
-            let stopper = std::thread::spawn(move || Self::stop(rt));
-            loop {
-                thread::yield_now();
-                assert!(!stopper.is_finished() || rt.has_stopped(), "the runtime was not stopped");
-            }
-        }
-        let deadline = Instant::now() + Duration::from_secs(2);
-        while !rt.in_library.is_left() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        rt.stopping.store(true, SeqCst);
-        park::runtime_stops();
-        rt.spares.wake_keeper();
-        // Carriers that are away come back when their calls return; nobody waits for that.
-        for round in 0.. {
-            if rt.alive.load(Acquire) <= rt.away.load(Acquire) || Instant::now() >= deadline {
-                break;
-            }
-            rt.idle.wake_all(rt);
-            rt.clock.wake();
-            rt.rescue.iter().for_each(Rescue::wake);
-            rt.spares.wake_all();
-            rt.room.wake(rt);
-            // Interrupt what runs: the handler lets go of any thread while the runtime stops.
-            for slot in rt.slots() {
-                if let Some((run, _)) = slot.running() {
-                    // A thread may have set a flag aside for long. But each signal to one that has
-                    // lost its CPU is a frame on its stack.
-                    if round % 64 == 0 {
-                        slot.request.over();
-                    }
-                    preempt::send(rt, slot, run, tsc::now());
-                }
-            }
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        rt.stopped.store(true, SeqCst);
-        thread::wake_owners();
-        preempt::install_overflow_report(core::ptr::null());
-        // Kernel threads that wait for a user thread's end must learn that it will not come.
-        for h in 0..rt.table.high() {
-            let t = rt.table.get(h);
-            if t.life.is_joined()
-                && let Some(w @ park::Waiter::Kernel(_)) = t.joiner()
-            {
-                park::unpark(w);
-            }
-        }
-        let leftover = Leftover { threads: rt.in_use(), kernel_threads: rt.alive.load(Acquire) };
-        if leftover == (Leftover { threads: 0, kernel_threads: 0 }) {
-            // SAFETY: no thread is in use and nothing of the runtime runs.
-            unsafe { rt.table.release() };
-        }
-        OCCUPIED.store(false, Release);
-        leftover
-    }
 }
-
-impl Drop for Runtime {
-    fn drop(&mut self) {
-        Self::stop(self.inner);
-    }
-}
-
-/// A runtime was asked for something after its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the quaver runtime has been shut down")]
-pub struct ShutDown;
 
 impl Handle {
     /// The running runtime's handle.

@@ -35,7 +35,11 @@ mod keys;
 mod late;
 mod list;
 mod modules;
+mod number;
 pub(crate) mod shared;
+mod unsupported;
+
+pub use unsupported::Unsupported;
 
 use crate::arch::segment;
 use crate::thread::{raw, stack};
@@ -134,35 +138,6 @@ pub(crate) struct Layout {
     mark_below_tp: Option<usize>,
 }
 
-/// Why user threads cannot have private TLS here.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum Unsupported {
-    /// An entry point is missing.
-    #[error(
-        "this C library has no `{0}`: private thread-local storage needs glibc 2.34 or newer, dynamically linked"
-    )]
-    Symbol(String),
-    /// A thread's descriptor is not what this version of Quaver knows.
-    #[error(
-        "glibc {version} keeps the {field} where this version of Quaver does not know it: private thread-local storage is \
-         impossible; use another version of either, or Tls::Shared"
-    )]
-    Field {
-        /// Of the C library.
-        version: String,
-        /// What was not found.
-        field: &'static str,
-    },
-}
-
-impl Unsupported {
-    fn no_field(field: &'static str) -> Unsupported {
-        // SAFETY: a constant string of libc's.
-        let version = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
-        Unsupported::Field { version: version.to_string_lossy().into_owned(), field }
-    }
-}
-
 fn symbol(name: &CStr) -> Result<*mut c_void, Unsupported> {
     // SAFETY: plain symbol look-up with a NUL-terminated name.
     let p = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
@@ -204,7 +179,7 @@ pub(crate) fn kernel_threads() -> Option<Vec<i32>> {
             // SAFETY: a thread's block, which stays while it is listed.
             let tid = unsafe { ((tp + tid_offset) as *const i32).read_volatile() };
             // Zero: it is about to start, or has ended.
-            if tid <= 0 || fields::is_user(tid) {
+            if tid <= 0 || number::is_user(tid) {
             } else if tids.len() < tids.capacity() {
                 tids.push(tid);
             } else {
@@ -346,7 +321,7 @@ impl Layout {
             for guard in [tcb::STACK_GUARD, tcb::POINTER_GUARD] {
                 word(guard).write(((own + guard) as *const usize).read());
             }
-            let number = fields::number(std::process::id(), handle);
+            let number = number::number(std::process::id(), handle);
             word(self.tid_offset).cast::<u32>().write(number);
             self.fields.init(tp, region, stack::GUARD);
             if let Some(keys) = &self.keys {
@@ -428,7 +403,7 @@ impl Layout {
         // SAFETY: the caller's contract: `pthread_t` is the address of the descriptor.
         unsafe {
             let tid = ((tp + self.tid_offset) as *const i32).read_volatile();
-            fields::is_user(tid).then(|| self.fields.stack(tp))
+            number::is_user(tid).then(|| self.fields.stack(tp))
         }
     }
 
