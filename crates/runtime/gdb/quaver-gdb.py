@@ -1,8 +1,9 @@
 """gdb commands for the user threads of Quaver: `info uthreads`, `uthread`.
 
 The protocol and its reasons are in README.md beside this file; `help uthread` and docs/debugging.md say how to use it.
-The file is embedded in every program that contains the runtime, and can be loaded by hand with `source`. It reads
-memory and registers and never writes them, so that it works on core files as on processes.
+It is embedded in every program that contains the runtime, and can be loaded by hand with `source`. Therefore it is one
+file: gdb runs an embedded script without a folder from which that could import others. It reads memory and registers
+and never writes them, so that it works on core files as on processes.
 """
 
 import contextlib
