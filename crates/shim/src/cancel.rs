@@ -42,10 +42,17 @@ extern "C-unwind" fn look_up(_: c_int, _: *mut siginfo_t, context: *mut c_void) 
     if let Some(me) = state::me_in_handler() {
         me.kicked.store(0, Relaxed);
         if me.blocked_in.load(SeqCst) != 0 {
-            end_call(context);
+            // The call may be beneath another handler, whose calls are not to be ended.
+            if deliver::is_outside_runtime(me, context) {
+                end_call(context);
+            }
         } else if deliver::is_interruptible(me, context) {
             look_up_here(me, context);
-        } else if deliver::is_due(me) && me.uthread.get().is_some_and(Uthread::end_call) {
+        } else if deliver::is_due(me)
+            && !me.signals.in_section()
+            && at_call(context)
+            && me.uthread.get().is_some_and(Uthread::end_call)
+        {
             end_call(context);
         }
     }
@@ -94,12 +101,15 @@ fn registers<'a>(context: *mut c_void) -> &'a mut [i64; 23] {
     unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs }
 }
 
-/// Is the thread at the instruction of a system call?
+/// Is the thread at the instruction of a system call? Not at the one by which a handler ends: behind
+/// that there is nothing to go on with.
 pub(crate) fn at_call(context: *mut c_void) -> bool {
     const SYSCALL: [u8; 2] = [0x0f, 0x05];
     let at = interrupted_at(context);
-    // SAFETY: two bytes at rip, unless the second lies on another page.
-    at & 0xfff != 0xfff && unsafe { (at as *const [u8; 2]).read_volatile() } == SYSCALL
+    registers(context)[libc::REG_RAX as usize] != libc::SYS_rt_sigreturn
+        && at & 0xfff != 0xfff
+        // SAFETY: two bytes at rip, unless the second lies on another page.
+        && unsafe { (at as *const [u8; 2]).read_volatile() } == SYSCALL
 }
 
 /// Is it a wait for a futex, or has that ended for the sake of the handler?

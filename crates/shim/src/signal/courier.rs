@@ -81,6 +81,8 @@ pub(crate) fn synchronise() {
 /// Async-signal-safe.
 pub(super) fn forward(info: *mut siginfo_t) {
     let tid = TID.load(Relaxed) as usize;
+    // The calls that follow are not to be ended for the sake of the one that was interrupted.
+    let _section = super::Section::enter();
     // SAFETY: complete, from the kernel; the process may send itself what it likes.
     unsafe {
         let (pid, signal) = (super::process() as usize, (*info).si_signo as usize);

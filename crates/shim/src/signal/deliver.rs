@@ -94,7 +94,9 @@ pub(crate) fn is_interruptible(me: &Thread, context: *mut c_void) -> bool {
     !in_shim && is_outside_runtime(me, context)
 }
 
-fn is_outside_runtime(me: &Thread, context: *mut c_void) -> bool {
+/// Is `me`, interrupted at `context`, outside of the runtime, of sections, and of other handlers of
+/// the shim's and the runtime's?
+pub(crate) fn is_outside_runtime(me: &Thread, context: *mut c_void) -> bool {
     let at = crate::cancel::interrupted_at(context);
     !region::in_runtime() && !me.signals.in_section() && !region::must_end(at)
 }
