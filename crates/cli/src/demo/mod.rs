@@ -3,9 +3,9 @@
 //! The steps, each in a module of its own:
 //!
 //! 1. [`args`]: what is asked for; [`placement`]: which CPUs the workers and the client get.
-//! 2. [`store`]: the key-value store is loaded; [`calibrate`]: how long its requests take by
-//!    themselves. 100 % load is what keeps all workers busy: workers / mean service time of the
-//!    mix.
+//! 2. [`quaver_bench_common::store`]: the key-value store is loaded; [`calibrate`]: how long its
+//!    requests take by themselves. 100 % load is what keeps all workers busy: workers / mean
+//!    service time of the mix.
 //! 3. [`sweep`]: rounds over modes over loads; [`serve`]: one run.
 //! 4. [`results`], [`summary`]: what was found; [`table`], [`report`]: how it is shown.
 //!

@@ -1,8 +1,8 @@
 //! `quaver report`: one page of the demonstration, the papers' figures and the benchmarks.
 //!
-//! [`figure`] reads what a figure of a paper is, [`curves`] simulates it, [`counterpart`] sets one
-//! real worker beside its simulation, and [`drawing`] draws and records them in `figures/`.
-//! [`page`] shows what was recorded, with the demonstration's verdict and [`benchmarks`]. What
+//! `figure` reads what a figure of a paper is, `curves` simulates it, `counterpart` sets one
+//! real worker beside its simulation, and `drawing` draws and records them in `figures/`.
+//! `page` shows what was recorded, with the demonstration's verdict and `benchmarks`. What
 //! there is no file of is left out.
 
 mod benchmarks;
