@@ -270,16 +270,31 @@ unsafe extern "C" fn exec_list(
     let argument =
         |i: usize| unsafe { if i < 5 { *in_registers.add(i) } else { *on_stack.add(i - 5) } };
     let count = (0..).take_while(|&i| !argument(i).is_null()).count();
-    let argv: Vec<*const c_char> = (0..=count).map(argument).collect();
-    // SAFETY: as there; the C library's variable.
-    unsafe {
-        match which {
-            OneByOne::Path => execve(first, argv.as_ptr(), environ),
-            OneByOne::File => execvpe(first, argv.as_ptr(), environ),
-            OneByOne::WithEnvironment => execve(first, argv.as_ptr(), argument(count + 1).cast()),
+    let call = |argv: &mut [*const c_char]| {
+        for (i, place) in argv.iter_mut().enumerate() {
+            *place = argument(i);
         }
+        let argv = argv.as_ptr();
+        // SAFETY: as there; the C library's variable.
+        unsafe {
+            match which {
+                OneByOne::Path => execve(first, argv, environ),
+                OneByOne::File => execvpe(first, argv, environ),
+                OneByOne::WithEnvironment => execve(first, argv, argument(count + 1).cast()),
+            }
+        }
+    };
+    // In the child of a vfork nothing may be allocated: another thread may hold the allocator's lock
+    // and never be seen to release it.
+    if count < FEW {
+        call(&mut [core::ptr::null(); FEW][..=count])
+    } else {
+        call(&mut vec![core::ptr::null(); count + 1])
     }
 }
+
+/// Arguments that have room on the stack.
+const FEW: usize = 256;
 
 /// A function with a variable number of arguments, which Rust has only for calls:
 ///
