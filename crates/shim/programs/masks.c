@@ -165,6 +165,23 @@ static void check_wait(void) {
     EXPECT(sigprocmask(SIG_SETMASK, &none, NULL) == 0);
 }
 
+/* From outside, signals that threads usually bring about themselves. */
+static void check_faults(void) {
+    struct sigaction a = {.sa_sigaction = note, .sa_flags = SA_SIGINFO};
+    static const int all[] = {SIGABRT, SIGSEGV, SIGPIPE, SIGTTIN};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        sigset_t set = set_of(all[i]), none = set_of(0);
+        pid_t parent = getpid(), child;
+        EXPECT(sigaction(all[i], &a, NULL) == 0 && sigprocmask(SIG_SETMASK, &set, NULL) == 0);
+        if ((child = fork()) == 0)
+            _exit(kill(parent, all[i]));
+        while (got[all[i]] == 0)
+            EXPECT(sigsuspend(&none) == -1 && errno == EINTR);
+        EXPECT(got[all[i]] == 1 && seen.si_code == SI_USER && seen.si_pid == child);
+        EXPECT(waitpid(child, NULL, 0) == child && sigprocmask(SIG_SETMASK, &none, NULL) == 0);
+    }
+}
+
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 static void plain(int n) {
     sigset_t now;
@@ -234,6 +251,7 @@ int main(void) {
     check_ready();
     check_queue();
     check_wait();
+    check_faults();
     check_old();
     check_inherited();
     puts("masks: ok");

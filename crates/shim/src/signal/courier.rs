@@ -77,6 +77,10 @@ pub(crate) fn synchronise() {
     }
 }
 
+/// The kernel lets nobody send a thread other than himself a signal with the code of `kill`,
+/// `tgkill` or the kernel. So those of forwarded signals are lower by this on their way.
+const FORWARDED: c_int = -(1 << 20);
+
 /// Hands a signal that the kernel has delivered to the calling kernel thread to the courier.
 /// Async-signal-safe.
 pub(super) fn forward(info: *mut siginfo_t) {
@@ -85,8 +89,12 @@ pub(super) fn forward(info: *mut siginfo_t) {
     let _section = super::Section::enter();
     // SAFETY: complete, from the kernel; the process may send itself what it likes.
     unsafe {
-        let (pid, signal) = (super::process() as usize, (*info).si_signo as usize);
-        call(libc::SYS_rt_tgsigqueueinfo, [pid, tid, signal, info as usize, 0, 0]);
+        let mut sent = *info;
+        if sent.si_code >= 0 || sent.si_code == libc::SI_TKILL {
+            sent.si_code += FORWARDED;
+        }
+        let (pid, signal) = (super::process() as usize, sent.si_signo as usize);
+        call(libc::SYS_rt_tgsigqueueinfo, [pid, tid, signal, &raw const sent as usize, 0, 0]);
     }
 }
 
@@ -100,6 +108,9 @@ fn take(limit: Option<Duration>) -> Option<siginfo_t> {
         let limit = limit.as_ref().map_or(0, |t| core::ptr::from_ref(t) as usize);
         let (set, at) = (&raw const all as usize, &raw mut info as usize);
         let signal = call(libc::SYS_rt_sigtimedwait, [set, at, limit, 8, 0, 0]);
+        if (FORWARDED + libc::SI_TKILL..FORWARDED / 2).contains(&info.si_code) {
+            info.si_code -= FORWARDED;
+        }
         (signal > 0).then_some(info)
     }
 }
