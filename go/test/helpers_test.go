@@ -12,7 +12,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -62,21 +64,36 @@ func run(t *testing.T, dir string, env []string, name string, args ...string) re
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
+	// In a group of its own, to be reached whole, yet gone with this program. Linux takes the thread for that.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	hang := time.AfterFunc(30*time.Minute, func() { cmd.Process.Kill() })
+	// A Go program tells on SIGQUIT what its goroutines do. Its children get it, too.
+	quit := time.AfterFunc(patience(), func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGQUIT) })
+	kill := time.AfterFunc(patience()+20*time.Second, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 	err := cmd.Wait()
-	if !hang.Stop() {
-		t.Errorf("%s %v hangs", name, args)
+	kill.Stop()
+	if !quit.Stop() {
+		t.Fatalf("%v %s %v hangs\n%s\n%s", env, name, args, tail(stdout.String()), tail(stderr.String()))
 	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
 	return result{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+// patience is how long a command may take: much longer than any does, and shorter than go test's own limit.
+func patience() time.Duration {
+	if full {
+		return time.Hour
+	}
+	return 6 * time.Minute
 }
 
 // must is run for commands that have to succeed; it returns their output.
