@@ -312,6 +312,13 @@ static void *program(void *unused) {
     while (!quaver_is_finished(t))
         quaver_yield();
     OK(quaver_detach(t));
+    /* Detached threads have said everything, but perhaps not ended: this one only is still to do so. */
+    uint64_t spawned = 0, completed = 0;
+    OK(quaver_stat("spawned", &spawned));
+    while (completed + 1 < spawned) {
+        quaver_yield();
+        OK(quaver_stat("completed", &completed));
+    }
     return (void *)42;
 }
 

@@ -51,12 +51,13 @@ fn all_but_faults() -> libc::sigset_t {
     }
 }
 
-/// The calling thread's signal mask.
+/// The calling kernel thread's signal mask. From the kernel: `pthread_sigmask` may be somebody
+/// else's, who tells of user threads.
 pub(crate) fn signal_mask() -> libc::sigset_t {
-    let mut mask = MaybeUninit::zeroed();
-    // SAFETY: the set is only written; all bits zero is an empty one.
+    let mut mask = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: the kernel writes its part of the set; all bits zero is an empty one.
     unsafe {
-        libc::pthread_sigmask(libc::SIG_BLOCK, core::ptr::null(), mask.as_mut_ptr());
+        crate::sys::change_signal_mask(libc::SIG_BLOCK, None, Some(&mut *mask.as_mut_ptr()));
         mask.assume_init()
     }
 }

@@ -158,6 +158,22 @@ pub(crate) fn has_timeout(fd: i32) -> bool {
     })
 }
 
+/// Changes the calling kernel thread's signal mask as `how` says; without `set` only reads it.
+///
+/// # Safety
+///
+/// What the kernel thread blocks is the caller's to say.
+pub(crate) unsafe fn change_signal_mask(
+    how: i32,
+    set: Option<&libc::sigset_t>,
+    old: Option<&mut libc::sigset_t>,
+) {
+    let set = set.map_or(0, |s| core::ptr::from_ref(s) as u64);
+    let old = old.map_or(0, |s| core::ptr::from_mut(s) as u64);
+    // SAFETY: the kernel's sets are the first eight bytes of the C library's.
+    unsafe { syscall6(libc::SYS_rt_sigprocmask, [how as u64, set, old, 8, 0, 0]) };
+}
+
 /// The calling kernel thread's number.
 pub(crate) fn gettid() -> i32 {
     // SAFETY: no arguments.

@@ -53,8 +53,8 @@ fn default_stack() -> usize {
     wanted.clamp(1 << 20, 1 << 30).next_multiple_of(4096)
 }
 
-/// Without preemption there is still this, for calls that block inside the C library, where the
-/// shim cannot see them.
+/// Without preemption there is still this: programs were written for a kernel that interrupts who
+/// spins until another thread has done something, as it does who blocks.
 const RESCUE: Duration = Duration::from_millis(100);
 
 fn start() {
@@ -86,11 +86,16 @@ fn start() {
         builder = builder.quantum(Some(RESCUE));
     }
     uthread::count_run_time();
+    // The runtime's kernel threads begin with what this one blocks now.
+    // SAFETY: put back below.
+    let blocked = unsafe { signal::set_kernel_mask(signal::of_runtime()) };
     match builder.build() {
         // It ends with the process.
         Ok(runtime) => core::mem::forget::<Runtime>(runtime),
         Err(e) => fatal(format_args!("{e}")),
     }
+    // SAFETY: as it was.
+    unsafe { signal::set_kernel_mask(blocked) };
     state::set_internal(false);
     cancel::install_kick();
     if !FORK_HANDLER.swap(true, Relaxed) {

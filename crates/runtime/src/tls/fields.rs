@@ -315,14 +315,14 @@ unsafe fn start(probe: &Probe) -> bool {
     unsafe {
         let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = core::mem::zeroed();
         libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        sys::change_signal_mask(libc::SIG_SETMASK, Some(&all), Some(&mut before));
         libc::pthread_attr_init(attributes);
         libc::pthread_attr_setdetachstate(attributes, libc::PTHREAD_CREATE_DETACHED);
         libc::pthread_attr_setguardsize(attributes, GUARD);
         let argument = core::ptr::from_ref(probe).cast_mut().cast();
         let error = libc::pthread_create(id.as_mut_ptr(), attributes, run, argument);
         libc::pthread_attr_destroy(attributes);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, core::ptr::null_mut());
+        sys::change_signal_mask(libc::SIG_SETMASK, Some(&before), None);
         error == 0
     }
 }

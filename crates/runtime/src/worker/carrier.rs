@@ -237,6 +237,6 @@ fn unblock(signal: i32) {
     unsafe {
         let mut set: libc::sigset_t = core::mem::zeroed();
         libc::sigaddset(&mut set, signal);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, core::ptr::null_mut());
+        sys::change_signal_mask(libc::SIG_UNBLOCK, Some(&set), None);
     }
 }
