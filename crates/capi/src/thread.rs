@@ -54,7 +54,7 @@ fn priority(relative: c_int) -> u8 {
 }
 
 /// `quaver_thread`: the right to join.
-pub struct Thread(JoinHandle<Returned>);
+pub struct Joinable(JoinHandle<Returned>);
 
 /// See `quaver.h`.
 ///
@@ -64,7 +64,7 @@ pub struct Thread(JoinHandle<Returned>);
 /// called with `argument` on another thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quaver_spawn(
-    thread: *mut *mut Thread,
+    thread: *mut *mut Joinable,
     attr: *const ThreadAttr,
     function: Option<unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void>,
     argument: *mut c_void,
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn quaver_spawn(
     match builder.spawn(move || call.call()) {
         Ok(handle) if detached => drop(handle),
         // SAFETY: as above; not null.
-        Ok(handle) => unsafe { thread.write(Box::into_raw(Box::new(Thread(handle)))) },
+        Ok(handle) => unsafe { thread.write(Box::into_raw(Box::new(Joinable(handle)))) },
         Err(e) => {
             return Failure::new(Status::Exhausted, format!("quaver_spawn: {e}")).report();
         }
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn quaver_spawn(
 /// `thread` came from `quaver_spawn` and has been neither joined nor detached; `result` is null or
 /// writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn quaver_join(thread: *mut Thread, result: *mut *mut c_void) -> c_int {
+pub unsafe extern "C" fn quaver_join(thread: *mut Joinable, result: *mut *mut c_void) -> c_int {
     if thread.is_null() {
         return Failure::new(Status::Invalid, "quaver_join: the thread is null").report();
     }
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn quaver_join(thread: *mut Thread, result: *mut *mut c_vo
 /// As for [`quaver_join`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quaver_join_timeout(
-    thread: *mut Thread,
+    thread: *mut Joinable,
     nanoseconds: i64,
     result: *mut *mut c_void,
 ) -> c_int {
@@ -147,11 +147,11 @@ pub unsafe extern "C" fn quaver_join_timeout(
     unsafe {
         match thread.read().0.join_timeout(timeout) {
             Ok(joined) => {
-                drop(Box::from_raw(thread.cast::<ManuallyDrop<Thread>>()));
+                drop(Box::from_raw(thread.cast::<ManuallyDrop<Joinable>>()));
                 hand_over(joined, result)
             }
             Err(handle) => {
-                thread.write(Thread(handle));
+                thread.write(Joinable(handle));
                 Failure::from(Status::TimedOut).report()
             }
         }
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn quaver_join_timeout(
 ///
 /// `thread` is null or came from `quaver_spawn` and has been neither joined nor detached.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn quaver_set_priority(thread: *const Thread, relative: c_int) -> c_int {
+pub unsafe extern "C" fn quaver_set_priority(thread: *const Joinable, relative: c_int) -> c_int {
     // SAFETY: the caller's contract.
     let Some(thread) = (unsafe { thread.as_ref() }) else {
         return Failure::new(Status::Invalid, "quaver_set_priority: the thread is null").report();
@@ -189,7 +189,7 @@ pub extern "C" fn quaver_park(nanoseconds: i64) {
 ///
 /// `thread` is null or came from `quaver_spawn` and has been neither joined nor detached.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn quaver_unpark(thread: *const Thread) -> c_int {
+pub unsafe extern "C" fn quaver_unpark(thread: *const Joinable) -> c_int {
     // SAFETY: the caller's contract.
     let Some(thread) = (unsafe { thread.as_ref() }) else {
         return Failure::new(Status::Invalid, "quaver_unpark: the thread is null").report();
@@ -226,7 +226,7 @@ pub(crate) unsafe fn hand_over(
 ///
 /// As for [`quaver_join`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn quaver_detach(thread: *mut Thread) -> c_int {
+pub unsafe extern "C" fn quaver_detach(thread: *mut Joinable) -> c_int {
     if thread.is_null() {
         return Failure::new(Status::Invalid, "quaver_detach: the thread is null").report();
     }
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn quaver_detach(thread: *mut Thread) -> c_int {
 ///
 /// `thread` is null or came from `quaver_spawn` and has been neither joined nor detached.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn quaver_is_finished(thread: *const Thread) -> bool {
+pub unsafe extern "C" fn quaver_is_finished(thread: *const Joinable) -> bool {
     // SAFETY: the caller's contract.
     unsafe { thread.as_ref() }.is_some_and(|thread| thread.0.is_finished())
 }
@@ -252,7 +252,7 @@ pub unsafe extern "C" fn quaver_is_finished(thread: *const Thread) -> bool {
 ///
 /// As for [`quaver_is_finished`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn quaver_thread_id(thread: *const Thread) -> u64 {
+pub unsafe extern "C" fn quaver_thread_id(thread: *const Joinable) -> u64 {
     // SAFETY: the caller's contract.
     unsafe { thread.as_ref() }.map_or(0, |thread| thread.0.id().as_u64())
 }

@@ -7,7 +7,7 @@
 use alloc::boxed::Box;
 
 use crate::{
-    queue::Node,
+    queue::HeapNode,
     sync::{AtomicU32, AtomicU64},
 };
 
@@ -26,14 +26,14 @@ pub(crate) fn zeroed_u64(len: u32) -> Box<[AtomicU64]> {
 }
 
 #[cfg(not(loom))]
-pub(crate) fn zeroed_nodes(len: u32) -> Box<[Node]> {
+pub(crate) fn zeroed_nodes(len: u32) -> Box<[HeapNode]> {
     // SAFETY: a node consists of atomic integers, for which all bits zero is a valid value.
     unsafe { Box::new_zeroed_slice(len as usize).assume_init() }
 }
 
 #[cfg(loom)]
-pub(crate) fn zeroed_nodes(len: u32) -> Box<[Node]> {
-    (0..len).map(|_| Node::default()).collect()
+pub(crate) fn zeroed_nodes(len: u32) -> Box<[HeapNode]> {
+    (0..len).map(|_| HeapNode::default()).collect()
 }
 
 #[cfg(loom)]

@@ -41,7 +41,7 @@ pub(crate) enum Code {
 
 /// What was found at the start. Sorted, without overlaps inside a list.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Table {
+struct RangeTable {
     leaves: Vec<Range<usize>>,
     unsafe_code: Vec<Range<usize>>,
     libraries: Vec<Range<usize>>,
@@ -50,7 +50,7 @@ struct Table {
 }
 
 /// Replaced as a whole; a table that was replaced stays, because a handler may be reading it.
-static TABLE: AtomicPtr<Table> = AtomicPtr::new(core::ptr::null_mut());
+static TABLE: AtomicPtr<RangeTable> = AtomicPtr::new(core::ptr::null_mut());
 
 fn contains(sorted: &[Range<usize>], address: usize) -> bool {
     let after = sorted.partition_point(|r| r.start <= address);
@@ -100,7 +100,7 @@ pub(crate) fn is_unsafe(address: usize) -> bool {
 /// Looks at what is loaded now. Serialised by the caller.
 pub(crate) fn refresh() {
     let found = modules::loaded();
-    let mut table = Table { program: sorted(found.program), ..Table::default() };
+    let mut table = RangeTable { program: sorted(found.program), ..RangeTable::default() };
     table.unsafe_code = found.unsafe_code;
     table.unsafe_code.push(crate::arch::resume::range());
     table.unsafe_code.push(crate::arch::raise::range());

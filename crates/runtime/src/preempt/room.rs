@@ -4,7 +4,7 @@
 use crate::sys;
 use crate::thread::control::Uthread;
 use crate::worker::carrier::{After, Carrier};
-use crate::worker::room::{For, Node};
+use crate::worker::room::{For, Occupant};
 use crate::worker::scheduler;
 use crate::worker::slot::Slot;
 use libc::ucontext_t;
@@ -28,7 +28,7 @@ pub(super) unsafe fn wait_in_room(
     // SAFETY: the caller's contract.
     let Some(what) = (unsafe { waits_for(uc) }) else { return false };
     slot.stats.blocking_limit_reached.add_shared(1, true);
-    let mut node = Node::new(t, what);
+    let mut node = Occupant::new(t, what);
     // SAFETY: the calling thread, gate closed. The node outlives the wait, which ends when the
     // porter has let go of it.
     unsafe { scheduler::leave(t, After::Aside(&raw mut node)) };

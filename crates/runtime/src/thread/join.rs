@@ -1,8 +1,8 @@
 //! Waiting for a thread's end.
 
 use super::control::Uthread;
+use super::handle::{Thread, ThreadId};
 use super::life::Wait;
-use super::local::{Thread, ThreadId};
 use super::{packet, recycle_here};
 use crate::park;
 use crate::runtime::{Inner, ShutDown};

@@ -2,10 +2,10 @@
 
 mod builder;
 pub(crate) mod control;
+mod handle;
 mod join;
 pub(crate) mod label;
 pub(crate) mod life;
-mod local;
 mod packet;
 pub(crate) mod raw;
 mod scope;
@@ -14,9 +14,9 @@ pub(crate) mod table;
 
 pub use builder::Builder;
 pub(crate) use builder::{spawn_unchecked, spawn_with};
+pub use handle::{Thread, ThreadId, current, park, park_timeout, yield_now};
+pub(crate) use handle::{only_yield, try_yield};
 pub use join::JoinHandle;
-pub use local::{Thread, ThreadId, current, park, park_timeout, yield_now};
-pub(crate) use local::{only_yield, try_yield};
 pub use quaver_sched::Service;
 pub(crate) use scope::wake_owners;
 pub use scope::{Scope, ScopedJoinHandle, scope};

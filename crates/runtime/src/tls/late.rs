@@ -2,16 +2,16 @@
 //!
 //! Their variables lie in every block, too, in what the loader had left free for that. It gives
 //! them their initial values when it loads the library, in the blocks that exist
-//! ([`List`](super::list::List)), and in new ones. On a recycled block that is left to us, and
+//! ([`ThreadList`](super::list::ThreadList)), and in new ones. On a recycled block that is left to us, and
 //! cannot be done as for the others ([`Layout::reset`](super::Layout::reset)): the library may be
 //! unloaded at any moment, and its place given to another. So the loader is asked, by the ending
 //! thread itself, which may wait for it.
 
 use super::descriptors;
-use super::modules::{self, Table};
+use super::modules::{self, ModuleTable};
 
 pub(super) struct Late {
-    table: Option<Table>,
+    table: Option<ModuleTable>,
     /// The loader's `_dl_tls_static_used`, how far static TLS reaches now. It follows two words
     /// after the pointer to its table of modules.
     used: Option<*const usize>,
@@ -26,7 +26,7 @@ unsafe impl Sync for Late {}
 
 impl Late {
     /// `now` is how far the static TLS of all loaded modules reaches.
-    pub(super) fn find(table: Option<Table>, now: usize, at_start: usize) -> Late {
+    pub(super) fn find(table: Option<ModuleTable>, now: usize, at_start: usize) -> Late {
         // SAFETY: a word of the loader's variables, whatever it means in this version: only the
         // right value is accepted.
         let right = |p: &*const usize| unsafe { p.read_volatile() } == now;

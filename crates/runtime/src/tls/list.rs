@@ -18,7 +18,7 @@
 //! ```
 //!
 //! The places of the first two and of the links in a thread's block are exported for libthread_db.
-//! The lock's is inferred, and what is there is checked once ([`List::find`]); should another glibc
+//! The lock's is inferred, and what is there is checked once ([`ThreadList::find`]); should another glibc
 //! lay things out differently, user threads stay outside.
 
 use super::descriptors;
@@ -27,17 +27,17 @@ use crate::sys;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
 #[repr(C)]
-struct Node {
-    next: *mut Node,
-    prev: *mut Node,
+struct Link {
+    next: *mut Link,
+    prev: *mut Link,
 }
 
 /// The variables of the dynamic loader, as above.
 #[repr(C)]
 struct Lists {
-    used: Node,
-    user: Node,
-    cache: Node,
+    used: Link,
+    user: Link,
+    cache: Link,
     cached_bytes: usize,
     in_flight: usize,
     lock: AtomicU32,
@@ -48,23 +48,23 @@ const HELD: u32 = 1;
 /// Held, and others may be waiting.
 const CONTENDED: u32 = 2;
 
-pub(super) struct List {
+pub(super) struct ThreadList {
     lists: *mut Lists,
     /// Of the links, in a thread's block.
     node: usize,
 }
 
 // SAFETY: the loader's variables, changed under the loader's lock only.
-unsafe impl Send for List {}
+unsafe impl Send for ThreadList {}
 // SAFETY: as above.
-unsafe impl Sync for List {}
+unsafe impl Sync for ThreadList {}
 
-impl List {
+impl ThreadList {
     /// Finds the list and its lock.
-    pub(super) fn find() -> Option<List> {
+    pub(super) fn find() -> Option<ThreadList> {
         let lists = descriptors::in_loader(c"_thread_db_rtld_global__dl_stack_used")?.cast();
         let user = descriptors::in_loader(c"_thread_db_rtld_global__dl_stack_user")?;
-        let list = List { lists, node: descriptors::offset(c"_thread_db_pthread_list")? };
+        let list = ThreadList { lists, node: descriptors::offset(c"_thread_db_pthread_list")? };
         // SAFETY: only addresses are computed before the first fields are known to be there.
         let fits = unsafe { (&raw mut (*lists).user).cast() == user && list.is_plausible() };
         fits.then_some(list)
@@ -76,11 +76,11 @@ impl List {
     ///
     /// `lists` points into the loader's variables.
     unsafe fn is_plausible(&self) -> bool {
-        let linked = |head: *mut Node| {
+        let linked = |head: *mut Link| {
             // SAFETY: the heads of circular lists, if the layout is right; a null pointer is not
             // followed.
             unsafe {
-                let Node { next, prev } = head.read();
+                let Link { next, prev } = head.read();
                 !next.is_null()
                     && !prev.is_null()
                     && next.is_aligned()
@@ -109,14 +109,14 @@ impl List {
     /// # Safety
     ///
     /// The block is writable as far as its static TLS and its links, and stays until
-    /// [`remove`](List::remove).
+    /// [`remove`](ThreadList::remove).
     pub(super) unsafe fn add(&self, tp: usize) {
-        let node = (tp + self.node) as *mut Node;
+        let node = (tp + self.node) as *mut Link;
         // SAFETY: the list is ours under the lock.
         self.locked(|| unsafe {
             let head = &raw mut (*self.lists).user;
             let first = (*head).next;
-            node.write(Node { next: first, prev: head });
+            node.write(Link { next: first, prev: head });
             (*first).prev = node;
             (*head).next = node;
         });
@@ -128,10 +128,10 @@ impl List {
     ///
     /// It was added, in this process.
     pub(super) unsafe fn remove(&self, tp: usize) {
-        let node = (tp + self.node) as *mut Node;
+        let node = (tp + self.node) as *mut Link;
         // SAFETY: the list is ours under the lock.
         self.locked(|| unsafe {
-            let Node { next, prev } = node.read();
+            let Link { next, prev } = node.read();
             (*next).prev = prev;
             (*prev).next = next;
         });
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
     use crate::arch::segment;
 
-    fn contains(list: &List, tp: usize) -> bool {
+    fn contains(list: &ThreadList, tp: usize) -> bool {
         let mut found = false;
         list.each(|other| found |= other == tp);
         found
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_calling_thread_is_listed() {
-        let list = List::find().unwrap();
+        let list = ThreadList::find().unwrap();
         assert!(contains(&list, segment::fs_base()));
         assert!(!contains(&list, 4096));
     }
@@ -205,7 +205,7 @@ mod tests {
     /// A thread that is being started waits for this very lock.
     #[test]
     fn the_lock_is_libcs() {
-        let list = List::find().unwrap();
+        let list = ThreadList::find().unwrap();
         let held = AtomicU32::new(0);
         std::thread::scope(|s| {
             let starter = s.spawn(|| {
@@ -228,8 +228,8 @@ mod tests {
 
     #[test]
     fn what_was_added_is_found_until_it_is_removed() {
-        let list = List::find().unwrap();
-        let words = (list.node + size_of::<Node>()).div_ceil(8);
+        let list = ThreadList::find().unwrap();
+        let words = (list.node + size_of::<Link>()).div_ceil(8);
         let blocks: Vec<Vec<u64>> = (0..3).map(|_| vec![0; words]).collect();
         let at = |i: usize| blocks[i].as_ptr() as usize;
         // SAFETY: the blocks hold the links, and are removed before they are freed.

@@ -121,7 +121,7 @@ pub(crate) struct Layout {
     align: usize,
     tid_offset: usize,
     fields: fields::Fields,
-    list: Option<list::List>,
+    list: Option<list::ThreadList>,
     /// Offset of the links of that list in a block.
     links_offset: Option<usize>,
     rseq_cpu_id_offset: Option<isize>,
@@ -169,8 +169,8 @@ fn tid_offset() -> Result<usize, Unsupported> {
 
 /// The numbers of the kernel threads that libc knows; `None` if its list was not found.
 pub(crate) fn kernel_threads() -> Option<Vec<i32>> {
-    static FOUND: OnceLock<Option<(list::List, usize)>> = OnceLock::new();
-    let find = || list::List::find().zip(tid_offset().ok());
+    static FOUND: OnceLock<Option<(list::ThreadList, usize)>> = OnceLock::new();
+    let find = || list::ThreadList::find().zip(tid_offset().ok());
     let (list, tid_offset) = FOUND.get_or_init(find).as_ref()?;
     let mut tids = Vec::new();
     loop {
@@ -221,7 +221,7 @@ impl Layout {
         // SAFETY: writes both words.
         unsafe { static_info(&mut size, &mut align) };
         let align = align.max(64);
-        let table = modules::Table::find();
+        let table = modules::ModuleTable::find();
         let mut modules = Modules::default();
         modules::each(table.as_ref(), |m| modules.add(m));
         Ok(Layout {
@@ -234,7 +234,7 @@ impl Layout {
             align,
             tid_offset,
             fields,
-            list: list::List::find(),
+            list: list::ThreadList::find(),
             links_offset: descriptors::offset(c"_thread_db_pthread_list"),
             rseq_cpu_id_offset: rseq.map(|at| at + 4),
             late: late::Late::find(table, modules.static_now, modules.static_at_start),

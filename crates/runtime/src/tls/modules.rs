@@ -35,14 +35,15 @@ pub(super) struct Module {
 
 /// Calls `f` for every loaded module that has thread-local variables. Waits while a library is
 /// being loaded or unloaded.
-pub(super) fn each<F: FnMut(Module)>(table: Option<&Table>, f: F) {
+pub(super) fn each<F: FnMut(Module)>(table: Option<&ModuleTable>, f: F) {
     unsafe extern "C" fn one<F: FnMut(Module)>(
         info: *mut libc::dl_phdr_info,
         _size: usize,
         data: *mut c_void,
     ) -> i32 {
         // SAFETY: `data` is the pair below; `info` is valid during the callback.
-        let (info, (table, f)) = unsafe { (&*info, &mut *data.cast::<(Option<&Table>, F)>()) };
+        let (info, (table, f)) =
+            unsafe { (&*info, &mut *data.cast::<(Option<&ModuleTable>, F)>()) };
         // SAFETY: dlpi_phdr has dlpi_phnum entries.
         let headers =
             unsafe { core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
@@ -82,7 +83,7 @@ fn near(variables: *mut c_void) -> Option<usize> {
 }
 
 /// The loader's table of modules.
-pub(super) struct Table {
+pub(super) struct ModuleTable {
     first: *const *const Slots,
     offset_in_map: usize,
     /// Of the modules that were there when the process started, as libc was. Those that come later
@@ -94,24 +95,24 @@ pub(super) struct Table {
 struct Slots {
     len: usize,
     next: *const Slots,
-    slots: [Slot; 0],
+    slots: [ModuleSlot; 0],
 }
 
 #[repr(C)]
-struct Slot {
+struct ModuleSlot {
     generation: usize,
     map: *const c_void,
 }
 
 // SAFETY: a variable of the dynamic loader, read as it reads it itself.
-unsafe impl Send for Table {}
+unsafe impl Send for ModuleTable {}
 // SAFETY: as above.
-unsafe impl Sync for Table {}
+unsafe impl Sync for ModuleTable {}
 
-impl Table {
+impl ModuleTable {
     /// Finds it, and compares it with what is known of the calling thread.
-    pub(super) fn find() -> Option<Table> {
-        let mut table = Table {
+    pub(super) fn find() -> Option<ModuleTable> {
+        let mut table = ModuleTable {
             first: descriptors::in_loader(c"_thread_db_rtld_global__dl_tls_dtv_slotinfo_list")?
                 .cast(),
             offset_in_map: descriptors::offset(c"_thread_db_link_map_l_tls_offset")?,
@@ -139,8 +140,8 @@ impl Table {
             let mut slots = self.first.read();
             while !slots.is_null() {
                 if index < (*slots).len {
-                    let slot = (&raw const (*slots).slots).cast::<Slot>().add(index);
-                    let Slot { generation, map } = slot.read_volatile();
+                    let slot = (&raw const (*slots).slots).cast::<ModuleSlot>().add(index);
+                    let ModuleSlot { generation, map } = slot.read_volatile();
                     if map.is_null() {
                         break;
                     }

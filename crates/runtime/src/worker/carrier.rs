@@ -6,7 +6,7 @@ use crate::runtime::Inner;
 use crate::sys;
 use crate::thread::control::Uthread;
 use crate::tsc::NEVER;
-use crate::worker::room::Node;
+use crate::worker::room::Occupant;
 use crate::worker::seat::Seat;
 use crate::worker::slot::Slot;
 use core::cell::Cell;
@@ -25,7 +25,7 @@ pub(crate) enum After {
     /// It waits for an unpark.
     Park(&'static Uthread),
     /// It waits in the room, by this node of its own.
-    Aside(*mut Node),
+    Aside(*mut Occupant),
     /// It has ended.
     Exit(&'static Uthread),
     /// It goes on with the slot of this carrier, on the one that waits for it.

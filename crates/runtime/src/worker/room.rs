@@ -44,22 +44,22 @@ pub(crate) enum For {
 }
 
 /// A thread in the room. Lives on that thread's stack.
-pub(crate) struct Node {
+pub(crate) struct Occupant {
     thread: &'static Uthread,
     what: For,
-    next: Cell<*mut Node>,
+    next: Cell<*mut Occupant>,
 }
 
-impl Node {
-    pub(crate) fn new(thread: &'static Uthread, what: For) -> Node {
-        Node { thread, what, next: Cell::new(core::ptr::null_mut()) }
+impl Occupant {
+    pub(crate) fn new(thread: &'static Uthread, what: For) -> Occupant {
+        Occupant { thread, what, next: Cell::new(core::ptr::null_mut()) }
     }
 }
 
 /// Who waits here.
 pub(crate) struct Room {
     /// Nodes that have come since the porter took the last ones.
-    arrived: AtomicPtr<Node>,
+    arrived: AtomicPtr<Occupant>,
     count: AtomicUsize,
     /// The porter's kernel thread; 0: there is none yet.
     porter: AtomicI32,
@@ -100,7 +100,7 @@ impl Room {
     ///
     /// `node` lives until the thread is resumed, which happens only after it has been made runnable
     /// here.
-    pub(crate) unsafe fn enter(&self, rt: &Inner, node: *mut Node) {
+    pub(crate) unsafe fn enter(&self, rt: &Inner, node: *mut Occupant) {
         self.count.fetch_add(1, Relaxed);
         let mut head = self.arrived.load(Relaxed);
         loop {
@@ -128,7 +128,7 @@ impl Room {
 
 /// What the porter knows of a node.
 struct Guest {
-    node: *mut Node,
+    node: *mut Occupant,
     /// When it goes, whatever has happened.
     until: Ticks,
 }

@@ -27,12 +27,12 @@ use crate::{
 /// The place of each task in whichever [`Heap`] holds it. Share one table among all heaps of a
 /// policy.
 #[derive(Debug)]
-pub struct Nodes(Box<[Node]>);
+pub struct Nodes(Box<[HeapNode]>);
 
 /// A link holds a task's number plus one, 0 for none. All are accessed relaxed, under the lock of
 /// the heap.
 #[derive(Debug, Default)]
-pub(crate) struct Node {
+pub(crate) struct HeapNode {
     left: AtomicU32,
     right: AtomicU32,
     /// The number of tasks on the path to the right, with this one.
@@ -54,7 +54,7 @@ impl Nodes {
         Nodes(table::zeroed_nodes(max_tasks))
     }
 
-    fn of(&self, link: u32) -> &Node {
+    fn of(&self, link: u32) -> &HeapNode {
         &self.0[link as usize - 1]
     }
 

@@ -39,7 +39,7 @@ mod ring;
 mod tests;
 mod workers;
 
-pub(crate) use heap::Node;
+pub(crate) use heap::HeapNode;
 pub use heap::{Heap, Nodes};
 pub use list::{Links, List};
 pub use local::LocalQueue;

@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 
-struct Thread {
+struct Model {
     life: Life,
     /// Is there one?
     result: UnsafeCell<bool>,
@@ -18,9 +18,9 @@ struct Thread {
     stopped: AtomicBool,
 }
 
-impl Thread {
-    fn new() -> Arc<Thread> {
-        let thread = Thread {
+impl Model {
+    fn new() -> Arc<Model> {
+        let thread = Model {
             life: Life::new(),
             result: UnsafeCell::new(false),
             joiner: UnsafeCell::new(None),
@@ -120,11 +120,11 @@ fn past() -> Option<Instant> {
 }
 
 /// Explores what the handle does beside `other`, after which so many `lives` have ended.
-fn explore(lives: usize, other: fn(&Thread), handle: fn(&Thread)) {
+fn explore(lives: usize, other: fn(&Model), handle: fn(&Model)) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(4);
     model.check(move || {
-        let thread = Thread::new();
+        let thread = Model::new();
         let beside = loom::thread::spawn({
             let thread = thread.clone();
             move || other(&thread)
@@ -137,7 +137,7 @@ fn explore(lives: usize, other: fn(&Thread), handle: fn(&Thread)) {
 
 #[test]
 fn a_join_races_with_the_end() {
-    explore(2, Thread::run, |t| {
+    explore(2, Model::run, |t| {
         assert_eq!(t.wait(None), Wait::Done);
         t.joined();
     });
@@ -145,12 +145,12 @@ fn a_join_races_with_the_end() {
 
 #[test]
 fn a_handle_is_dropped_at_the_end() {
-    explore(2, Thread::run, Thread::drop_handle);
+    explore(2, Model::run, Model::drop_handle);
 }
 
 #[test]
 fn a_timed_join_gives_up_and_detaches() {
-    explore(2, Thread::run, |t| match t.wait(past()) {
+    explore(2, Model::run, |t| match t.wait(past()) {
         Wait::Done => t.joined(),
         _ => t.drop_handle(),
     });
@@ -158,7 +158,7 @@ fn a_timed_join_gives_up_and_detaches() {
 
 #[test]
 fn a_timed_join_gives_up_and_joins_again() {
-    explore(2, Thread::run, |t| {
+    explore(2, Model::run, |t| {
         if t.wait(past()) == Wait::TimedOut {
             assert_eq!(t.wait(None), Wait::Done);
         }
@@ -168,12 +168,12 @@ fn a_timed_join_gives_up_and_joins_again() {
 
 #[test]
 fn a_joiner_learns_of_the_shutdown() {
-    explore(0, Thread::stop, |t| assert_eq!(t.wait(None), Wait::ShutDown));
+    explore(0, Model::stop, |t| assert_eq!(t.wait(None), Wait::ShutDown));
 }
 
 #[test]
 fn a_timed_join_races_with_the_shutdown() {
-    explore(0, Thread::stop, |t| {
+    explore(0, Model::stop, |t| {
         assert_ne!(t.wait(past()), Wait::Done);
         t.drop_handle();
     });
