@@ -19,7 +19,7 @@
 //! `Release` operation, so whatever was released into the word before a hold is still acquired by
 //! those who read it after.
 
-use super::list::WaitList;
+use super::list::{Node, Signal, WaitList};
 use crate::park::shim::{AtomicU32, Gate, Gated, MutPtr, UnsafeCell, const_unless_loom};
 use crate::park::{NoPreempt, Relax, Waiter};
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
@@ -146,6 +146,22 @@ impl<P> Held<'_, P> {
     pub(crate) fn list(&mut self) -> &mut WaitList<P> {
         // SAFETY: we have the HELD bit, and `self` is borrowed exclusively.
         self.list.with(|list| unsafe { &mut *list })
+    }
+
+    /// Takes `node`, whose waiter's time is up, out of the list, unless somebody has just done so.
+    /// Its signal says which; the state loses `handoff` if that was meant for it, the first.
+    pub(crate) fn withdraw(&mut self, node: &Node<P>, handoff: u32) -> (Signal, u32) {
+        let (mut state, signal) = (self.state, node.signal());
+        if signal == Signal::Waiting {
+            // SAFETY: list invariant 5: signals of nodes in this list are set under its lock.
+            unsafe {
+                if self.list().before(node).is_none() {
+                    state &= !handoff;
+                }
+                self.list().remove(node);
+            }
+        }
+        (signal, state)
     }
 
     /// Publishes `state` (its QUEUED bit is computed) and gives the list back. Whoever was taken

@@ -159,17 +159,7 @@ impl RawRwLock {
     #[cold]
     fn give_up(&self, node: &Node<Access>) -> Signal {
         let mut held = self.word.hold();
-        let (mut state, signal) = (held.state(), node.signal());
-        if signal == Signal::Waiting {
-            // SAFETY: list invariant 5: signals of nodes in this list are set under its lock.
-            unsafe {
-                if held.list().before(node).is_none() {
-                    // It was meant for this one, if it was set.
-                    state &= !HANDOFF;
-                }
-                held.list().remove(node);
-            }
-        }
+        let (signal, state) = held.withdraw(node, HANDOFF);
         if signal == Signal::Waiting && !is_free(state) && state & WRITER == 0 {
             // Readers may have stood behind this writer only.
             self.admit_readers(held, state);
