@@ -13,6 +13,7 @@ import (
 const (
 	quaverMinQuantum = 10 * 1000        // below, a program does little but being preempted
 	quaverMaxQuantum = 10 * 1000 * 1000 // above, the stock runtime preempts anyway
+	quaverMaxHold    = 10 * 1000 * 1000 // no lock delays the end of the stock runtime's own slice
 	quaverForever    = 1<<63 - 1
 )
 
@@ -106,7 +107,7 @@ func quaverPaper() {
 	quaverDefaults()
 	quaver.long = 0
 	quaver.poll = 100 * 1000
-	quaver.hold = quaverForever
+	quaver.hold = quaverMaxHold
 	quaver.tax = 100
 	quaver.skip = false
 	quaver.twoQueues = false

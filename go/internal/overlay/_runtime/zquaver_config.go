@@ -61,7 +61,7 @@ func quaverRead(text string) {
 		case "poll":
 			quaver.poll = quaverDuration(key, value)
 		case "hold":
-			quaver.hold = quaverDuration(key, value)
+			quaver.hold = min(quaverDuration(key, value), quaverMaxHold)
 		case "idle":
 			quaver.idle = quaverDuration(key, value)
 		case "share":
