@@ -273,6 +273,10 @@ impl Builder {
         self
     }
 
+    pub(crate) fn preemption_signal(&self) -> i32 {
+        self.signal
+    }
+
     /// How preempted threads get their registers back. Default: [`Resume::Auto`].
     pub fn resume(mut self, resume: Resume) -> Builder {
         self.resume = resume;

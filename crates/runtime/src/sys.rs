@@ -199,12 +199,20 @@ pub(crate) fn timer_settime_once(timer: i32, after: Duration) -> Result<(), i32>
     if r < 0 { Err(-r as i32) } else { Ok(()) }
 }
 
+/// What the signals of [`timer_create`]'s timers say, and those of no other's.
+#[inline]
+pub(crate) fn timer_mark() -> *mut libc::c_void {
+    static MARK: u8 = 0;
+    (&raw const MARK).cast_mut().cast()
+}
+
 /// Creates a monotonic timer that sends `signal` to kernel thread `tid` of this process.
 pub(crate) fn timer_create(tid: i32, signal: i32) -> Result<i32, i32> {
     // SAFETY: all-zero is a valid sigevent.
     let mut ev: libc::sigevent = unsafe { core::mem::zeroed() };
     ev.sigev_notify = libc::SIGEV_THREAD_ID;
     ev.sigev_signo = signal;
+    ev.sigev_value.sival_ptr = timer_mark();
     ev.sigev_notify_thread_id = tid;
     let mut id: i32 = 0;
     // SAFETY: `ev` is read and `id` (the kernel's timer_t, an int) written during the call.

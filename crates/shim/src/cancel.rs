@@ -28,7 +28,7 @@ const CANCELLED: *mut c_void = usize::MAX as *mut c_void;
 
 /// Makes the kernel leave a blocking call with `EINTR`, and a thread that computes look up.
 pub(crate) fn install_kick() {
-    reserved::install(KICK, look_up, reserved::How::InThread);
+    reserved::install(KICK, look_up, reserved::How::OnKernelThread);
 }
 
 /// The handler of [`KICK`]: the interrupted thread sees to what is there for it. Unless it is in a
@@ -37,7 +37,19 @@ pub(crate) fn install_kick() {
 /// The kernel restarts the calls that this interrupts. So where a call must end, its end is made
 /// here: the thread goes on behind it, as if it had returned `EINTR`; also where it was about to be
 /// made.
-extern "C-unwind" fn look_up(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
+///
+/// The kernel queues this signal. So it begins with all signals blocked, and only this process's
+/// own let others in: what another process sends in masses is not delivered on top of each other.
+extern "C-unwind" fn look_up(_: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel's arguments.
+    unsafe {
+        if (*info).si_code != libc::SI_TKILL || (*info).si_pid() != signal::process() {
+            return;
+        }
+        signal::set_kernel_mask(
+            (&raw const (*context.cast::<libc::ucontext_t>()).uc_sigmask).cast::<u64>().read(),
+        );
+    }
     let errno = sys::saved_errno();
     if let Some(me) = state::me_in_handler() {
         me.kicked.store(0, Relaxed);
@@ -61,10 +73,14 @@ extern "C-unwind" fn look_up(_: c_int, _: *mut siginfo_t, context: *mut c_void) 
 
 fn look_up_here(me: &'static Thread, context: *mut c_void) {
     let hard = me.signals.handled_hard.get();
-    if deliver::deliver(me, context) {
-        if me.signals.handled_hard.get() != hard && may_be_interrupted(context) {
-            end_call(context);
-        }
+    let has_run = deliver::deliver(me, context);
+    // A kernel thread has no other way to be woken from where the shim waits.
+    if me.signals.handled_hard.get() != hard && may_be_interrupted(context)
+        || me.signals.kernel_tid() != 0 && at_futex_wait(context)
+    {
+        end_call(context);
+    }
+    if has_run {
         // It may be about to wait, with no further look at what has happened.
         me.interrupt();
         if me.away_in.load(Relaxed) != 0 {
@@ -72,8 +88,6 @@ fn look_up_here(me: &'static Thread, context: *mut c_void) {
             blocking::begin();
             me.away_in.store(sys::kernel_tid(), SeqCst);
         }
-    } else if me.signals.kernel_tid() != 0 {
-        end_call(context);
     }
     // The C library's cancellation points are left where it leaves them.
     let waits = || is_at_futex(context) && me.is_cancellable.load(SeqCst) && me.is_cancelled();
@@ -112,18 +126,33 @@ pub(crate) fn at_call(context: *mut c_void) -> bool {
         && unsafe { (at as *const [u8; 2]).read_volatile() } == SYSCALL
 }
 
+/// Is it at the call of a wait for a futex? Others on futexes have effects that must not be missed.
+fn at_futex_wait(context: *mut c_void) -> bool {
+    let [number, operation] =
+        [libc::REG_RAX, libc::REG_RSI].map(|r| registers(context)[r as usize]);
+    at_call(context)
+        && number == libc::SYS_futex
+        && matches!(
+            operation as i32 & libc::FUTEX_CMD_MASK,
+            libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET
+        )
+}
+
 /// Is it a wait for a futex, or has that ended for the sake of the handler?
 fn is_at_futex(context: *mut c_void) -> bool {
-    at_call(context) && registers(context)[libc::REG_RAX as usize] == libc::SYS_futex
-        || registers(context)[libc::REG_RAX as usize] == -i64::from(libc::EINTR)
+    at_futex_wait(context) || registers(context)[libc::REG_RAX as usize] == -i64::from(libc::EINTR)
 }
 
 /// Is it one that waits for others, and says `EINTR`?
 fn may_be_interrupted(context: *mut c_void) -> bool {
-    at_call(context)
-        && matches!(
-            registers(context)[libc::REG_RAX as usize],
-            libc::SYS_read
+    let [number, command] = [libc::REG_RAX, libc::REG_RSI].map(|r| registers(context)[r as usize]);
+    at_futex_wait(context)
+        || at_call(context)
+            && match number {
+                libc::SYS_fcntl => {
+                    matches!(command as i32, libc::F_SETLKW | libc::F_OFD_SETLKW)
+                }
+                libc::SYS_read
                 | libc::SYS_write
                 | libc::SYS_readv
                 | libc::SYS_writev
@@ -134,16 +163,15 @@ fn may_be_interrupted(context: *mut c_void) -> bool {
                 | libc::SYS_accept
                 | libc::SYS_accept4
                 | libc::SYS_connect
-                | libc::SYS_futex
                 | libc::SYS_flock
-                | libc::SYS_fcntl
                 | libc::SYS_wait4
                 | libc::SYS_waitid
                 | libc::SYS_openat
                 | libc::SYS_ioctl
                 | libc::SYS_mq_timedreceive
-                | libc::SYS_mq_timedsend
-        )
+                | libc::SYS_mq_timedsend => true,
+                _ => false,
+            }
 }
 
 /// The call at which the thread is, if it is at one, has been interrupted.

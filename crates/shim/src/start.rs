@@ -12,7 +12,7 @@ use crate::{cancel, exec, mutex, refuse, robust, signal, stats, thread, unwind};
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
-use quaver::foreign::{fork, once, thread as uthread};
+use quaver::foreign::{fork, once, preempt, thread as uthread};
 use quaver::{Builder, Runtime};
 use std::time::Duration;
 
@@ -61,13 +61,13 @@ fn start() {
     state::init();
     exec::start();
     refuse::start();
-    signal::prepare();
+    let mut builder = Builder::from_env();
+    signal::prepare(preempt::signal(&builder));
     state::set_internal(true);
     let size = match std::env::var("QUAVER_STACK_SIZE") {
         Ok(_) => None,
         Err(_) => Some(default_stack()),
     };
-    let mut builder = Builder::from_env();
     for (variable, name, default) in [
         ("QUAVER_MAX_BLOCKING", "max_blocking", "30000"),
         ("QUAVER_MAX_THREADS", "max_threads", "65536"),
@@ -198,10 +198,7 @@ extern "C" fn main_on_user_thread(
         Ok((handle, _)) => core::mem::forget(handle),
         Err(e) => fatal(format_args!("cannot start the main thread: {e}")),
     }
-    loop {
-        // SAFETY: waits; every signal is blocked.
-        unsafe { crate::sys::call(libc::SYS_pause, [0; 6]) };
-    }
+    signal::wait_for_strangers()
 }
 
 /// Called by the program's start code.

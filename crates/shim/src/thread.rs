@@ -157,7 +157,13 @@ pub(crate) fn finish(t: &'static Thread, result: *mut c_void) {
     let word = &raw const t.ended;
     t.ended.store(1, Release);
     futex::wake(word, u32::MAX);
+    let is_kernel_thread = t.signals.kernel_tid() != 0;
     t.release();
+    if is_kernel_thread {
+        // The first one of the child of a fork. What it could return to is the parent's.
+        // SAFETY: ends the kernel thread, which nobody waits for.
+        unsafe { crate::sys::call(libc::SYS_exit, [0; 6]) };
+    }
 }
 
 unsafe fn join(thread: pthread_t, result: *mut *mut c_void, limits: &Limits<'_>) -> c_int {

@@ -25,6 +25,8 @@ pub mod lock;
 #[cfg(not(loom))]
 pub mod once;
 #[cfg(not(loom))]
+pub mod preempt;
+#[cfg(not(loom))]
 pub mod region;
 #[cfg(not(loom))]
 pub mod rwlock;

@@ -50,6 +50,7 @@ pub(crate) fn install(signal: i32, use_sigreturn: bool, mark: Option<usize>) -> 
             return Err(io::Error::last_os_error());
         }
     }
+    super::stranger::note_process();
     SIGNAL.store(signal, Relaxed);
     Ok(())
 }

@@ -6,6 +6,7 @@ use super::defer::{defer_to_region, defer_to_section, put_off};
 use super::leave::leave_handler;
 use super::place::{Place, interrupted_at};
 use super::room::wait_in_room;
+use super::stranger;
 use crate::arch::pkru;
 use crate::thread::control::Uthread;
 use crate::tsc;
@@ -25,27 +26,29 @@ pub(crate) unsafe extern "C" fn on_signal(
     closed: Option<&'static Uthread>,
 ) {
     let uc = uc.cast::<ucontext_t>();
-    // A stray signal may reach a kernel thread that is no carrier (gs = 0): only the senders of
-    // this process's clocks are heeded, and they aim at carriers. A carrier that ends clears `gs`
-    // after its clock has stopped. SAFETY: the kernel filled `info`.
-    let code = unsafe { (*info).si_code };
-    let ours = code == libc::SI_TKILL || code == libc::SI_TIMER;
-    let source = if code == libc::SI_TIMER { Source::Timer } else { Source::Clock };
-    // SAFETY: attached where there is a thread; `uc` is the context of the frame that we are in.
+    // SAFETY: attached where there is a thread; `uc` is the context of the frame that we are in;
+    // the kernel filled `info`.
     unsafe {
+        let source = stranger::source(info);
         let gate = match closed {
             Some(t) => Some((t, t.no_preempt.get() - 1)),
-            None if !ours || !crate::thread::raw::attached() => return,
             None => crate::thread::raw::current().map(|t| (t, close_gate(t))),
         };
-        match gate {
-            Some((t, gate)) => {
-                if ours {
-                    judge(source, t, gate, uc);
+        match (gate, source) {
+            (Some((t, gate)), source) => {
+                match source {
+                    Some(source) => {
+                        judge(source, t, gate, uc);
+                    }
+                    None => stranger::hand_on(info),
                 }
                 leave_handler(t, gate, uc);
             }
-            None => in_scheduler(),
+            (None, None) => stranger::hand_on(info),
+            // A kernel thread that is no carrier (gs = 0) measures what signals cost. A carrier
+            // that ends clears `gs` after its clock has stopped.
+            (None, Some(_)) if !crate::thread::raw::attached() => {}
+            (None, Some(_)) => in_scheduler(),
         }
     }
 }

@@ -15,6 +15,7 @@ mod request;
 mod room;
 mod send;
 mod sigsegv;
+pub(crate) mod stranger;
 
 pub(crate) use gate::{disable, enable, in_section, take_deferred};
 pub(crate) use in_library::InLibrary;

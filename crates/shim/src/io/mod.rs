@@ -52,10 +52,14 @@ enum Restart {
     Never,
 }
 
-/// The calling thread, if it may give its worker away.
+/// The calling thread, if it may give its worker away, or is a kernel thread whose signals are the
+/// shim's affair.
 #[inline]
 fn blocker() -> Option<&'static Thread> {
-    state::me().filter(|_| thread::current().is_some() && !region::in_runtime())
+    state::me().filter(|_| match thread::current() {
+        Some(_) => !region::in_runtime(),
+        None => signal::managed().is_some(),
+    })
 }
 
 /// The worker of a thread has been given away for a call of the C library's.

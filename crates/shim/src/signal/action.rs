@@ -2,14 +2,15 @@
 //!
 //! The kernel is told of it too: `SIG_IGN` and `SIG_DFL` are inherited and say what becomes of
 //! children, and in place of a handler it gets [`deliver::trampoline`], which is reached by
-//! [`OPEN`](super::OPEN) signals only.
+//! [`OPEN`](super::OPEN) signals only. Of the preemption signal the kernel keeps the runtime's
+//! action, which hands on what others send.
 
 use super::{FAULTS, HARMLESS, OPEN, SIGNALS, bit, bits, courier, deliver, managed, queue, valid};
 use crate::real::real;
 use crate::{state, sys};
 use core::ffi::c_int;
 use core::ptr;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use libc::{sigaction as action, sigset_t};
 
 /// Handler (or `SIG_DFL`, `SIG_IGN`) and flags. Changed under the lock of [`queue`].
@@ -22,6 +23,8 @@ static TAKEN: AtomicU64 = AtomicU64::new(0);
 /// Open signals that some thread has blocked at some time: they must not reach the kernel's default
 /// action.
 static BLOCKED_ONCE: AtomicU64 = AtomicU64::new(0);
+/// The signal by which the runtime preempts.
+static PREEMPTION: AtomicI32 = AtomicI32::new(0);
 /// `SIGINT` and `SIGQUIT` are ignored while somebody is in `system`.
 static IN_SYSTEM: AtomicU32 = AtomicU32::new(0);
 
@@ -142,7 +145,8 @@ static RUNTIMES: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNAL
 
 /// The handlers that the program has installed so far are called by the shim from now on. Before
 /// the runtime installs its own.
-pub(super) fn take_over() {
+pub(super) fn take_over(preemption: c_int) {
+    PREEMPTION.store(preemption, Relaxed);
     for signal in (1..=SIGNALS as c_int).filter(|&s| settable(s)) {
         let Some(now) = get_kernels(signal) else { continue };
         let runtimes = RUNTIMES[signal as usize - 1].load(Relaxed);
@@ -151,7 +155,12 @@ pub(super) fn take_over() {
             continue;
         }
         remember(signal, &now);
-        if of(signal).is_handler() {
+        if signal == preemption {
+            // The runtime refuses to take one that the program handles.
+            // SAFETY: all zeroes are an action.
+            set_kernels(signal, &unsafe { core::mem::zeroed() });
+            TAKEN.fetch_or(bit(signal), Relaxed);
+        } else if of(signal).is_handler() {
             take(signal, now.sa_flags);
         }
     }
@@ -181,6 +190,11 @@ pub(super) fn give_back() {
     IN_SYSTEM.store(0, Relaxed);
 }
 
+/// See [`PREEMPTION`].
+pub(super) fn preemption() -> c_int {
+    PREEMPTION.load(Relaxed)
+}
+
 /// Some thread blocks `set`: open signals of it must not reach the kernel's default action any
 /// more.
 pub(super) fn are_blocked(set: u64) {
@@ -194,6 +208,16 @@ pub(super) fn are_blocked(set: u64) {
         if TAKEN.load(Relaxed) & bit(signal) == 0 && now.sa_sigaction == libc::SIG_DFL {
             take(signal, libc::SA_RESTART);
         }
+    }
+}
+
+/// The kernel's part in the action that has been remembered.
+fn tell_kernel(signal: c_int, new: &action) {
+    if of(signal).is_handler() || BLOCKED_ONCE.load(Relaxed) & bit(signal) != 0 {
+        take(signal, new.sa_flags);
+    } else {
+        TAKEN.fetch_and(!bit(signal), Relaxed);
+        set_kernels(signal, new);
     }
 }
 
@@ -223,11 +247,8 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const action, old: *mut 
         if let Some(new) = new {
             remember(signal, &new);
             let action = of(signal);
-            if action.is_handler() || BLOCKED_ONCE.load(Relaxed) & bit(signal) != 0 {
-                take(signal, new.sa_flags);
-            } else {
-                TAKEN.fetch_and(!bit(signal), Relaxed);
-                set_kernels(signal, &new);
+            if signal != preemption() {
+                tell_kernel(signal, &new);
             }
             if action.is_nothing(signal) {
                 queue::PROCESS.discard(&locked, bit(signal));

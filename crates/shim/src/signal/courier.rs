@@ -13,7 +13,9 @@ use super::{RESERVED, bit, queue, send};
 use crate::cancel;
 use crate::state::{self, Thread};
 use crate::sys::{self, call};
+use core::cell::UnsafeCell;
 use core::ffi::c_int;
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::*};
 use libc::{siginfo_t, timespec};
 use quaver::foreign::futex::{self, Limits};
@@ -47,6 +49,7 @@ pub(super) fn start() {
 pub(super) fn in_child() {
     TID.store(0, Relaxed);
     ASLEEP.store(false, Relaxed);
+    STRANGER.state.store(EMPTY, Relaxed);
 }
 
 pub(super) fn is_running() -> bool {
@@ -98,19 +101,69 @@ pub(super) fn forward(info: *mut siginfo_t) {
     }
 }
 
+/// A preemption signal of somebody else's: one, as the kernel keeps of those that it does not
+/// queue.
+struct Stranger {
+    state: AtomicU32,
+    info: UnsafeCell<MaybeUninit<siginfo_t>>,
+}
+
+// SAFETY: `info` belongs to who has made `state` `TAKEN`, then, when it is `FULL`, to the courier.
+unsafe impl Sync for Stranger {}
+
+static STRANGER: Stranger =
+    Stranger { state: AtomicU32::new(EMPTY), info: UnsafeCell::new(MaybeUninit::uninit()) };
+const EMPTY: u32 = 0;
+const TAKEN: u32 = 1;
+const FULL: u32 = 2;
+
+/// Takes what has come by the preemption signal and is not the runtime's. Its handler may be
+/// interrupted by the next one, so what comes in masses must not make a system call each time.
+///
+/// # Safety
+///
+/// `info` is the kernel's.
+pub(super) unsafe extern "C" fn take_stranger(info: *mut siginfo_t) {
+    // In the child of a fork the kernel has the program's action for it.
+    if !is_running() || STRANGER.state.compare_exchange(EMPTY, TAKEN, AcqRel, Relaxed).is_err() {
+        return;
+    }
+    // As in `forward`.
+    let _section = super::Section::enter();
+    // SAFETY: complete, from the kernel; `TAKEN` by this call.
+    unsafe { (*STRANGER.info.get()).write(*info) };
+    STRANGER.state.store(FULL, Release);
+    tell();
+}
+
+fn receive_stranger() {
+    if STRANGER.state.load(Acquire) == FULL {
+        // SAFETY: `FULL`, and this is the courier.
+        let info = unsafe { (*STRANGER.info.get()).assume_init() };
+        STRANGER.state.store(EMPTY, Release);
+        receive(&info);
+    }
+}
+
 /// Takes a signal from the kernel; waits for one, or to be told of something, for so long.
 fn take(limit: Option<Duration>) -> Option<siginfo_t> {
-    let all = !bit(33);
+    let mut info = wait_for_kernels(!bit(33), limit)?;
+    if (FORWARDED + libc::SI_TKILL..FORWARDED / 2).contains(&info.si_code) {
+        info.si_code -= FORWARDED;
+    }
+    Some(info)
+}
+
+/// Waits for a signal of `set` from the kernel, all of which the calling kernel thread blocks, for
+/// less than a second or for ever.
+pub(super) fn wait_for_kernels(set: u64, limit: Option<Duration>) -> Option<siginfo_t> {
     // SAFETY: an all-zero structure, filled by the kernel; a complete set.
     unsafe {
         let mut info: siginfo_t = core::mem::zeroed();
         let limit = limit.map(|t| timespec { tv_sec: 0, tv_nsec: t.subsec_nanos().into() });
         let limit = limit.as_ref().map_or(0, |t| core::ptr::from_ref(t) as usize);
-        let (set, at) = (&raw const all as usize, &raw mut info as usize);
+        let (set, at) = (&raw const set as usize, &raw mut info as usize);
         let signal = call(libc::SYS_rt_sigtimedwait, [set, at, limit, 8, 0, 0]);
-        if (FORWARDED + libc::SI_TKILL..FORWARDED / 2).contains(&info.si_code) {
-            info.si_code -= FORWARDED;
-        }
         (signal > 0).then_some(info)
     }
 }
@@ -122,6 +175,7 @@ fn carry() {
     TID.store(sys::kernel_tid(), Release);
     loop {
         let told = TOLD.load(SeqCst);
+        receive_stranger();
         while let Some(info) = take(Some(Duration::ZERO)) {
             receive(&info);
         }

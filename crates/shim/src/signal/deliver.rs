@@ -32,7 +32,9 @@ pub(super) unsafe extern "C-unwind" fn trampoline(
         }
     } else if let Some(me) = managed().and(me) {
         let by_call = OF_CALLS & bit(signal) != 0 && sender == super::process();
-        let own = code == libc::SI_TKILL || by_call || me.signals.kernel_tid() != 0;
+        // A call that waits is told of it by the courier.
+        let taken_here = me.signals.kernel_tid() != 0 && me.blocked_in.load(Relaxed) == 0;
+        let own = code == libc::SI_TKILL || by_call || taken_here;
         if !own || !is_outside_runtime(me, context) {
             courier::forward(info);
         } else if is_interruptible(me, context)

@@ -173,7 +173,7 @@ static MANAGED: AtomicBool = AtomicBool::new(false);
 /// The process of which that is said.
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
-fn process() -> c_int {
+pub(crate) fn process() -> c_int {
     // SAFETY: no arguments.
     unsafe { call(libc::SYS_getpid, [0; 6]) as c_int }
 }
@@ -188,10 +188,11 @@ pub(crate) fn in_child_of_vfork() -> bool {
     MANAGED.load(Relaxed) && OWNER.load(Relaxed) != process()
 }
 
-/// Takes the handlers that there are over. Before the runtime starts.
-pub(crate) fn prepare() {
+/// Takes the handlers that there are over. Before the runtime starts, which will preempt by
+/// `preemption`.
+pub(crate) fn prepare(preemption: c_int) {
     deliver::find_code();
-    action::take_over();
+    action::take_over(preemption);
 }
 
 /// Takes signals over. When the runtime has started, and before the program's threads run on it.
@@ -199,7 +200,23 @@ pub(crate) fn start() {
     action::note_runtimes();
     OWNER.store(process(), Relaxed);
     courier::start();
+    quaver::foreign::preempt::set_stranger(courier::take_stranger);
     MANAGED.store(true, Release);
+}
+
+/// Takes what others send by the preemption signal, for ever, on the process's first kernel thread:
+/// the kernel prefers that. On a worker each would be a frame on the stack of whatever it
+/// interrupts, and one that comes fast enough is delivered on top of the last.
+pub(crate) fn wait_for_strangers() -> ! {
+    let signal = action::preemption();
+    loop {
+        if let Some(mut info) = courier::wait_for_kernels(bit(signal), None)
+            && info.si_signo == signal
+        {
+            // SAFETY: complete, from the kernel.
+            unsafe { courier::take_stranger(&raw mut info) };
+        }
+    }
 }
 
 /// What the runtime's kernel threads block. Those that run user threads open the runtime's own
