@@ -3,13 +3,11 @@
 //! What the process has become is the program that was meant, so it runs on user threads, too;
 //! programs that it starts, in processes of their own, do not. So the environment of the new image
 //! gets back what [`keep`] was told; which only the process that was started by `quaver run` does.
-//! The kernel also passes on which signals are blocked, of which it does not know what the thread
-//! has chosen.
-//!
+//! What it inherits of signals is in [`new_image`].
+
 use crate::real::real;
-use crate::signal::mask;
+use crate::signal::new_image;
 use crate::state;
-use crate::sys;
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use quaver::foreign::region;
@@ -165,18 +163,7 @@ unsafe fn replace(given: Strings, f: impl FnOnce(Strings) -> c_int) -> c_int {
     let made = kept.and_then(|kept| unsafe { environment(kept, given) });
     let given = made.as_ref().map_or(given, |made| made.list.as_ptr());
     let Some(me) = state::me() else { return f(given) };
-    let set = |new: &u64, old: usize| {
-        let arguments = [libc::SIG_SETMASK as usize, &raw const *new as usize, old, 8, 0, 0];
-        // SAFETY: complete sets of the kernel's size.
-        unsafe { sys::call(libc::SYS_rt_sigprocmask, arguments) };
-    };
-    in_place(|| {
-        let (mask, mut before) = (mask::for_exec(me), 0u64);
-        set(&mask, &raw mut before as usize);
-        let r = f(given);
-        set(&before, 0);
-        r
-    })
+    new_image::replace(me, || f(given))
 }
 
 /// See `execve(2)`.

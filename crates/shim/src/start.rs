@@ -178,12 +178,14 @@ extern "C" fn main_on_user_thread(
         *t.name.get() = comm;
     }
     LIVE.fetch_add(1, Relaxed);
-    signal::queue::add(t);
-    state::set_main(t);
-    robust::be_keeper();
     // This kernel thread only waits from now on. What it blocks was meant for the program.
     // SAFETY: what the runtime's kernel threads block.
     let blocked = unsafe { signal::set_kernel_mask(signal::of_runtime()) };
+    t.signals.mask.store(blocked, Relaxed);
+    signal::queue::add(t);
+    state::set_main(t);
+    robust::be_keeper();
+    signal::new_image::take_inherited(blocked);
     let body = move || {
         // By itself: it may be asked for before the one that starts it goes on.
         t.uthread.set(uthread::current());

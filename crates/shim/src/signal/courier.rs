@@ -50,6 +50,7 @@ pub(super) fn in_child() {
     TID.store(0, Relaxed);
     ASLEEP.store(false, Relaxed);
     STRANGER.state.store(EMPTY, Relaxed);
+    HELD.store(0, Relaxed);
 }
 
 pub(super) fn is_running() -> bool {
@@ -77,6 +78,27 @@ pub(crate) fn synchronise() {
             return;
         }
         futex::wait(&DONE, done, &Limits::NONE);
+    }
+}
+
+/// How many want it to take nothing from the kernel: a futex word.
+static HELD: AtomicU32 = AtomicU32::new(0);
+
+/// The courier takes nothing until this ends.
+pub(super) struct Hold(());
+
+/// Makes it take what the kernel has, and then nothing any more.
+pub(super) fn hold() -> Hold {
+    HELD.fetch_add(1, SeqCst);
+    synchronise();
+    Hold(())
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if HELD.fetch_sub(1, SeqCst) == 1 {
+            futex::wake(&HELD, u32::MAX);
+        }
     }
 }
 
@@ -181,6 +203,11 @@ fn carry() {
         }
         DONE.store(told, Release);
         futex::wake(&DONE, u32::MAX);
+        let held = HELD.load(SeqCst);
+        if held != 0 {
+            futex::wait(&HELD, held, &Limits::NONE);
+            continue;
+        }
         let limit = if tell_threads() { Some(AGAIN) } else { None };
         if limit.is_none() {
             ASLEEP.store(true, SeqCst);

@@ -31,6 +31,7 @@ pub(crate) mod altstack;
 pub(crate) mod courier;
 pub(crate) mod deliver;
 pub(crate) mod mask;
+pub(crate) mod new_image;
 pub(crate) mod queue;
 pub(crate) mod send;
 pub(crate) mod wait;

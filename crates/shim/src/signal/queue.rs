@@ -145,6 +145,17 @@ impl Pending {
         LENGTH.fetch_sub(1, Relaxed);
     }
 
+    /// Calls `f` for each, oldest first.
+    pub(super) fn each(&self, _: &Locked, mut f: impl FnMut(&siginfo_t)) {
+        // SAFETY: null or a node of this queue.
+        let at = |node: *mut Node| unsafe { node.as_ref() };
+        let mut next = at(self.first.get());
+        while let Some(node) = next {
+            f(&node.info);
+            next = at(node.next);
+        }
+    }
+
     /// Forgets all of `set`.
     pub(super) fn discard(&self, locked: &Locked, set: u64) {
         while self.take(locked, set).is_some() {}
