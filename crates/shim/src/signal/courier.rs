@@ -18,7 +18,7 @@ use core::ffi::c_int;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::*};
 use libc::{siginfo_t, timespec};
-use quaver::foreign::futex::{self, Limits};
+use quaver::foreign::futex::{self, Deadline, Limits};
 use std::time::Duration;
 
 /// Its kernel thread; 0: there is none.
@@ -89,7 +89,9 @@ pub(super) struct Hold(());
 
 /// Makes it take what the kernel has, and then nothing any more.
 pub(super) fn hold() -> Hold {
+    synchronise();
     HELD.fetch_add(1, SeqCst);
+    // It may be taking some.
     synchronise();
     Hold(())
 }
@@ -198,14 +200,18 @@ fn carry() {
     loop {
         let told = TOLD.load(SeqCst);
         receive_stranger();
-        while let Some(info) = take(Some(Duration::ZERO)) {
+        let held = HELD.load(SeqCst);
+        while held == 0
+            && let Some(info) = take(Some(Duration::ZERO))
+        {
             receive(&info);
         }
         DONE.store(told, Release);
         futex::wake(&DONE, u32::MAX);
-        let held = HELD.load(SeqCst);
         if held != 0 {
-            futex::wait(&HELD, held, &Limits::NONE);
+            // Not for long: others may be waiting for an answer.
+            let deadline = Some(Deadline::after(AGAIN));
+            futex::wait(&HELD, held, &Limits { deadline, ..Limits::NONE });
             continue;
         }
         let limit = if tell_threads() { Some(AGAIN) } else { None };
