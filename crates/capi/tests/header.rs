@@ -38,7 +38,7 @@ fn c_type(ty: &str) -> String {
         "i64" => "int64_t",
         "u32" => "uint32_t",
         "bool" => "bool",
-        "Thread" => "quaver_thread",
+        "Joinable" => "quaver_thread",
         "ThreadAttr" => "quaver_thread_attr",
         "Mutex" => "quaver_mutex",
         "Condvar" => "quaver_condvar",
