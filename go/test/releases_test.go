@@ -32,6 +32,20 @@ func TestReleases(t *testing.T) {
 	}
 }
 
+// Without a quantum a lock costs what it does in Go: the edited fast paths are inlined.
+func TestInlined(t *testing.T) {
+	for _, release := range some() {
+		t.Run(release, func(t *testing.T) {
+			r := run(t, "", selected(t, release), tool, "build", "-gcflags=sync=-m", "-gcflags=internal/sync=-m", "sync")
+			for _, method := range []string{"Mutex).Lock", "Mutex).Unlock", "RWMutex).RLock", "RWMutex).RUnlock"} {
+				if r.status != 0 || !strings.Contains(r.stderr, "can inline (*"+method+"\n") {
+					t.Errorf("%s is not inlined: status %d\n%s", method, r.status, r.stderr)
+				}
+			}
+		})
+	}
+}
+
 // All releases, not only some: every edit fits.
 func TestEditsFit(t *testing.T) {
 	for _, release := range releases {

@@ -52,6 +52,10 @@ func edits(minor int) []patch.Edit {
 	if minor >= 26 {
 		acquire = "func acquirepNoTrace"
 	}
+	taker, length := "pp", "n"
+	if minor >= 25 {
+		taker, length = "getg().m.p.ptr()", "batch.size"
+	}
 	list := []patch.Edit{
 		patch.Replace(proc, "func schedinit", "\tgoenvs()\n", "\tgoenvs()\n\tquaverInit()\n"),
 		patch.Replace(proc, "func sysmon", "\t\tusleep(delay)\n", "\t\tquaverNap(delay)\n"),
@@ -64,17 +68,19 @@ func edits(minor int) []patch.Edit {
 			"if (pp.schedtick%61 == 0 || quaverOn() && quaverGlobalFirst(pp)) && "),
 		patch.Replace(proc, "func newm", "\tnewm1(mp)\n", "\tquaverNewThread(mp)\n"),
 		patch.Replace(proc, exit, "\tgp.preemptStop = false\n", "\tgp.preemptStop = false\n\tgp.quaver = quaverG{}\n"),
-		patch.Rename(proc, "func globrunqget", "quaverStockGlobrunqget"),
-		patch.Rename(proc, "func globrunqputbatch", "quaverStockGlobrunqputbatch"),
+		patch.Begin(proc, "func globrunqget", "if quaverExtra() {\n\t\treturn quaverTakeOne("+taker+")\n\t}"),
+		patch.Begin(proc, "func globrunqputbatch",
+			"if quaverNetworkReady() {\n\t\tquaverPutNetwork(batch, "+length+")\n\t\treturn\n\t}"),
 
 		patch.Begin("runtime/preempt.go", "func canPreemptM", "if quaverHeld(mp) {\n\t\treturn false\n\t}"),
 
 		patch.End(runtime2, "type g", "quaver quaverG"),
 		patch.End(runtime2, "type p", "quaver quaverP"),
 
-		// The fast paths compare with a variable in place of 0, which is 0 while nothing is counted: they stay inlined and
-		// cost nothing. See zquaver_locks.go.
-		patch.Replace(mutex, "func (*Mutex) Lock", "(&m.state, 0, mutexLocked)", "(&m.state, quaverCounts, mutexLocked)"),
+		// The fast paths look at a variable that is 0 while nothing is counted. They stay inlined, which leaves room for no
+		// more, and nothing waits for that load: as an operand of the compare-and-swap it costs a seventh of the pair. See
+		// zquaver_locks.go.
+		patch.Replace(mutex, "func (*Mutex) Lock", "if atomic.CompareAndSwap", "if quaverCounts == 0 && atomic.CompareAndSwap"),
 		patch.Begin(mutex, "func (*Mutex) lockSlow", "if quaverCounts != 0 {\n\t\truntime_quaverLocking()\n\t}"),
 		patch.Replace(mutex, "func (*Mutex) TryLock", "\treturn true\n",
 			"\tif quaverCounts != 0 {\n\t\truntime_quaverLocking()\n\t}\n\treturn true\n"),
@@ -82,15 +88,16 @@ func edits(minor int) []patch.Edit {
 		patch.Rename(mutex, "func (*Mutex) unlockSlow", "quaverStockUnlockSlow"),
 
 		patch.Replace(rwmutex, "func (*RWMutex) RLock", "if rw.readerCount.Add(1) < 0 {",
-			"if c := rw.readerCount.Add(1); c < quaverCounts {"),
+			"if c := rw.readerCount.Add(1); c|quaverCounts < 0 {"),
 		patch.Replace(rwmutex, "func (*RWMutex) RLock", "runtime_SemacquireRWMutexR(&rw.readerSem, false, 0)", "rw.quaverRLockSlow(c)"),
 		patch.Replace(rwmutex, "func (*RWMutex) TryRLock", "\t\t\treturn true\n",
 			"\t\t\tif quaverCounts != 0 {\n\t\t\t\truntime_quaverLocking()\n\t\t\t}\n\t\t\treturn true\n"),
-		patch.Replace(rwmutex, "func (*RWMutex) RUnlock", "; r < 0 {", "; r < quaverCounts {"),
+		patch.Replace(rwmutex, "func (*RWMutex) RUnlock", "; r < 0 {", "; r|quaverCounts < 0 {"),
 		patch.Rename(rwmutex, "func (*RWMutex) rUnlockSlow", "quaverStockRUnlockSlow"),
 	}
 	if minor >= 25 {
-		list = append(list, patch.Rename(proc, "func globrunqgetbatch", "quaverStockGlobrunqgetbatch"))
+		list = append(list, patch.Begin(proc, "func globrunqgetbatch",
+			"if quaverExtra() {\n\t\treturn quaverTakeOne("+taker+"), gQueue{}\n\t}"))
 	}
 	if minor >= 26 {
 		list = append(list, patch.Replace("runtime/metrics.go", "func (*schedStatsAggregate) compute",

@@ -77,6 +77,7 @@ var quaver struct {
 // quaverQueues are the global queues beside sched.runq, protected by sched.lock. The lengths may be read without it;
 // they include the goroutine that stands in.
 var quaverQueues struct {
+	used      bool // something has been put here: without a quantum, one look is enough
 	net       gQueue
 	netLen    atomic.Int32
 	pre       quaverPreempted

@@ -8,8 +8,8 @@ import (
 // Locks held by goroutines: a Mutex, or an RWMutex by a writer or a reader. quaver-go replaces the name of the package
 // below by the one that has Mutex.
 
-// quaverCounts is 0 while locks are not counted, else the largest number there is. The inlined fast paths of sync
-// compare with it where they would compare with 0: then they always leave for the slow paths, which count. It may
+// quaverCounts is 0 while locks are not counted, else the least number there is, whose sign bit is its only one. The
+// inlined fast paths of sync look at it: then they always leave for the slow paths, which count. It may
 // change at any time: what was locked before is not counted, and what is not counted any more is forgotten when hold is
 // over.
 //
@@ -20,7 +20,7 @@ var quaverCounts int32
 func quaverCountLocks() {
 	counts := int32(0)
 	if quaverOn() && quaver.hold != 0 {
-		counts = 1<<31 - 1
+		counts = -1 << 31
 	}
 	atomic.Storeint32(&quaverCounts, counts)
 }

@@ -51,6 +51,7 @@ func quaverPutYielded(gp *g) {
 		return
 	}
 	q := &quaverQueues
+	q.used = true
 	if q.pre.len() == 0 { // pre itself is empty too if its only goroutine stands in
 		q.since = now
 	}
@@ -58,8 +59,29 @@ func quaverPutYielded(gp *g) {
 	quaverSettle()
 }
 
-// quaverTake takes the goroutine that goes before all in sched.runq, or returns nil if there is none; then the caller
-// takes from sched.runq. pp may be nil. sched.lock is held, and quaverSettle must follow.
+// quaverPutNetwork replaces globrunqputbatch for n goroutines whose network is ready. sched.lock is held.
+func quaverPutNetwork(batch *gQueue, n int32) {
+	q := &quaverQueues
+	q.used = true
+	q.net.pushBackAll(*batch)
+	q.netLen.Add(n)
+	*batch = gQueue{}
+	quaverSettle()
+}
+
+// quaverTakeOne replaces globrunqget and globrunqgetbatch while there is more than sched.runq. A batch would go to the
+// local queue, and there before all that comes to wait here. sched.lock is held.
+func quaverTakeOne(pp *p) *g {
+	gp := quaverTake(pp)
+	if gp == nil && !sched.runq.empty() {
+		gp = quaverRunqPop()
+	}
+	quaverSettle()
+	return gp
+}
+
+// quaverTake takes the goroutine that goes before all in sched.runq, or returns nil if there is none. pp may be nil.
+// sched.lock is held, and quaverSettle must follow.
 func quaverTake(pp *p) *g {
 	q := &quaverQueues
 	quaverWithdraw()
@@ -189,12 +211,12 @@ func quaverSettle() {
 // quaverNetworkReady reports whether what this thread puts in the global queue comes from the network: a thread without
 // a P has nothing else to put.
 func quaverNetworkReady() bool {
-	return quaver.netFirst && quaverOn() && getg().m.p == 0
+	return quaverOn() && quaver.netFirst && getg().m.p == 0
 }
 
-// quaverExtra reports whether network or preempted have goroutines.
+// quaverExtra reports whether network or preempted have goroutines. sched.lock is held.
 func quaverExtra() bool {
-	return quaverQueues.netLen.Load() != 0 || quaverQueues.pre.len() != 0
+	return quaverQueues.used && (quaverQueues.netLen.Load() != 0 || quaverQueues.pre.len() != 0)
 }
 
 // quaverReadyLen returns how many goroutines sched.runq has of its own. Without sched.lock it is an estimate.
