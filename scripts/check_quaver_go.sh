@@ -35,7 +35,7 @@ else
     go test ./...
     results=$(mktemp)
     trap 'rm -f "$results"' EXIT
-    ./run --quick --length 200ms --rates 500,1000 --only bimodal,badger1,badger4,sleeper,mutex --json "$results"
+    ./run --quick --length 200ms --rates 500,1000 --only bimodal,badger1,badger4,sleeper,micro --json "$results"
     for key in workload variant rate class p50_us p99_us p999_us rate_at_slo stock paper quaver; do
         grep -q "\"$key\"" "$results" || die "the benchmark's results have no $key"
     done

@@ -1,6 +1,5 @@
 // Command compute runs ten goroutines of one program on one P and prints the CPU time they take together, in µs
-// (Appendix B of the paper: what preemption costs where it gains nothing). "mutex" prints instead the ns of a pair of
-// Lock and Unlock.
+// (Appendix B of the paper: what preemption costs where it gains nothing).
 package main
 
 import (
@@ -11,8 +10,6 @@ import (
 	"runtime"
 	"sort"
 	"sync"
-	"syscall"
-	"time"
 
 	"quaver.dev/go/bench/serve"
 )
@@ -30,14 +27,9 @@ var programs = map[string]func() uint64{
 
 func main() {
 	runtime.GOMAXPROCS(1)
-	name := os.Args[1]
-	if name == "mutex" {
-		mutex()
-		return
-	}
-	program := programs[name]
+	program := programs[os.Args[1]]
 	var all sync.WaitGroup
-	begin := cpu()
+	begin := serve.CPU()
 	for i := 0; i < goroutines; i++ {
 		all.Add(1)
 		go func() {
@@ -46,16 +38,7 @@ func main() {
 		}()
 	}
 	all.Wait()
-	fmt.Println((cpu() - begin).Microseconds())
-}
-
-// cpu returns the CPU time of all threads of the process, the clock's included.
-func cpu() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	fmt.Println((serve.CPU() - begin).Microseconds())
 }
 
 func nbody() uint64 {
@@ -100,19 +83,4 @@ func fib(n int) uint64 {
 		return uint64(n)
 	}
 	return fib(n-1) + fib(n-2)
-}
-
-func mutex() {
-	var m sync.Mutex
-	best := math.Inf(1)
-	for i := 0; i < 200; i++ {
-		const pairs = 20_000
-		begin := time.Now()
-		for k := 0; k < pairs; k++ {
-			m.Lock()
-			m.Unlock()
-		}
-		best = math.Min(best, float64(time.Since(begin).Nanoseconds())/pairs)
-	}
-	fmt.Printf("%.2f\n", best)
 }

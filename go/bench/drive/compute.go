@@ -54,26 +54,3 @@ func (o *options) compute() error {
 	}
 	return nil
 }
-
-func (o *options) mutex() error {
-	all := append(o.variants(), variant{"off", "quaver", ""})
-	lists := map[string][]float64{}
-	for rep := 0; rep < 2*o.reps+1; rep++ {
-		for _, v := range all {
-			out, err := o.command(v, "compute", "mutex").Output()
-			if err != nil {
-				return err
-			}
-			ns, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
-			if err != nil {
-				return err
-			}
-			lists[v.name] = append(lists[v.name], ns)
-		}
-	}
-	for _, v := range all {
-		o.out.Mutex[v.name] = *median(lists[v.name])
-		fmt.Fprintf(os.Stderr, "mutex   %-7s %.1f ns\n", v.name, o.out.Mutex[v.name])
-	}
-	return nil
-}

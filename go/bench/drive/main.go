@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -33,16 +32,17 @@ type options struct {
 }
 
 func main() {
-	o := options{out: report{Mutex: map[string]float64{}, Summary: summary{
+	o := options{out: report{Summary: summary{
 		RateAtSLO: map[string]float64{}, Ratios: map[string]float64{}, Aims: map[string]map[string]float64{}}}}
 	file := flag.String("json", "", "the file for the results; none if empty")
 	flag.StringVar(&o.bin, "bin", "", "the folder with the programs, in stock/ and quaver/")
 	flag.BoolVar(&o.quick, "quick", false, "a minute or two, to see that everything works")
-	flag.StringVar(&o.only, "only", "", "workloads separated by commas: bimodal, badger1, badger4, sleeper, compute, mutex; all if empty")
+	flag.StringVar(&o.only, "only", "", "workloads separated by commas: bimodal, badger1, badger4, sleeper, compute, micro; all if empty")
 	flag.StringVar(&o.quantum, "quantum", "50us", "the quantum")
 	flag.StringVar(&o.also, "also", "", "one more variant: QUAVER_GO besides the quantum, such as tax=100")
 	flag.IntVar(&o.reps, "reps", 0, "how often everything is measured; 0: 5, or 1 if quick")
 	flag.DurationVar(&o.length, "length", 0, "of one measurement; 0: 2s, or 700ms if quick")
+	flag.StringVar(&o.client, "client", "1", "the core that this process runs on; servers run on core 0")
 	flag.DurationVar(&o.patience, "patience", 0, "how long to wait before each measurement for others to leave the cores alone")
 	niceness := flag.Int("niceness", 0, "of this process, for the record")
 	rates := flag.String("rates", "", "requests a second, separated by commas, in ascending order")
@@ -58,7 +58,7 @@ func main() {
 		{"badger4", func() error { return o.badger("badger4") }},
 		{"sleeper", o.sleeper},
 		{"compute", o.compute},
-		{"mutex", o.mutex},
+		{"micro", o.micro},
 	}
 	for _, s := range steps {
 		if o.only == "" || strings.Contains(","+o.only+",", ","+s.name+",") {
@@ -85,7 +85,7 @@ func (o *options) prepare(rates string) error {
 	if o.bin == "" {
 		return fmt.Errorf("no folder of programs; use bench/run, which builds them")
 	}
-	o.server, o.client = "0", strconv.Itoa(min(1, runtime.NumCPU()-1))
+	o.server = "0"
 	if o.reps == 0 {
 		o.reps = 5
 		if o.quick {
@@ -119,7 +119,7 @@ func (o *options) prepare(rates string) error {
 	}
 	version, _ := exec.Command("go", "env", "GOVERSION").Output()
 	o.out.Machine = map[string]any{
-		"cores": runtime.NumCPU(), "go": strings.TrimSpace(string(version)), "server_core": o.server, "client_core": o.client,
+		"go": strings.TrimSpace(string(version)), "server_core": o.server, "client_core": o.client,
 		"quantum": o.quantum, "repetitions": o.reps, "seconds": o.length.Seconds(), "quick": o.quick,
 	}
 	return nil

@@ -36,11 +36,11 @@ type cost struct {
 }
 
 type report struct {
-	Machine map[string]any     `json:"machine"`
-	Rows    []row              `json:"rows"`
-	Compute []cost             `json:"compute"`
-	Mutex   map[string]float64 `json:"mutex_pair_ns"`
-	Summary summary            `json:"summary"`
+	Machine map[string]any `json:"machine"`
+	Rows    []row          `json:"rows"`
+	Compute []cost         `json:"compute"`
+	Micro   []step         `json:"micro"`
+	Summary summary        `json:"summary"`
 }
 
 type summary struct {

@@ -81,13 +81,15 @@ func (o *options) turns(wanted []int, once func(variant, rep int) (sample, error
 	return points, nil
 }
 
-func median(list []float64) *float64 {
+func median(list []float64) *float64 { return quantile(list, .5) }
+
+func quantile(list []float64, q float64) *float64 {
 	if len(list) == 0 {
 		return nil
 	}
 	sorted := append([]float64{}, list...)
 	sort.Float64s(sorted)
-	return &sorted[len(sorted)/2]
+	return &sorted[int(float64(len(sorted))*q)]
 }
 
 func least(list []float64) *float64 {
