@@ -114,9 +114,7 @@ func TestEditedRoot(t *testing.T) {
 	}
 	root := shadow(t)
 	rewrite(t, filepath.Join(root, "src/runtime/extern.go"), "package runtime", "package runtime // edited")
-	if got := must(t, dir, []string{"GOROOT=" + root}, tool, "run", "."); got != "hello false []\n" {
-		t.Errorf("%q", got)
-	}
+	must(t, dir, []string{"GOROOT=" + root}, tool, "overlay") // not refused
 	if err := os.Remove(filepath.Join(root, "src/runtime/preempt.go")); err != nil {
 		t.Fatal(err)
 	}
