@@ -133,7 +133,7 @@ pub(crate) fn ppoll(
 }
 
 /// Do calls on this file return instead of waiting? Also if there is none.
-pub(crate) fn is_nonblocking(fd: i32) -> bool {
+pub fn is_nonblocking(fd: i32) -> bool {
     // SAFETY: no memory is involved.
     let flags = unsafe { syscall3(libc::SYS_fcntl, fd as u64, libc::F_GETFL as u64, 0) };
     flags < 0 || flags as i32 & libc::O_NONBLOCK != 0
@@ -174,8 +174,20 @@ pub(crate) unsafe fn change_signal_mask(
     unsafe { syscall6(libc::SYS_rt_sigprocmask, [how as u64, set, old, 8, 0, 0]) };
 }
 
+/// Is the instruction at `address` that of a system call?
+///
+/// # Safety
+///
+/// It can be read, as where a thread was interrupted: the next page need not be there.
+#[inline]
+pub unsafe fn is_syscall(address: usize) -> bool {
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    // SAFETY: two bytes, unless the second lies on another page.
+    address & 0xfff != 0xfff && unsafe { (address as *const [u8; 2]).read_volatile() } == SYSCALL
+}
+
 /// The calling kernel thread's number.
-pub(crate) fn gettid() -> i32 {
+pub fn gettid() -> i32 {
     // SAFETY: no arguments.
     unsafe { syscall3(libc::SYS_gettid, 0, 0, 0) as i32 }
 }

@@ -118,12 +118,9 @@ fn registers<'a>(context: *mut c_void) -> &'a mut [i64; 23] {
 /// Is the thread at the instruction of a system call? Not at the one by which a handler ends: behind
 /// that there is nothing to go on with.
 pub(crate) fn at_call(context: *mut c_void) -> bool {
-    const SYSCALL: [u8; 2] = [0x0f, 0x05];
-    let at = interrupted_at(context);
     registers(context)[libc::REG_RAX as usize] != libc::SYS_rt_sigreturn
-        && at & 0xfff != 0xfff
-        // SAFETY: two bytes at rip, unless the second lies on another page.
-        && unsafe { (at as *const [u8; 2]).read_volatile() } == SYSCALL
+        // SAFETY: where a thread was interrupted.
+        && unsafe { sys::is_syscall(interrupted_at(context)) }
 }
 
 /// Is it at the call of a wait for a futex? Others on futexes have effects that must not be missed.

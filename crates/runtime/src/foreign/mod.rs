@@ -33,6 +33,8 @@ pub mod rwlock;
 #[cfg(not(loom))]
 pub mod semaphore;
 #[cfg(not(loom))]
+pub mod sys;
+#[cfg(not(loom))]
 pub mod thread;
 #[cfg(not(loom))]
 pub mod watch;

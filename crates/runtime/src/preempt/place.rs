@@ -3,6 +3,7 @@
 use super::ranges::Code;
 use crate::arch::{entry, resume};
 use crate::runtime::Inner;
+use crate::sys::is_syscall;
 use crate::thread::control::Uthread;
 use libc::ucontext_t;
 
@@ -49,18 +50,15 @@ pub(super) unsafe fn interrupted_at(rt: &Inner, t: &Uthread, uc: *const ucontext
     {
         return Place::Unsafe;
     }
-    // SAFETY: two bytes at rip, unless the second lies on another page; two bytes before it after a
-    // call.
+    // SAFETY: the thread is at rip; before it, on its page, it has been after a call.
     unsafe {
-        const SYSCALL: [u8; 2] = [0x0f, 0x05];
-        let insn = |at: usize| (at as *const [u8; 2]).read_volatile();
-        if rip & 0xfff != 0xfff && insn(rip) == SYSCALL && may_block(rax) {
+        if is_syscall(rip) && may_block(rax) {
             let waits = rax == libc::SYS_futex && is_lock_wait(rsi as i32, rdx as i32);
             let in_library = || super::ranges::code_of_thread(rip, rsp) == Code::Library;
             return if waits && in_library() { Place::LockWait } else { Place::Syscall };
         }
         // A call that was interrupted and may not be restarted: the program is about to see EINTR.
-        if rax == -i64::from(libc::EINTR) && rip & 0xfff >= 2 && insn(rip - 2) == SYSCALL {
+        if rax == -i64::from(libc::EINTR) && rip & 0xfff >= 2 && is_syscall(rip - 2) {
             return Place::Interrupted;
         }
     }

@@ -6,7 +6,7 @@ use super::{
 use crate::cancel;
 use crate::interrupt::Call;
 use crate::signal::{self, Section};
-use crate::sys::{nonblocking, ready};
+use crate::sys::{is_nonblocking, ready};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use libc::*;
@@ -72,12 +72,12 @@ fn do_read(fd: c_int, vec: &[iovec], offset: i64, real: impl Fn() -> isize) -> i
         let _position = (offset < 0).then(|| Position::hold(fd));
         match without_waiting(vec, offset, RWF_NOWAIT) {
             // Not in the page cache, or nothing there yet.
-            EAGAIN_ if nonblocking(fd) && !is_regular(fd) => real(),
+            EAGAIN_ if is_nonblocking(fd) && !is_regular(fd) => real(),
             r if r == -(EOPNOTSUPP as isize)
                 || r == -(EINVAL as isize)
                 || r == -(ESPIPE as isize) =>
             {
-                if ready(fd, POLLIN) || nonblocking(fd) {
+                if ready(fd, POLLIN) || is_nonblocking(fd) {
                     real()
                 } else {
                     EAGAIN_
@@ -122,7 +122,7 @@ pub(super) fn write_all(
         remember_regular(fd);
         return more(first.max(0), waiting(&rest(vec, first.max(0) as usize)));
     }
-    if nonblocking(fd) {
+    if is_nonblocking(fd) {
         return if unsupported { waiting(vec) } else { first };
     }
     if signal::in_child_of_vfork() {

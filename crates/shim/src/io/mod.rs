@@ -33,7 +33,7 @@ use crate::cancel;
 use crate::interrupt::Call;
 use crate::signal::{self, deliver};
 use crate::state::{self, Thread};
-use crate::sys::{self, call, nonblocking, ready, returned};
+use crate::sys::{self, call, is_nonblocking, ready, returned};
 use crate::unwind::last_own_buffer;
 use core::ffi::{c_int, c_long, c_short};
 use core::sync::atomic::Ordering::*;
@@ -191,7 +191,7 @@ fn raw(number: c_long, a: [usize; 6]) -> isize {
 /// `events` or does not wait.
 fn when_ready(fd: c_int, events: c_short, number: c_long, a: [usize; 6]) -> isize {
     let first = || {
-        if ready(fd, events) || nonblocking(fd) { raw(number, a) } else { EAGAIN_ }
+        if ready(fd, events) || is_nonblocking(fd) { raw(number, a) } else { EAGAIN_ }
     };
     // A call that says EAGAIN by itself does not wait when it is repeated.
     returned(try_then_wait(Restart::Yes, first, |_| raw(number, a)))

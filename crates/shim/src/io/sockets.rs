@@ -7,7 +7,7 @@ use super::{
 use crate::cancel;
 use crate::interrupt::Call;
 use crate::signal;
-use crate::sys::nonblocking;
+use crate::sys::is_nonblocking;
 use core::ffi::{c_int, c_long, c_void};
 use core::ptr;
 use libc::*;
@@ -44,11 +44,11 @@ fn recv_impl(number: c_long, a: [usize; 6], flags_at: usize) -> isize {
     let all = a[flags_at] as c_int & MSG_WAITALL != 0;
     let first = || {
         // MSG_WAITALL: a part is not enough.
-        if all && !nonblocking(fd) {
+        if all && !is_nonblocking(fd) {
             return EAGAIN_;
         }
         match raw(number, without_waiting) {
-            EAGAIN_ if nonblocking(fd) || a[flags_at] as c_int & MSG_DONTWAIT != 0 => {
+            EAGAIN_ if is_nonblocking(fd) || a[flags_at] as c_int & MSG_DONTWAIT != 0 => {
                 raw(number, a)
             }
             r => r,
@@ -75,7 +75,7 @@ fn send_impl(
     if first == n as isize
         || first < 0 && first != EAGAIN_
         || flags & MSG_DONTWAIT != 0
-        || nonblocking(fd)
+        || is_nonblocking(fd)
     {
         return returned(first);
     }
@@ -125,7 +125,7 @@ aliases! {
     /// See `connect(2)`.
     fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int = {
         let a = [fd as usize, address as usize, len as usize, 0, 0, 0];
-        let first = || if nonblocking(fd) { raw(SYS_connect, a) } else { EAGAIN_ };
+        let first = || if is_nonblocking(fd) { raw(SYS_connect, a) } else { EAGAIN_ };
         returned(try_then_wait(Restart::Yes, first, |_| raw(SYS_connect, a))) as c_int
     };
 }

@@ -53,7 +53,7 @@ pub unsafe extern "C" fn pthread_cond_init(
 pub unsafe extern "C" fn pthread_cond_destroy(cond: *mut pthread_cond_t) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
-        if word(cond, COND_FLAGS).load(Relaxed) & COND_SHARED != 0 {
+        if cond_shared(cond) {
             return real!(pthread_cond_destroy(cond => *mut pthread_cond_t) -> c_int);
         }
         (*cond.cast::<Condvar>()).quiesce();
@@ -119,6 +119,20 @@ unsafe fn cond_shared(cond: *mut pthread_cond_t) -> bool {
     unsafe { word(cond, COND_FLAGS) }.load(Relaxed) & COND_SHARED != 0
 }
 
+/// The C library's wait, if the condition variable is process-shared.
+unsafe fn wait_shared(
+    cond: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    wait: impl FnOnce() -> c_int,
+) -> Option<c_int> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        cond_shared(cond).then(|| {
+            if mutex::belongs_to_keeper(mutex) { ENOTSUP } else { cancellable_off_worker(wait) }
+        })
+    }
+}
+
 /// See `pthread_cond_wait(3)`.
 ///
 /// # Safety
@@ -131,13 +145,12 @@ pub unsafe extern "C-unwind" fn pthread_cond_wait(
 ) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
-        if cond_shared(cond) {
-            if mutex::belongs_to_keeper(mutex) {
-                return ENOTSUP;
-            }
-            return cancellable_off_worker(
-                || real!(pthread_cond_wait(cond => *mut pthread_cond_t, mutex => *mut pthread_mutex_t) -> c_int),
-            );
+        if let Some(r) = wait_shared(
+            cond,
+            mutex,
+            || real!(pthread_cond_wait(cond => *mut pthread_cond_t, mutex => *mut pthread_mutex_t) -> c_int),
+        ) {
+            return r;
         }
         cond_wait(cond, mutex, None, ptr::null())
     }
@@ -156,14 +169,11 @@ pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
 ) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
-        if cond_shared(cond) {
-            if mutex::belongs_to_keeper(mutex) {
-                return ENOTSUP;
-            }
-            return cancellable_off_worker(|| {
-                real!(pthread_cond_timedwait(cond => *mut pthread_cond_t, mutex => *mut pthread_mutex_t,
+        if let Some(r) = wait_shared(cond, mutex, || {
+            real!(pthread_cond_timedwait(cond => *mut pthread_cond_t, mutex => *mut pthread_mutex_t,
                     at => *const timespec) -> c_int)
-            });
+        }) {
+            return r;
         }
         cond_wait(cond, mutex, None, at)
     }
@@ -183,14 +193,11 @@ pub unsafe extern "C-unwind" fn pthread_cond_clockwait(
 ) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
-        if cond_shared(cond) {
-            if mutex::belongs_to_keeper(mutex) {
-                return ENOTSUP;
-            }
-            return cancellable_off_worker(|| {
-                real!(pthread_cond_clockwait(cond => *mut pthread_cond_t, mutex => *mut pthread_mutex_t,
+        if let Some(r) = wait_shared(cond, mutex, || {
+            real!(pthread_cond_clockwait(cond => *mut pthread_cond_t, mutex => *mut pthread_mutex_t,
                     clock => clockid_t, at => *const timespec) -> c_int)
-            });
+        }) {
+            return r;
         }
         cond_wait(cond, mutex, Some(clock), at)
     }
