@@ -49,7 +49,7 @@ loom() {
         cargo test --locked -p "$1" --release --lib --target-dir "$target/loom"
 }
 
-step format cargo fmt --all --check
+step format scripts/format.sh --check
 step clippy cargo clippy --locked --workspace --all-targets -- -D warnings
 # The library as most users have it: without the features that other members of the workspace switch on.
 step plain-features cargo check --locked -p quaver -p quaver-sched

@@ -189,7 +189,8 @@ impl Store {
             Ok(())
         } else {
             Err(Wrong::new(format!(
-                "a scan of {count} rows from row {first} returned {seen} with digest {sum:#x}, expected {expected:#x}"
+                "a scan of {count} rows from row {first} returned {seen} with digest {sum:#x}, \
+                 expected {expected:#x}"
             )))
         }
     }

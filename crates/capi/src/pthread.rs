@@ -21,7 +21,9 @@ macro_rules! export {
 }
 
 export! {
-    pthread_mutex_init(mutex: *mut pthread_mutex_t, attr: *const pthread_mutexattr_t) = pthread::mutex_init;
+    pthread_mutex_init(mutex: *mut pthread_mutex_t, attr: *const pthread_mutexattr_t)
+        = pthread::mutex_init;
     pthread_getattr_np(thread: pthread_t, attr: *mut pthread_attr_t) = pthread::getattr;
-    pthread_getaffinity_np(thread: pthread_t, size: usize, set: *mut cpu_set_t) = pthread::getaffinity;
+    pthread_getaffinity_np(thread: pthread_t, size: usize, set: *mut cpu_set_t)
+        = pthread::getaffinity;
 }

@@ -50,8 +50,8 @@ pub unsafe extern "C" fn quaver_shutdown(threads: *mut usize) -> c_int {
     if quaver::thread::current().is_some() {
         return Failure::new(
             Status::State,
-            "quaver_shutdown: a user thread cannot stop the runtime that it runs on; return from the function given \
-             to quaver_run and call this there",
+            "quaver_shutdown: a user thread cannot stop the runtime that it runs on; return from \
+             the function given to quaver_run and call this there",
         )
         .report();
     }

@@ -84,8 +84,9 @@ impl Noise {
     pub fn warning(&self, cpu: usize) -> Option<String> {
         (self.lost_percent >= 0.2).then(|| {
             format!(
-                "the machine itself stopped a spinning thread on CPU {cpu} for more than 50 µs {:.0} times a second, up to \
-                 {:.1} ms, {:.1} % of the time; no scheduler can make p99 better than that",
+                "the machine itself stopped a spinning thread on CPU {cpu} for more than 50 µs \
+                 {:.0} times a second, up to {:.1} ms, {:.1} % of the time; no scheduler can make \
+                 p99 better than that",
                 self.stops as f64 / self.watched_s,
                 self.longest_us / 1e3,
                 self.lost_percent

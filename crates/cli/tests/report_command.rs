@@ -13,7 +13,12 @@ class = "all"
 percentile = "p99"
 limit-us = 100.0
 headlines = [["two & <b>", "one"], ["two & <b>", "one", 1.5]]
-reference = { file = "r.json", x = "rps", y = "ns", divide = 1000.0, curves = { "a" = "one", "b" = "two & <b>" } }
+[reference]
+file = "r.json"
+x = "rps"
+y = "ns"
+divide = 1000.0
+curves = { "a" = "one", "b" = "two & <b>" }
 [scenario]
 load = { mix = "short:1:fixed=10us", loads = "20,60", requests = 2000 }
 server = { workers = 1 }
@@ -74,7 +79,11 @@ headline-threads = 2
 [scenario]
 load = { requests = 500 }
 schbench = { workers = 1, messages = 1, request = "100us", sleep = "20us" }
-server = { workers = 1, system = "quaver", mechanism = "quaver-posix-timer", policy = "ws:quantum=50us" }
+[scenario.server]
+workers = 1
+system = "quaver"
+mechanism = "quaver-posix-timer"
+policy = "ws:quantum=50us"
 [[curve]]
 name = "rr"
 args = ["--policy", "ws:quantum=50us"]
@@ -150,8 +159,9 @@ impl Setting {
 
     fn measure(&self) {
         let row = |name: &str, implementation: &str, median: f64| {
-            json!({ "benchmark": "mixes", "name": name, "implementation": implementation, "unit": "ns", "runs": 3,
-                    "min": median / 2.0, "median": median, "max": median * 2.0, "ratio": null })
+            json!({ "benchmark": "mixes", "name": name, "implementation": implementation,
+                    "unit": "ns", "runs": 3, "min": median / 2.0, "median": median,
+                    "max": median * 2.0, "ratio": null })
         };
         let mut ratio = row("t=30 p99", "go & co", 138.0);
         ratio["ratio"] = json!(4.056);

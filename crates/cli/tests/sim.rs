@@ -40,7 +40,8 @@ fn a_scenario_of_options_gives_a_table() {
 fn a_file_gives_json_page_and_timeline() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let scenario = "seed = 3\n[load]\nmix = \"get:1:exp=2us\"\nload = 0.5\nrequests = 3000\n[server]\nworkers = 2\n";
+    let scenario = "seed = 3\n[load]\nmix = \"get:1:exp=2us\"\nload = 0.5\nrequests = 3000\n\
+                    [server]\nworkers = 2\n";
     std::fs::write(path("s.toml"), scenario).unwrap();
     let output = quaver(&[
         "sim",
@@ -135,8 +136,10 @@ fn a_plan_names_the_least_cores() {
     let path = folder.path().join("p.toml");
     let plan = |slo: &str| {
         format!(
-            "[load]\nmix = \"get:95%:fixed=1us,scan:5%:fixed=260us\"\nrate = 100000.0\nrequests = 5000\n[server]\nworkers = 1\n\
-             [plan]\nslo = \"{slo}\"\npolicies = [\"two-queue\", \"fifo\"]\nquanta = [\"5us\"]\nmechanisms = [\"uintr\"]\nmax-cores = 8\n"
+            "[load]\nmix = \"get:95%:fixed=1us,scan:5%:fixed=260us\"\nrate = 100000.0\n\
+             requests = 5000\n[server]\nworkers = 1\n\
+             [plan]\nslo = \"{slo}\"\npolicies = [\"two-queue\", \"fifo\"]\nquanta = [\"5us\"]\n\
+             mechanisms = [\"uintr\"]\nmax-cores = 8\n"
         )
     };
     std::fs::write(&path, plan("get:p99<=50us")).unwrap();

@@ -58,8 +58,9 @@ pub enum ArrivalError {
     OnPeriod,
     /// Nearly every *on* period would be without a request.
     #[error(
-        "one period of on and off in {0} would see a request: expected periods so long that at least one in 100 does; \
-         with shorter ones the process cannot be told from poisson, so use that"
+        "one period of on and off in {0} would see a request: expected periods so long that at \
+         least one in 100 does; with shorter ones the process cannot be told from poisson, so use \
+         that"
     )]
     PeriodsTooShort(f64),
 }

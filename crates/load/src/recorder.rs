@@ -46,7 +46,8 @@ pub(crate) struct WithoutSlotCounts {
 pub enum RecorderError {
     /// The slots do not fit into memory.
     #[error(
-        "cannot reserve 32 bytes for each of {requests} requests: {source}; lower the rate or the duration"
+        "cannot reserve 32 bytes for each of {requests} requests: {source}; lower the rate or the \
+         duration"
     )]
     TooLarge {
         /// The requests.

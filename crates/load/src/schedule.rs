@@ -45,7 +45,8 @@ pub enum Limit {
 /// use quaver_load::{ArrivalProcess, Limit, Mix, Schedule};
 ///
 /// let mix: Mix = "get:95,scan:5".parse().unwrap();
-/// let schedule = Schedule::new(ArrivalProcess::Uniform, 1e3, &mix, Limit::Requests(3), 42).unwrap();
+/// let limit = Limit::Requests(3);
+/// let schedule = Schedule::new(ArrivalProcess::Uniform, 1e3, &mix, limit, 42).unwrap();
 /// let times: Vec<u64> = schedule.iter().map(|request| request.intended_ns).collect();
 /// assert_eq!(times, [0, 1_000_000, 2_000_000]);
 /// ```

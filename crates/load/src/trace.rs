@@ -65,8 +65,8 @@ pub enum TraceError {
     },
     /// The last line does not end in a newline.
     #[error(
-        "trace {name}, line {line}: expected a newline at the end of the last line, found the end of the file; it may \
-         have been cut short (if it is complete, add the newline)"
+        "trace {name}, line {line}: expected a newline at the end of the last line, found the end \
+         of the file; it may have been cut short (if it is complete, add the newline)"
     )]
     Truncated {
         /// Which trace.
@@ -407,7 +407,8 @@ mod tests {
             ("0,get,-1\n", "line 1, column 7: expected a service time"),
             (
                 "0, get, x\n",
-                "line 1, column 9: expected a service time in microseconds, a number such as 17.25, found \"x\"",
+                "line 1, column 9: expected a service time in microseconds, a number such as \
+                 17.25, found \"x\"",
             ),
             ("0,get,\n", "line 1, column 7: expected a service time"),
             ("0,get,1,2\n", "line 1, column 9: expected the end of the line"),

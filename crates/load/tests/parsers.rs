@@ -164,7 +164,7 @@ proptest! {
             .map(|r| (r.time_ns, trace.classes()[r.class as usize].clone(), r.service_ns))
             .collect();
         let written: Vec<_> =
-            lines.iter().map(|&(time, class, service)| (time, format!("class{class}"), service)).collect();
+            lines.iter().map(|&(time, of, ns)| (time, format!("class{of}"), ns)).collect();
         prop_assert_eq!(got, written);
         // Cut anywhere but at the end of a line, it is refused.
         for cut in 1..text.len() {

@@ -151,7 +151,10 @@ mod tests {
         assert_eq!(calls("workers = 2"), r#". set ("workers" , "2")"#);
         assert_eq!(
             calls(r#"quantum = "off", stack_size = 65_536usize, pin = true, max_blocking = 0x10,"#),
-            r#". set ("quantum" , "off") . set ("stack_size" , "65536") . set ("pin" , "true") . set ("max_blocking" , "16")"#
+            concat!(
+                r#". set ("quantum" , "off") . set ("stack_size" , "65536")"#,
+                r#" . set ("pin" , "true") . set ("max_blocking" , "16")"#
+            )
         );
     }
 

@@ -55,7 +55,8 @@ fn expand(
 fn try_main(args: &Args, function: &ItemFn) -> Result<TokenStream> {
     let ItemFn { attrs, vis, sig, block } = function;
     if sig.ident != "main" {
-        let message = "`#[quaver::main]` goes on `fn main`; elsewhere, use `quaver::Builder` and `Runtime::run`";
+        let message = "`#[quaver::main]` goes on `fn main`; elsewhere, use `quaver::Builder` and \
+                       `Runtime::run`";
         return Err(Error::new(sig.ident.span(), message));
     }
     let output = &sig.output;
@@ -167,7 +168,11 @@ mod tests {
             /// Docs stay.
             fn main() -> ::std::process::ExitCode {
                 fn main() -> Result<(), String> { work() }
-                match ::quaver::Builder::from_env().set("workers", "3").set("quantum", "off").build() {
+                match ::quaver::Builder::from_env()
+                    .set("workers", "3")
+                    .set("quantum", "off")
+                    .build()
+                {
                     ::std::result::Result::Ok(runtime) => {
                         runtime.run(|| ::std::process::Termination::report(main()))
                     }

@@ -18,8 +18,10 @@ use core::alloc::{GlobalAlloc, Layout};
 /// and a decrement of the thread's own counter.
 ///
 /// ```
+/// use std::alloc::System;
+///
 /// #[global_allocator]
-/// static ALLOCATOR: quaver::Guarded<std::alloc::System> = quaver::Guarded::new(std::alloc::System);
+/// static ALLOCATOR: quaver::Guarded<System> = quaver::Guarded::new(System);
 /// # fn main() { assert_eq!(vec![1; 100].len(), 100); }
 /// ```
 #[derive(Clone, Copy, Debug, Default)]

@@ -76,8 +76,8 @@ pub fn choose(facts: &Facts) -> Choice {
         (
             Clock::TimerThread,
             format!(
-                "{} CPUs: a thread that sleeps between preemptions interrupts workers at half the cost of their own \
-                 timers, and burns no core",
+                "{} CPUs: a thread that sleeps between preemptions interrupts workers at half the \
+                 cost of their own timers, and burns no core",
                 facts.parallelism
             ),
         )

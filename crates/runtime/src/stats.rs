@@ -71,7 +71,8 @@ macro_rules! counters {
             #[must_use]
             pub fn since(&self, earlier: &Stats) -> Stats {
                 let blocked_now = self.blocked_now;
-                Stats { blocked_now, ..Stats { $($name: self.$name.wrapping_sub(earlier.$name),)* } }
+                let counts = Stats { $($name: self.$name.wrapping_sub(earlier.$name),)* };
+                Stats { blocked_now, ..counts }
             }
 
             /// Names and values, in the order of their declaration.

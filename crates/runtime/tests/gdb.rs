@@ -321,7 +321,10 @@ fn check_commands(session: &Session, table: &str) {
         "thread",
         "uthread apply all bt -3",
         &format!("uthread apply {parked} {}-999 frame", number("new one")),
-        &format!("python gdb.execute('thread %d' % [t.num for t in gdb.selected_inferior().threads() if t.ptid[1] == {lwp}][0])"),
+        &format!(
+            "python gdb.execute('thread %d' % [t.num for t in gdb.selected_inferior().threads() if \
+             t.ptid[1] == {lwp}][0])"
+        ),
         "uthread",
     ]);
     let [_, _, before, registers, _, after, thread, all, some, _, main] = texts.as_slice() else {

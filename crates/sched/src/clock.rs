@@ -13,7 +13,8 @@
 //! use quaver_sched::clock::{Nap, Watch, due, quantum};
 //! use quaver_sched::{Class, Place, Policy, Running, Spec, Task, Why};
 //!
-//! let policy = "rr:quantum=100us".parse::<Spec>().unwrap().build(1, 8, |span| span.as_nanos() as u64);
+//! let spec: Spec = "rr:quantum=100us".parse().unwrap();
+//! let policy = spec.build(1, 8, |span| span.as_nanos() as u64);
 //! let running = Running { task: Task(0), since: 5_000, class: Class::Fresh };
 //! let mut watch = Watch::new(100_000, 500);
 //!

@@ -11,6 +11,7 @@
 //! * [`clock`]: when a worker must be interrupted, and when the clock may sleep.
 //! * [`Tax`]: what preemptions may cost.
 //! * [`steps`]: counting spans of time by their order of magnitude.
+//! * [`random`]: the same numbers everywhere.
 //! * [`settings`]: what a runtime can be told, as text.
 #![no_std]
 
@@ -24,6 +25,7 @@ mod duration;
 pub mod policies;
 mod policy;
 pub mod queue;
+pub mod random;
 pub mod settings;
 mod spec;
 pub mod steps;

@@ -5,8 +5,8 @@ use std::{error::Error, time::Duration};
 use proptest::{prelude::*, test_runner::RngSeed};
 use quaver_sched::{Class, Place, Running, Spec, SpecError, Task, Why};
 
-const ALL: &str = "two-queue, ws, rr, fifo, cfs, eevdf, shinjuku, shinjuku-shenango, priority, las, \
-    adaptive";
+const ALL: &str = "two-queue, ws, rr, fifo, cfs, eevdf, shinjuku, shinjuku-shenango, priority, \
+                   las, adaptive";
 
 fn us(n: u64) -> Duration {
     Duration::from_micros(n)

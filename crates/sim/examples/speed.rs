@@ -26,8 +26,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let requests = requests.unwrap_or(1_000_000);
         let text = format!(
-            "[load]\nmix = \"get:95%:fixed=1us,scan:5%:fixed=100us\"\nload = 0.7\nrequests = {requests}\n\
-             [server]\nworkers = {workers}\npolicy = \"{policy}\"\nmechanism = \"uintr\"\nqueues = \"rss\"\n"
+            "[load]\nmix = \"get:95%:fixed=1us,scan:5%:fixed=100us\"\nload = 0.7\n\
+             requests = {requests}\n\
+             [server]\nworkers = {workers}\npolicy = \"{policy}\"\nmechanism = \"uintr\"\n\
+             queues = \"rss\"\n"
         );
         let scenario: Scenario = text.parse()?;
         let rate = scenario.rates()?[0];
@@ -36,7 +38,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (wall, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds()? - cpu);
         let events = outcome.counts.events as f64;
         println!(
-            "{workers} workers, {policy}: {:.1} million events a second; {:.1} million events, {cpu:.2} s of CPU, {wall:.2} s",
+            "{workers} workers, {policy}: {:.1} million events a second; {:.1} million events, \
+             {cpu:.2} s of CPU, {wall:.2} s",
             events / cpu / 1e6,
             events / 1e6,
         );

@@ -66,7 +66,10 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig {
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
 
         #[test]
         fn the_first_is_the_earliest_and_among_equals_the_lowest(
@@ -79,7 +82,8 @@ mod tests {
                 let time = if time == 0 { NEVER } else { time };
                 calendar.set(source % sources, time);
                 times[source % sources] = time;
-                let expected = times.iter().copied().enumerate().min_by_key(|&(_, time)| time).unwrap();
+                let all = times.iter().copied().enumerate();
+                let expected = all.min_by_key(|&(_, time)| time).unwrap();
                 let first = calendar.first();
                 prop_assert_eq!(first.1, expected.1);
                 prop_assert!(first.1 == NEVER || first.0 == expected.0);

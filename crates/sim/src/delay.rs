@@ -116,8 +116,8 @@ fn quantiles(text: &str) -> Result<Delay, String> {
     match points.as_deref() {
         Some(all @ [(0.0, _), .., (100.0, _)]) if rise(all) => Ok(Delay::Quantiles(all.into())),
         _ => Err(format!(
-            "{text:?} are no quantiles: expected rising shares with rising times, from 0% to 100%, such as \
-             0%:9us,50%:16us,100%:2ms"
+            "{text:?} are no quantiles: expected rising shares with rising times, from 0% to 100%, \
+             such as 0%:9us,50%:16us,100%:2ms"
         )),
     }
 }

@@ -80,7 +80,8 @@ pub fn plan(scenario: &Scenario, progress: impl Fn(usize) + Sync) -> Result<Foun
     })?;
     let rate = scenario.load.rate.ok_or_else(|| {
         ScenarioError::new(
-            "key `load.rate`: a plan needs requests a second; a share of the capacity would grow with the cores",
+            "key `load.rate`: a plan needs requests a second; a share of the capacity would grow \
+             with the cores",
         )
     })?;
     check_classes(scenario, &plan.slo)?;
@@ -124,7 +125,8 @@ fn impossible(scenario: &Scenario, rate: f64, slo: &[Slo]) -> Result<Vec<String>
         let of = slo.class.as_deref().map_or("all requests".into(), |name| format!("`{name}`"));
         let Some(service) = offer.service_us(slo.class.as_deref()) else {
             return Err(ScenarioError::new(format!(
-                "key `plan.slo`: {slo}: none of the {} requests that are counted is of {of}; raise `load.requests`",
+                "key `plan.slo`: {slo}: none of the {} requests that are counted is of {of}; raise \
+                 `load.requests`",
                 offer.requests - offer.warm_up
             )));
         };
@@ -137,7 +139,8 @@ fn impossible(scenario: &Scenario, rate: f64, slo: &[Slo]) -> Result<Vec<String>
             SloLimit::LatencyNs(ns) if least_us > ns as f64 * 1.001 / 1e3 => {
                 let with = if network_us > 0.0 { " with the network" } else { "" };
                 reasons.push(format!(
-                    "{slo}: the service time of {of} alone{with} takes {least_us:.1} us at this percentile"
+                    "{slo}: the service time of {of} alone{with} takes {least_us:.1} us at this \
+                     percentile"
                 ));
             }
             _ => {}

@@ -1,7 +1,8 @@
-//! Random numbers for what the load generator does not draw: a small generator (splitmix64) with
-//! integer and IEEE arithmetic only, so that it is the same on every machine.
+//! Random numbers for what the load generator does not draw, from integer and IEEE arithmetic only,
+//! so that they are the same on every machine.
 
 use quaver_load::Uniform;
+use quaver_sched::random::splitmix64;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
@@ -12,10 +13,7 @@ impl Random {
     }
 
     pub(crate) fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        splitmix64(&mut self.0)
     }
 
     /// Below `bound`.

@@ -16,8 +16,10 @@ fn a_plan_agrees_with_brute_force() {
         [(60_000.0, "short:p99<=30us"), (150_000.0, "short:p99.9<=40us"), (90_000.0, "p99<=20x")]
     {
         let file = format!(
-            "[load]\nmix = \"short:95%:exp=2us,long:5%:fixed=100us\"\nrate = {rate}\nrequests = 4000\n[server]\nworkers = 1\n\
-             [plan]\nslo = \"{text}\"\npolicies = [\"fifo\", \"two-queue\", \"las\"]\nquanta = [\"5us\", \"20us\"]\n\
+            "[load]\nmix = \"short:95%:exp=2us,long:5%:fixed=100us\"\nrate = {rate}\n\
+             requests = 4000\n[server]\nworkers = 1\n\
+             [plan]\nslo = \"{text}\"\npolicies = [\"fifo\", \"two-queue\", \"las\"]\n\
+             quanta = [\"5us\", \"20us\"]\n\
              mechanisms = [\"uintr\", \"signal\", \"xui-timer\"]\nmax-cores = 12"
         );
         let scenario = scenario(&file);
@@ -61,7 +63,8 @@ const TWO: &str =
 #[test]
 fn quanta_leave_other_parameters_alone() {
     let keys = "slo = \"p99<=1ms\"\nquanta = [\"5us\", \"40us\"]\n\
-                policies = [\"two-queue:max-age=3ms\", \"cfs:latency=30us\", \"two-queue:long=80us\"]";
+                policies = [\"two-queue:max-age=3ms\", \"cfs:latency=30us\", \
+                \"two-queue:long=80us\"]";
     let text = format!("[load]\n{TWO}\n[server]\nworkers = 1\n[plan]\n{keys}\n");
     let policies: Vec<String> =
         candidates(&scenario(&text)).iter().map(|(policy, _)| policy.to_string()).collect();

@@ -8,7 +8,8 @@ fn scenario(text: &str) -> Scenario {
 
 fn text(server: &str, rest: &str) -> String {
     format!(
-        "[load]\nmix = \"short:95%:exp=2us,long:5%:fixed=100us\"\nload = 0.6\nrequests = 5000\n[server]\n{server}\n{rest}"
+        "[load]\nmix = \"short:95%:exp=2us,long:5%:fixed=100us\"\nload = 0.6\nrequests = 5000\n\
+         [server]\n{server}\n{rest}"
     )
 }
 
@@ -57,7 +58,8 @@ fn nothing_is_lost_ends_early_or_waits_beside_idle_workers() {
 #[test]
 fn a_seed_decides_everything() {
     let of = |seed: u64| {
-        let server = "workers = 4\npolicy = \"two-queue:quantum=5us\"\nmechanism = \"uintr\"\nqueues = \"rss\"";
+        let server = "workers = 4\npolicy = \"two-queue:quantum=5us\"\nmechanism = \"uintr\"\n\
+                      queues = \"rss\"";
         let mut scenario =
             scenario(&text(server, "[noise]\nevery = \"50us\"\nlasts = \"fixed=1us\""));
         scenario.seed = seed;
@@ -99,8 +101,10 @@ fn too_much_load_is_said_to_be_too_much() {
 fn a_timer_core_has_its_limit() {
     let keeps_up = |mechanism: &str, scan: &str, workers: usize| {
         let text = format!(
-            "[load]\nmix = \"a:1:fixed=10ms\"\nrate = 1000000\nrequests = 400\nwarm-up = 0.0\n[server]\nworkers = {workers}\n\
-             policy = \"rr:quantum=5us\"\nskip-unnecessary = false\nmechanism = \"{mechanism}\"\n[server.costs]\n\
+            "[load]\nmix = \"a:1:fixed=10ms\"\nrate = 1000000\nrequests = 400\nwarm-up = 0.0\n\
+             [server]\nworkers = {workers}\n\
+             policy = \"rr:quantum=5us\"\nskip-unnecessary = false\nmechanism = \"{mechanism}\"\n\
+             [server.costs]\n\
              receive = \"0s\"\ndeliver = \"0s\"\nscan = \"{scan}\""
         );
         let (outcome, _) = simulate(&scenario(&text), 1e6, &Options::default()).unwrap();
@@ -138,7 +142,8 @@ fn a_timeline_can_be_read_by_perfetto() {
 
 #[test]
 fn a_message_benchmark_wakes_its_threads() {
-    let text = "[load]\nrequests = 2000\n[schbench]\nworkers = 8\nrequest = \"100us\"\nsleep = \"20us\"\n[server]\nworkers = 4\n\
+    let text = "[load]\nrequests = 2000\n[schbench]\nworkers = 8\nrequest = \"100us\"\n\
+                sleep = \"20us\"\n[server]\nworkers = 4\n\
                 policy = \"rr:quantum=10us\"\nmechanism = \"user-timer\"";
     let options = Options { check: true, ..Options::default() };
     let (outcome, _) = simulate(&scenario(text), 0.0, &options).unwrap();
@@ -161,7 +166,8 @@ fn one_worker(server: &str) -> quaver_sim::Latency {
 fn outcome_of(workers: usize, server: &str, requests: u64, rate: f64) -> quaver_sim::Outcome {
     let mix = "short:95%:fixed=1us,long:5%:fixed=260us";
     let text = format!(
-        "[load]\nmix = \"{mix}\"\nrate = {rate}\nrequests = {requests}\n[server]\nworkers = {workers}\nqueues = \"rss\"\n\
+        "[load]\nmix = \"{mix}\"\nrate = {rate}\nrequests = {requests}\n[server]\n\
+         workers = {workers}\nqueues = \"rss\"\n\
          mechanism = \"uintr\"\n{server}"
     );
     let options = Options { check: true, ..Options::default() };
@@ -219,7 +225,8 @@ fn a_tax_bounds_what_preemption_costs() {
 fn a_lock_for_signals_makes_many_workers_slower() {
     let overhead = |workers: usize, lock: &str| {
         let server = format!(
-            "policy = \"two-queue:quantum=15us,long=500us\"\n[server.costs]\nsend = \"100ns\"\nreceive = \"2400ns\"\n\
+            "policy = \"two-queue:quantum=15us,long=500us\"\n[server.costs]\nsend = \"100ns\"\n\
+             receive = \"2400ns\"\n\
              switch = \"300ns\"\nlock = \"{lock}\""
         );
         let outcome = outcome_of(workers, &server, 40_000, 50_000.0 * workers as f64);
@@ -258,8 +265,10 @@ fn a_thread_that_keeps_time_is_late_for_what_comes_while_it_sleeps() {
         std::fs::write(&path, text).unwrap();
         let run = |mechanism: &str| {
             let text = format!(
-                "[load]\ntrace = '{}'\nrequests = 800\nwarm-up = 0.0\n[server]\nworkers = 1\npolicy = \"two-queue:quantum=100us\"\n\
-                 mechanism = \"{mechanism}\"\n[server.costs]\nsend = \"0s\"\nscan = \"0s\"\nreceive = \"0s\"\n\
+                "[load]\ntrace = '{}'\nrequests = 800\nwarm-up = 0.0\n[server]\nworkers = 1\n\
+                 policy = \"two-queue:quantum=100us\"\n\
+                 mechanism = \"{mechanism}\"\n[server.costs]\nsend = \"0s\"\nscan = \"0s\"\n\
+                 receive = \"0s\"\n\
                  deliver = \"2us\"\nlate = \"10us\"",
                 path.display()
             );
@@ -298,7 +307,8 @@ fn recorded_stops_are_repeated() {
         let path = folder.path().join("s.toml");
         let stops = if stops.is_empty() { "" } else { "[stops]\ntrace = \"stops.csv\"\n" };
         let text = format!(
-            "[load]\ntrace = \"t.csv\"\nrequests = 20\nwarm-up = 0.0\n[server]\nworkers = 1\npolicy = \"fifo\"\n{stops}"
+            "[load]\ntrace = \"t.csv\"\nrequests = 20\nwarm-up = 0.0\n[server]\nworkers = 1\n\
+             policy = \"fifo\"\n{stops}"
         );
         std::fs::write(&path, text).unwrap();
         let scenario = Scenario::open(&path).unwrap();

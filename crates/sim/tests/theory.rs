@@ -5,7 +5,8 @@ use quaver_sim::{Latency, Options, Outcome, Scenario, simulate};
 /// Checked at every event, with costs that are all zero.
 fn run(server: &str, mix: &str, load: f64, requests: u64, seed: u64) -> Outcome {
     let text = format!(
-        "seed = {seed}\n[load]\nmix = \"{mix}\"\nload = {load}\nrequests = {requests}\n[server]\n{server}\n"
+        "seed = {seed}\n[load]\nmix = \"{mix}\"\nload = {load}\nrequests = {requests}\n[server]\n\
+         {server}\n"
     );
     let scenario: Scenario = text.parse().unwrap();
     let rate = scenario.rates().unwrap()[0];

@@ -5,9 +5,9 @@
 //! document. Benchmarks report; they decide nothing.
 //!
 //! ```text
-//! Name ──> Plan ──> harness ──> process (pinned, limited) ──> quaver bench --child WORK   ours, child::run
-//!  plan()            rounds                                   quaver-bench-peers NAME SPEC
-//!                      │                                      go-peer SPEC
+//! Name ──> Plan ──> harness ──> process            ──> quaver bench --child WORK   ours, run
+//!  plan()            rounds     (pinned, limited)      quaver-bench-peers NAME SPEC
+//!                      │                               go-peer SPEC
 //!                      └──> rows ──> Report ──> table, JSON
 //! ```
 //!

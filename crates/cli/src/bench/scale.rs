@@ -65,8 +65,8 @@ fn lack(threads: u64, available: Option<u64>) -> Option<String> {
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         let (need, available) = (gib(need), gib(available));
         format!(
-            "scale: {threads} parked threads left out: they may take {need:.1} GiB, and no more than half of the \
-             {available:.1} GiB available is used"
+            "scale: {threads} parked threads left out: they may take {need:.1} GiB, and no more \
+             than half of the {available:.1} GiB available is used"
         )
     })
 }

@@ -65,7 +65,8 @@ impl Kind {
 /// The jobs of this benchmark.
 pub fn plan(context: &Context) -> Plan {
     let groups = Kind::ALL.map(|lock| group(context, lock)).into();
-    let note = "stall: from asking for a lock to the first step of another thread of the worker, on the wall";
+    let note = "stall: from asking for a lock to the first step of another thread of the worker, \
+                on the wall";
     Plan { groups, notes: vec![note.into()] }
 }
 

@@ -140,7 +140,8 @@ fn measure_and_write(
 fn text(report: &results::Report, slo: Duration) -> String {
     let results::Report { settings, services, .. } = report;
     let mut text = format!(
-        "{} of GETs ({}) and SCANs ({}, {} rows) for {} worker(s): 100 % load is {:.0} requests/s.\n\
+        "{} of GETs ({}) and SCANs ({}, {} rows) for {} worker(s): 100 % load is {:.0} \
+         requests/s.\n\
          Preemptive: {}, clock {}, notification {}. \u{2713} marks GET p99 within {}.\n\n",
         settings.mix,
         table::time(services.get_ns / 1e3),

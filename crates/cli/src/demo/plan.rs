@@ -45,7 +45,8 @@ impl Plan {
         let modes = args.distinct_modes();
         if modes.contains(&Mode::Preemptive) && policy.quantum().is_none() {
             bail!(
-                "--policy {policy}: it never preempts; choose one with a quantum, or --modes run-to-completion"
+                "--policy {policy}: it never preempts; choose one with a quantum, or --modes \
+                 run-to-completion"
             );
         }
         let base = Builder::new()

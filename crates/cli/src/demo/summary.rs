@@ -30,18 +30,21 @@ fn both(rows: &[Row], without: f64, with: f64, slo: &str) -> String {
     }
     if with <= without {
         return format!(
-            "Preemption bought nothing here: {target} was kept up to {with} % of capacity with it and {without} % without."
+            "Preemption bought nothing here: {target} was kept up to {with} % of capacity with it \
+             and {without} % without."
         );
     }
     let price = price(rows, with);
     if without == 0.0 {
         return format!(
-            "Preemption kept {target} up to {with} % of capacity; without it not even {lowest} % did{price}."
+            "Preemption kept {target} up to {with} % of capacity; without it not even {lowest} % \
+             did{price}."
         );
     }
     let ratio = with / without;
     format!(
-        "Preemption kept {target} up to {with} % of capacity instead of {without} %: {ratio:.1} times the load{price}."
+        "Preemption kept {target} up to {with} % of capacity instead of {without} %: {ratio:.1} \
+         times the load{price}."
     )
 }
 
@@ -64,7 +67,8 @@ fn side_by_side(rows: &[Row]) -> String {
     let gain = |&(_, without, with): &(f64, f64, f64)| without / with;
     match pairs.iter().max_by(|a, b| gain(a).total_cmp(&gain(b))) {
         Some(&(load, without, with)) if with < without => format!(
-            "Preemption lowered GET p99 at {lower} of {} loads, most at {load} %: {} instead of {}.",
+            "Preemption lowered GET p99 at {lower} of {} loads, most at {load} %: {} instead of \
+             {}.",
             pairs.len(),
             super::table::time(with),
             super::table::time(without)

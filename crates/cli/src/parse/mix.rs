@@ -27,7 +27,8 @@ impl FromStr for Mix {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "'{text}' is no mix; write the percentages of GETs and SCANs like 95/5 or 99.5/0.5, together 100"
+                "'{text}' is no mix; write the percentages of GETs and SCANs like 95/5 or \
+                 99.5/0.5, together 100"
             )
         };
         let (get, scan) = text.split_once('/').ok_or_else(wrong)?;

@@ -85,9 +85,14 @@ fn text(found: &Found) -> String {
     let verdict = match &found.best {
         Some(best) => format!(
             "{} core(s): {} worker(s), {}, mechanism {}",
-            best.candidate.cores, best.candidate.workers, best.candidate.policy, best.candidate.mechanism
+            best.candidate.cores,
+            best.candidate.workers,
+            best.candidate.policy,
+            best.candidate.mechanism
         ),
-        None => "Nothing that was tried meets the objective; raise `max-cores`, or offer other policies or mechanisms".into(),
+        None => "Nothing that was tried meets the objective; raise `max-cores`, or offer other \
+                 policies or mechanisms"
+            .into(),
     };
     format!("{head}{table}\n\n{verdict}\n")
 }

@@ -192,8 +192,8 @@ pub fn find_shim() -> anyhow::Result<PathBuf> {
     };
     let Some(path) = found else {
         bail!(
-            "cannot find {SHIM}: build it with `cargo build --release -p quaver-shim`, install it with `make install`, \
-             or say in QUAVER_SHIM where it is"
+            "cannot find {SHIM}: build it with `cargo build --release -p quaver-shim`, install it \
+             with `make install`, or say in QUAVER_SHIM where it is"
         );
     };
     let path = path.canonicalize().with_context(|| format!("cannot read {}", path.display()))?;

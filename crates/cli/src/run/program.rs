@@ -60,7 +60,8 @@ fn check_file(path: &Path, depth: u32) -> anyhow::Result<()> {
     let mode = file.metadata()?.permissions().mode();
     if mode & 0o6000 != 0 {
         bail!(
-            "{name} runs with its owner's rights (setuid or setgid), so the system ignores LD_PRELOAD"
+            "{name} runs with its owner's rights (setuid or setgid), so the system ignores \
+             LD_PRELOAD"
         );
     }
     let mut head = Vec::new();
@@ -94,7 +95,8 @@ fn check_elf(head: &[u8]) -> anyhow::Result<()> {
         .and_then(|s| s.data(LittleEndian, head).ok());
     let Some(interpreter) = interpreter else {
         bail!(
-            "it is linked statically, so its pthread functions cannot be replaced; link it dynamically"
+            "it is linked statically, so its pthread functions cannot be replaced; link it \
+             dynamically"
         );
     };
     let interpreter = String::from_utf8_lossy(interpreter);

@@ -119,8 +119,9 @@ fn warn_of_overload(scenario: &Scenario, rates: &[f64]) -> Result<()> {
     let over: Vec<_> = rates.iter().filter(|rate| **rate >= capacity).collect();
     if let Some(rate) = over.first() {
         eprintln!(
-            "quaver sim: {rate:.0} requests/s are {:.0} % of what {} worker(s) can serve ({capacity:.0}/s): the queue grows \
-             without bound, so the latencies of such loads, marked unstable, depend on the number of requests alone",
+            "quaver sim: {rate:.0} requests/s are {:.0} % of what {} worker(s) can serve \
+             ({capacity:.0}/s): the queue grows without bound, so the latencies of such loads, \
+             marked unstable, depend on the number of requests alone",
             *rate / capacity * 100.0,
             scenario.server.workers,
         );

@@ -9,10 +9,14 @@ use crate::chart::{Chart, Curve, Line};
 use crate::demo::table;
 use crate::html::escape;
 
-const HEAD: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Quaver simulation</title>\n<style>\n\
-:root { color-scheme: light dark; }\nbody { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; }\n\
-svg { width: 100%; height: auto; }\ntable { border-collapse: collapse; }\ntd, th { padding: .2rem .6rem; text-align: right; }\n\
-</style>\n</head>\n<body>\n<h1>Quaver simulation</h1>\n";
+const HEAD: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+                    <title>Quaver simulation</title>\n<style>\n\
+                    :root { color-scheme: light dark; }\n\
+                    body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem;\n\
+                    margin: 2rem auto; }\n\
+                    svg { width: 100%; height: auto; }\ntable { border-collapse: collapse; }\n\
+                    td, th { padding: .2rem .6rem; text-align: right; }\n\
+                    </style>\n</head>\n<body>\n<h1>Quaver simulation</h1>\n";
 
 /// Renders curves of each class over the load, and a table.
 ///
@@ -51,13 +55,17 @@ pub fn render(scenario: &Scenario, outcomes: &[Outcome]) -> Result<String> {
         let chart = Chart { title: &title, x, y: "", log: true, label: table::mark, limit: None };
         let _ = writeln!(page, "<figure>{}</figure>", chart.draw(&curves)?);
     }
-    page.push_str("<table>\n<tr><th>load</th><th>class</th><th>p50, µs</th><th>p99</th><th>p99.9</th><th></th></tr>\n");
+    page.push_str(
+        "<table>\n<tr><th>load</th><th>class</th>\
+         <th>p50, µs</th><th>p99</th><th>p99.9</th><th></th></tr>\n",
+    );
     for outcome in outcomes {
         for class in &outcome.classes {
             let Some(latency) = class.latency_us else { continue };
             let _ = writeln!(
                 page,
-                "<tr><td>{:.1} %</td><td>{}</td><td>{:.2}</td><td>{:.2}</td><td>{:.2}</td><td>{}</td></tr>",
+                "<tr><td>{:.1} %</td><td>{}</td>\
+                 <td>{:.2}</td><td>{:.2}</td><td>{:.2}</td><td>{}</td></tr>",
                 outcome.load * 100.0,
                 escape(&class.name),
                 latency.p50,

@@ -2,10 +2,11 @@
 //! predict what it has not seen?
 //!
 //! ```text
-//! prices ──> cases ──> for each load and round:  schedule ──> real ──> percentiles ──> measured
-//!    │                                              │          │
-//!    │                                              │          └─ stops, lateness ─┐ of the round before
-//!    └──────────────────────────────────────────────┴──────────────────────────> model ──> percentiles ──> simulated
+//! prices ──> cases ──> each load, round:  schedule ──> real ──> percentiles ──> measured
+//!    │                                       │          │
+//!    │                                       │          └─ stops, lateness
+//!    │                                       │             │ of the round before
+//!    └───────────────────────────────────────┴──────────> model ──> percentiles ──> simulated
 //! ```
 //!
 //! * [`prices`]: what a request, a wake-up and a preemption cost on this machine, now.

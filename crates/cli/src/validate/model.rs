@@ -68,7 +68,8 @@ fn mechanism(clock: &str, prices: &Prices) -> String {
         _ => ("quaver-signal", none, late),
     };
     format!(
-        "mechanism = \"{name}\"\n[server.costs]\nsend = \"0ns\"\nscan = \"0ns\"\nlate = \"{late}\"\ndeliver = \"{deliver}\"\n\
+        "mechanism = \"{name}\"\n[server.costs]\nsend = \"0ns\"\nscan = \"0ns\"\n\
+         late = \"{late}\"\ndeliver = \"{deliver}\"\n\
          receive = \"{preemption_ns}ns\"\n"
     )
 }
@@ -79,8 +80,9 @@ fn scenario(trace: &str, requests: usize, facts: &Facts) -> String {
     let Prices { request_ns, send_ns, start, .. } = prices;
     format!(
         "[load]\ntrace = '{trace}'\nrequests = {requests}\nnetwork = \"{send_ns}ns\"\n\
-         [server]\nworkers = 1\npolicy = \"{policy}\"\nsystem = \"quaver\"\n{mechanism}\
-         dispatch = \"0ns\"\npreempt-switch = \"0ns\"\nrequest = \"{request_ns}ns\"\nwake = \"{start}\"\n"
+         [server]\nworkers = 1\npolicy = \"{policy}\"\nsystem = \"quaver\"\n\
+         {mechanism}dispatch = \"0ns\"\npreempt-switch = \"0ns\"\nrequest = \"{request_ns}ns\"\n\
+         wake = \"{start}\"\n"
     )
 }
 

@@ -42,8 +42,8 @@ impl Machine {
         }
         if self.calibration_spread_percent > UNSTEADY {
             warnings.push(format!(
-                "the speed of CPU {} varied by {:.0} % while it was measured, so real requests are not of the length that \
-                 they should be",
+                "the speed of CPU {} varied by {:.0} % while it was measured, so real requests are \
+                 not of the length that they should be",
                 self.worker_cpu, self.calibration_spread_percent
             ));
         }
@@ -113,11 +113,13 @@ impl<'a> Document<'a> {
             self.warnings.iter().map(|warning| format!("Beware: {warning}.\n")).collect();
         format!(
             "{cases}One worker, clock {}.\n\
-             Measured first: {start:.1} us from the client to a sleeping worker, {send:.1} to one that works; {request:.1} for \
-             each request, {preemption:.1} for each preemption, which comes {late:.1} late (median).\n\
-             While it served, the worker was stopped {per_second:.0} times a second, {percent:.2} % of the time, for \
-             {longest_us:.0} us at the longest.\n\n\
-             {}\n\n{within} of {} rows undisturbed and within {TOLERANCE_PERCENT} %\n{gaps}{beware}{}\n",
+             Measured first: {start:.1} us from the client to a sleeping worker, {send:.1} to one \
+             that works; {request:.1} for each request, {preemption:.1} for each preemption, which \
+             comes {late:.1} late (median).\n\
+             While it served, the worker was stopped {per_second:.0} times a second, {percent:.2} \
+             % of the time, for {longest_us:.0} us at the longest.\n\n\
+             {}\n\n{within} of {} rows undisturbed and within {TOLERANCE_PERCENT} %\n\
+             {gaps}{beware}{}\n",
             self.clock,
             table(self.rows),
             self.rows.len() + missing.len(),

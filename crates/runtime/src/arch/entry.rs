@@ -9,8 +9,8 @@
 //!
 //! ```text
 //!   rdi, rsi, rdx   as the kernel sets them: signal, siginfo, ucontext     (handed on)
-//!   rcx             the thread whose gate was closed, or 0: on a kernel thread, in the scheduler, or
-//!                   if this library's TLS is not static (loaded by dlopen into a full process)
+//!   rcx             the thread whose gate was closed, or 0: on a kernel thread, in the scheduler,
+//!                   or if this library's TLS is not static (loaded by dlopen into a full process)
 //!   rsp             untouched: the handler returns to the kernel's trampoline
 //! ```
 

@@ -62,7 +62,11 @@ pub(crate) fn get() -> u32 {
     let pkru;
     // SAFETY: the kernel has switched protection keys on.
     unsafe {
-        asm!("rdpkru", in("ecx") 0, out("eax") pkru, out("edx") _, options(nomem, nostack, preserves_flags));
+        asm!(
+            "rdpkru",
+            in("ecx") 0, out("eax") pkru, out("edx") _,
+            options(nomem, nostack, preserves_flags)
+        );
     }
     pkru
 }
@@ -73,7 +77,11 @@ pub(crate) fn set(pkru: u32) {
     if present() && get() != pkru {
         // SAFETY: as above. No `nomem`: accesses on either side stay there.
         unsafe {
-            asm!("wrpkru", in("eax") pkru, in("ecx") 0, in("edx") 0, options(nostack, preserves_flags));
+            asm!(
+                "wrpkru",
+                in("eax") pkru, in("ecx") 0, in("edx") 0,
+                options(nostack, preserves_flags)
+            );
         }
     }
 }

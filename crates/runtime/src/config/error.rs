@@ -13,7 +13,8 @@ pub enum BuildError {
     Workers(usize),
     /// A CPU that this process may not use.
     #[error(
-        "CPU {cpu} is not among those that this process may use ({allowed}); check taskset, cpusets and --cpus"
+        "CPU {cpu} is not among those that this process may use ({allowed}); check taskset, \
+         cpusets and --cpus"
     )]
     Cpu {
         /// The CPU asked for.
@@ -23,7 +24,8 @@ pub enum BuildError {
     },
     /// Fewer CPUs than workers were given.
     #[error(
-        "{workers} workers cannot be pinned to {cpus} CPUs; give one CPU for each worker or do not pin"
+        "{workers} workers cannot be pinned to {cpus} CPUs; give one CPU for each worker or do not \
+         pin"
     )]
     TooFewCpus {
         /// Workers asked for.
@@ -33,7 +35,8 @@ pub enum BuildError {
     },
     /// A quantum that the clock cannot keep.
     #[error(
-        "a quantum of {quantum} is below what the clock {clock} can keep ({min}); use a longer quantum, another clock, or `off`"
+        "a quantum of {quantum} is below what the clock {clock} can keep ({min}); use a longer \
+         quantum, another clock, or `off`"
     )]
     Quantum {
         /// What was asked for.
@@ -45,7 +48,8 @@ pub enum BuildError {
     },
     /// Stacks on which a signal frame does not fit.
     #[error(
-        "stacks of {given} bytes cannot hold a preempted thread on this CPU: at least {min} are needed"
+        "stacks of {given} bytes cannot hold a preempted thread on this CPU: at least {min} are \
+         needed"
     )]
     StackTooSmall {
         /// What was asked for.
@@ -63,7 +67,8 @@ pub enum BuildError {
     Tax(u32),
     /// Another runtime runs in this process.
     #[error(
-        "a quaver runtime is already running in this process: shut it down first, or use quaver::spawn, which finds it"
+        "a quaver runtime is already running in this process: shut it down first, or use \
+         quaver::spawn, which finds it"
     )]
     AlreadyRunning,
     /// Called on a user thread.
@@ -76,12 +81,14 @@ pub enum BuildError {
     BadSignal(i32),
     /// The program handles the signal itself.
     #[error(
-        "signal {0} already has a handler in this program: choose another with Builder::signal or QUAVER_SIGNAL"
+        "signal {0} already has a handler in this program: choose another with Builder::signal or \
+         QUAVER_SIGNAL"
     )]
     SignalInUse(i32),
     /// The process runs with shadow stacks, which a switch of threads would have to switch, too.
     #[error(
-        "user threads cannot run under shadow stacks: switch them off for this program (GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)"
+        "user threads cannot run under shadow stacks: switch them off for this program \
+         (GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)"
     )]
     ShadowStack,
     /// The C library offers no private TLS.

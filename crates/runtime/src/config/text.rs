@@ -72,7 +72,8 @@ impl Builder {
     /// separate them. A name or value that cannot be used is an error at `build`.
     ///
     /// ```
-    /// let rt = quaver::Builder::new().settings("workers=1 policy=two-queue:long=1ms,max-age=5ms").build()?;
+    /// let settings = "workers=1 policy=two-queue:long=1ms,max-age=5ms";
+    /// let rt = quaver::Builder::new().settings(settings).build()?;
     /// # Ok::<(), quaver::BuildError>(())
     /// ```
     pub fn settings(self, list: &str) -> Builder {

@@ -7,7 +7,8 @@
 //! same threads, and the handler tells the kernel's thread number to whoever waits for it.
 //!
 //! ```text
-//!   read the list of threads -> signal those that are new -> wait until each is done or gone -> again, until none is new
+//!   read the list of threads -> signal those that are new -> wait until each is done or gone
+//!                            -> again, until none is new
 //! ```
 //!
 //! A thread that was being started when the list was read has no number yet. Its maker has blocked

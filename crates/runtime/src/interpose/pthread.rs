@@ -59,12 +59,9 @@ macro_rules! real {
         if function.is_null() {
             return libc::ENOSYS;
         }
+        type Function = unsafe extern "C" fn($($type),*) -> c_int;
         // SAFETY: libc's function of this name has this type; its arguments are the caller's.
-        unsafe {
-            core::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(function)(
-                $($value),*
-            )
-        }
+        unsafe { core::mem::transmute::<*mut c_void, Function>(function)($($value),*) }
     }};
 }
 
@@ -82,7 +79,10 @@ pub unsafe extern "C" fn mutex_init(
     mutex: *mut pthread_mutex_t,
     attr: *const pthread_mutexattr_t,
 ) -> c_int {
-    let r = real!(pthread_mutex_init(mutex => *mut pthread_mutex_t, attr => *const pthread_mutexattr_t));
+    let r = real!(pthread_mutex_init(
+        mutex => *mut pthread_mutex_t,
+        attr => *const pthread_mutexattr_t
+    ));
     if r == 0 && !attr.is_null() {
         // SAFETY: initialised above, and nobody else has it yet.
         unsafe { *mutex.byte_add(KIND).cast::<i32>() &= !INHERITS };
@@ -121,7 +121,11 @@ pub unsafe extern "C" fn getattr(thread: pthread_t, attr: *mut pthread_attr_t) -
 pub unsafe extern "C" fn getaffinity(thread: pthread_t, size: usize, set: *mut cpu_set_t) -> c_int {
     // SAFETY: the caller's contract.
     if tls::known_layout().and_then(|l| unsafe { l.stack_of(thread) }).is_none() {
-        return real!(pthread_getaffinity_np(thread => pthread_t, size => usize, set => *mut cpu_set_t));
+        return real!(pthread_getaffinity_np(
+            thread => pthread_t,
+            size => usize,
+            set => *mut cpu_set_t
+        ));
     }
     let pid = u64::from(std::process::id());
     // SAFETY: writes at most `size` bytes there; what the kernel does not know is cleared.

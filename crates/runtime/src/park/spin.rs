@@ -92,7 +92,8 @@ unsafe impl<T: Send> Send for SpinLock<T> {}
 impl<T> SpinLock<T> {
     const_unless_loom! {
         pub(crate) fn new(value: T) -> Self {
-            SpinLock { locked: AtomicBool::new(false), gate: Gate::new(), value: UnsafeCell::new(value) }
+            let value = UnsafeCell::new(value);
+            SpinLock { locked: AtomicBool::new(false), gate: Gate::new(), value }
         }
     }
 

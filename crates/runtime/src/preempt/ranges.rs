@@ -1,12 +1,12 @@
 //! What kind of code an address belongs to, asked by the handler about the interrupted instruction.
 //!
 //! ```text
-//!   in the dynamic loader or the runtime's assembly                                           -> Unsafe
-//!   in another range found at the start (libc, the unwinder, ..., symbols of allocators)      -> Library
-//!   ... but inside a routine of libc without a frame of its own (leaf.rs)                     -> Leaf
-//!   in the main program                                                                       -> Free
-//!   in a module that was loaded since: its name decides                                       -> any but Leaf
-//!   anywhere else (code made at run time)                                                     -> Free
+//!   in the dynamic loader or the runtime's assembly                               -> Unsafe
+//!   in another range found at the start (libc, unwinder, symbols of allocators)   -> Library
+//!   ... but inside a routine of libc without a frame of its own (leaf.rs)         -> Leaf
+//!   in the main program                                                           -> Free
+//!   in a module that was loaded since: its name decides                           -> any but Leaf
+//!   anywhere else (code made at run time)                                         -> Free
 //! ```
 //!
 //! Modules that come and go with `dlopen` and `dlclose` are not listed. Not all of them come by a

@@ -89,8 +89,9 @@ unsafe extern "C" fn on_fault(sig: i32, info: *mut libc::siginfo_t, uc: *mut lib
             let kib = table.stack_size(t) / 4096 * 4;
             let _ = writeln!(
                 RawStderr,
-                "\nuser thread '{name}' (id {}) has overflowed its stack of {kib} KiB; \
-                 raise it with Builder::stack_size or QUAVER_STACK_SIZE\nfatal runtime error: stack overflow",
+                "\nuser thread '{name}' (id {}) has overflowed its stack of {kib} KiB; raise it \
+                 with Builder::stack_size or QUAVER_STACK_SIZE\n\
+                 fatal runtime error: stack overflow",
                 t.id.get(),
             );
             default_action(sig);

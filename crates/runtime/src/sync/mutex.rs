@@ -72,7 +72,8 @@ impl<T> Mutex<T> {
     const_unless_loom! {
         /// Creates an unlocked mutex.
         pub fn new(value: T) -> Mutex<T> {
-            Mutex { raw: RawMutex::new(), poison: poison::Flag::new(), data: UnsafeCell::new(value) }
+            let data = UnsafeCell::new(value);
+            Mutex { raw: RawMutex::new(), poison: poison::Flag::new(), data }
         }
     }
 

@@ -82,7 +82,8 @@ impl<T> RwLock<T> {
     const_unless_loom! {
         /// Creates an unlocked lock.
         pub fn new(value: T) -> RwLock<T> {
-            RwLock { raw: RawRwLock::new(), poison: poison::Flag::new(), data: UnsafeCell::new(value) }
+            let data = UnsafeCell::new(value);
+            RwLock { raw: RawRwLock::new(), poison: poison::Flag::new(), data }
         }
     }
 

@@ -2,10 +2,10 @@
 //!
 //! Their variables lie in every block, too, in what the loader had left free for that. It gives
 //! them their initial values when it loads the library, in the blocks that exist
-//! ([`ThreadList`](super::list::ThreadList)), and in new ones. On a recycled block that is left to us, and
-//! cannot be done as for the others ([`Layout::reset`](super::Layout::reset)): the library may be
-//! unloaded at any moment, and its place given to another. So the loader is asked, by the ending
-//! thread itself, which may wait for it.
+//! ([`ThreadList`](super::list::ThreadList)), and in new ones. On a recycled block that is left to
+//! us, and cannot be done as for the others ([`Layout::reset`](super::Layout::reset)): the library
+//! may be unloaded at any moment, and its place given to another. So the loader is asked, by the
+//! ending thread itself, which may wait for it.
 
 use super::descriptors;
 use super::modules::{self, ModuleTable};

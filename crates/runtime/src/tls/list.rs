@@ -13,13 +13,15 @@
 //! the process's kernel threads in it.
 //!
 //! ```text
-//!   _rtld_global: ... | _dl_stack_used | _dl_stack_user | _dl_stack_cache | bytes cached | in flight | lock | ...
-//!                       next, prev       next, prev       next, prev        8              8           4
+//!   _rtld_global: ... | _dl_stack_used | _dl_stack_user | _dl_stack_cache
+//!                       next, prev       next, prev       next, prev
+//!                     | bytes cached | in flight | lock | ...
+//!                       8              8           4
 //! ```
 //!
 //! The places of the first two and of the links in a thread's block are exported for libthread_db.
-//! The lock's is inferred, and what is there is checked once ([`ThreadList::find`]); should another glibc
-//! lay things out differently, user threads stay outside.
+//! The lock's is inferred, and what is there is checked once ([`ThreadList::find`]); should another
+//! glibc lay things out differently, user threads stay outside.
 
 use super::descriptors;
 use crate::preempt::no_preempt;

@@ -5,8 +5,9 @@
 //! says it of all:
 //!
 //! ```text
-//!   _rtld_global._dl_tls_dtv_slotinfo_list -> { length, next, { generation, link_map }[length] }     index: module number
-//!                                                                      link_map.l_tls_offset: below the thread pointer
+//!   _rtld_global._dl_tls_dtv_slotinfo_list -> { length, next, { generation, link_map }[length] }
+//!                                                             index: module number
+//!   link_map.l_tls_offset: below the thread pointer
 //! ```
 //!
 //! Nothing is unloaded during `dl_iterate_phdr`, and a library that is unloaded has left the table

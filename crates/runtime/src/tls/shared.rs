@@ -33,8 +33,8 @@ use std::thread::Thread;
 /// Why user threads cannot share TLS blocks here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "threads cannot share thread-local storage with this version of Rust's standard library: its {0} was not found; \
-     use private thread-local storage"
+    "threads cannot share thread-local storage with this version of Rust's standard library: its \
+     {0} was not found; use private thread-local storage"
 )]
 pub struct Unshareable(&'static str);
 

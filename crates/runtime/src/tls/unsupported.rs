@@ -7,13 +7,14 @@ use core::ffi::CStr;
 pub enum Unsupported {
     /// An entry point is missing.
     #[error(
-        "this C library has no `{0}`: private thread-local storage needs glibc 2.34 or newer, dynamically linked"
+        "this C library has no `{0}`: private thread-local storage needs glibc 2.34 or newer, \
+         dynamically linked"
     )]
     Symbol(String),
     /// A thread's descriptor is not what this version of Quaver knows.
     #[error(
-        "glibc {version} keeps the {field} where this version of Quaver does not know it: private thread-local storage is \
-         impossible; use another version of either, or Tls::Shared"
+        "glibc {version} keeps the {field} where this version of Quaver does not know it: private \
+         thread-local storage is impossible; use another version of either, or Tls::Shared"
     )]
     Field {
         /// Of the C library.

@@ -293,7 +293,8 @@ unsafe extern "C" fn ymm(from: &Vectors, to: &mut Vectors, rounds: u64) {
 #[unsafe(naked)]
 unsafe extern "C" fn zmm(from: &Vectors, to: &mut Vectors, rounds: u64) {
     naked_asm!(
-        ".irp i, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31",
+        ".irp i, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, \
+         23, 24, 25, 26, 27, 28, 29, 30, 31",
         "vmovups zmm\\i, [rdi + 64 * \\i]",
         ".endr",
         ".irp i, 0, 1, 2, 3, 4, 5, 6, 7",
@@ -302,7 +303,8 @@ unsafe extern "C" fn zmm(from: &Vectors, to: &mut Vectors, rounds: u64) {
         "2:",
         "dec rdx",
         "jnz 2b",
-        ".irp i, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31",
+        ".irp i, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, \
+         23, 24, 25, 26, 27, 28, 29, 30, 31",
         "vmovups [rsi + 64 * \\i], zmm\\i",
         ".endr",
         ".irp i, 0, 1, 2, 3, 4, 5, 6, 7",

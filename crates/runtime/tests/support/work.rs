@@ -1,6 +1,7 @@
 //! Work that is bounded by what was done and not by time.
 
 use quaver::{Handle, Stats};
+use quaver_sched::random::splitmix64;
 use std::hint::black_box;
 
 /// The running runtime's counters.
@@ -46,17 +47,13 @@ pub fn until(done: impl Fn() -> bool, mut step: impl FnMut(u64)) {
     panic!("{CAP} steps do not suffice: {:?}", stats());
 }
 
-/// Pseudo-random numbers, the same in every run (splitmix64).
+/// Pseudo-random numbers, the same in every run.
 pub struct Rng(pub u64);
 
 impl Rng {
     /// The next number.
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        splitmix64(&mut self.0)
     }
 
     /// A number below `n`.

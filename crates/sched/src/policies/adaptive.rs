@@ -9,8 +9,9 @@
 //!
 //! ```text
 //!   load'(q) = load * (1 + cost * preemptions(q) / mean)        preemptions(q) = E[ceil(S/q)] - 1
-//!   wait(q)  = E[min(S,q)^2] / (2 E[min(S,q)])                  the rest of what is running (Pollaczek-Khinchine);
-//!                                                               with q infinite if the median is above q
+//!   wait(q)  = E[min(S,q)^2] / (2 E[min(S,q)])                  the rest of what is running
+//!                                                               (Pollaczek-Khinchine); with q
+//!                                                               infinite if the median is above q
 //!   slowdown = wait(q) / median * load' / (1 - load')
 //! ```
 //!

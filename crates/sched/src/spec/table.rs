@@ -79,7 +79,8 @@ const AGE_KEY: Key = key(MAX_AGE, Form::OrNone, 5_000);
 pub(super) static POLICIES: [Known; 11] = [
     Known {
         name: "two-queue",
-        about: "new threads before preempted ones, a queue of each per worker, stealing; the default (keys: quantum, long, max-age)",
+        about: "new threads before preempted ones, a queue of each per worker, stealing; the \
+                default (keys: quantum, long, max-age)",
         keys: &[QUANTUM_KEY, key(LONG, Form::AtLeastQuantum, 500), AGE_KEY],
         build: |room| {
             let times = TwoQueueTimes {
@@ -110,7 +111,8 @@ pub(super) static POLICIES: [Known; 11] = [
     },
     Known {
         name: "cfs",
-        about: "fair shares by weight, least virtual runtime first, per worker (keys: quantum, latency)",
+        about: "fair shares by weight, least virtual runtime first, per worker (keys: quantum, \
+                latency)",
         keys: &[QUANTUM_KEY, key("latency", Form::AtLeastQuantum, 400)],
         build: |room| {
             let latency = room.time("latency");
@@ -119,7 +121,8 @@ pub(super) static POLICIES: [Known; 11] = [
     },
     Known {
         name: "eevdf",
-        about: "fair shares by weight, earliest eligible virtual deadline first, per worker (key: quantum)",
+        about: "fair shares by weight, earliest eligible virtual deadline first, per worker (key: \
+                quantum)",
         keys: &[QUANTUM_KEY],
         build: |room| Box::new(Eevdf::new(room.workers, room.max_tasks, room.quantum())),
     },
@@ -131,7 +134,8 @@ pub(super) static POLICIES: [Known; 11] = [
     },
     Known {
         name: "shinjuku-shenango",
-        about: "latency-critical threads first, idle workers lent to best-effort ones (keys: quantum, delay, be)",
+        about: "latency-critical threads first, idle workers lent to best-effort ones (keys: \
+                quantum, delay, be)",
         keys: &[QUANTUM_KEY, key("delay", Form::Positive, 25), key("be", Form::Positive, 5_000)],
         build: |room| {
             let times = ShenangoTimes {
@@ -159,7 +163,8 @@ pub(super) static POLICIES: [Known; 11] = [
     },
     Known {
         name: "adaptive",
-        about: "two-queue with a quantum that follows the service times (keys: quantum, max, window, cost, max-age)",
+        about: "two-queue with a quantum that follows the service times (keys: quantum, max, \
+                window, cost, max-age)",
         keys: &[
             QUANTUM_KEY,
             key("max", Form::AtLeastQuantum, 5_000),

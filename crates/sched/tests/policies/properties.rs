@@ -34,7 +34,8 @@ fn step() -> impl Strategy<Value = Step> {
     let class = prop::sample::select(vec![Class::Fresh, Class::Preempted]);
     let timer = prop::option::of(0..300_000u64);
     prop_oneof![
-        6 => (0..TASKS as usize, place, why).prop_map(|(n, place, why)| Step::Enqueue(n, place, why)),
+        6 => (0..TASKS as usize, place, why)
+            .prop_map(|(n, place, why)| Step::Enqueue(n, place, why)),
         5 => worker.clone().prop_map(Step::Next),
         2 => (worker, class, 0..100_000u64, timer)
             .prop_map(|(w, class, since, timer)| Step::PreemptAt(w, class, since, timer)),
@@ -186,7 +187,8 @@ proptest! {
                     nowhere.extend(stop(worker, now, &mut on));
                     match next(&*policy, worker, now) {
                         Some(pick) => {
-                            prop_assert!(waiting.remove(&pick.task.0), "{:?} did not wait", pick.task);
+                            let waited = waiting.remove(&pick.task.0);
+                            prop_assert!(waited, "{:?} did not wait", pick.task);
                             on[worker] = Some((pick.task, now));
                         }
                         None => prop_assert!(waiting.is_empty(), "work is left behind"),

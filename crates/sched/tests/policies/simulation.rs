@@ -2,6 +2,7 @@
 //! long ones.
 
 use proptest::{prelude::*, test_runner::RngSeed};
+use quaver_sched::random::splitmix64;
 
 use super::{
     host::{Host, Job},
@@ -10,15 +11,12 @@ use super::{
 
 const US: Time = 1_000;
 
-/// A small generator (splitmix64), so that a workload is the same everywhere.
+/// So that a workload is the same everywhere.
 struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        splitmix64(&mut self.0)
     }
 
     /// In (0, 1].

@@ -249,7 +249,8 @@ impl<'a> Driver<'a> {
         if let Some(problem) = problem {
             let (_, address) = stepper::position();
             let problem = format!(
-                "{problem}, after a preemption at boundary {first}{} of {boundaries}; the last one at {}",
+                "{problem}, after a preemption at boundary {first}{} of {boundaries}; the last one \
+                 at {}",
                 if stride == NEVER { String::new() } else { format!(" and every {stride} on") },
                 symbols::name(address)
             );

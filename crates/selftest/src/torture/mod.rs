@@ -10,6 +10,7 @@ pub mod shimmed;
 use crate::outcome::{Counts, Outcome};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use quaver::{Builder, Runtime, Stats, inspect};
+use quaver_sched::random::splitmix64;
 use rounds::Rounds;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -189,16 +190,13 @@ fn one_round(
     Round { steps: steps.into_inner(), wrong }
 }
 
-/// A small generator (SplitMix64): the same numbers everywhere.
+/// The same numbers everywhere.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+        splitmix64(&mut self.0)
     }
 
     pub(crate) fn below(&mut self, n: u64) -> u64 {

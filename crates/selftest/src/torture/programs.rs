@@ -196,7 +196,9 @@ impl Program for Json {
         for k in 0..30 {
             let text = String::from_utf8_lossy(&rng.text(40)).into_owned();
             let number = rng.next() as f64 / (rng.below(1_000_000) + 1) as f64;
-            items.push(serde_json::json!({ "k": k, "text": text, "number": number, "none": null, "some": [1, -2.5e-3, true] }));
+            items.push(serde_json::json!({
+                "k": k, "text": text, "number": number, "none": null, "some": [1, -2.5e-3, true],
+            }));
         }
         let text = serde_json::to_string_pretty(&items).unwrap_or_default();
         match serde_json::from_str::<serde_json::Value>(&text) {

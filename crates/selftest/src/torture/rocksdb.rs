@@ -27,7 +27,8 @@ macro_rules! functions {
                         if p.is_null() {
                             return None;
                         }
-                        core::mem::transmute::<*mut c_void, unsafe extern "C" fn($($arg),*) $(-> $ret)?>(p)
+                        type Function = unsafe extern "C" fn($($arg),*) $(-> $ret)?;
+                        core::mem::transmute::<*mut c_void, Function>(p)
                     }),* })
                 }
             }

@@ -413,7 +413,8 @@ fn read_trace(key: &str, path: &Path, what: &str) -> Result<Trace, ScenarioError
     let without = |record: &TraceRecord| record.service_ns.is_none_or(|ns| ns == 0);
     match trace.records().iter().position(without) {
         Some(at) => Err(ScenarioError(format!(
-            "{key}: {}: record {} has no {what}; the simulator needs a third column with microseconds",
+            "{key}: {}: record {} has no {what}; the simulator needs a third column with \
+             microseconds",
             path.display(),
             at + 1
         ))),

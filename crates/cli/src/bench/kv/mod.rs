@@ -91,7 +91,8 @@ pub fn plan(context: &Context) -> anyhow::Result<Plan> {
     };
     let mut plan = Plan { groups: vec![group(context, &spec)], notes: vec![] };
     plan.notes.push(format!(
-        "kv: GETs take {:.2} us and SCANs {:.0} us on the worker; load is in percent of what it could serve",
+        "kv: GETs take {:.2} us and SCANs {:.0} us on the worker; load is in percent of what it \
+         could serve",
         services.get_ns / 1e3,
         services.scan_ns / 1e3
     ));

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use clap::Parser;
+use clap::builder::RangedI64ValueParser;
 use serde::{Deserialize, Serialize};
 
 /// How many threads do what, for how long.
@@ -10,10 +11,11 @@ use serde::{Deserialize, Serialize};
 #[command(name = "schbench", no_binary_name = true, disable_version_flag = true)]
 pub struct Flags {
     /// Message threads
-    #[arg(short = 'm', long = "message-threads", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(short = 'm', long = "message-threads", default_value_t = 1)]
+    #[arg(value_parser = u16s().range(1..=64))]
     pub messages: u16,
     /// Worker threads of each message thread
-    #[arg(short, long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    #[arg(short, long, default_value_t = 4, value_parser = u16s().range(1..=4096))]
     pub threads: u16,
     /// Seconds that count
     #[arg(short, long, default_value_t = 3.0, value_parser = seconds)]
@@ -22,11 +24,20 @@ pub struct Flags {
     #[arg(short, long, default_value_t = 0.1, value_parser = seconds)]
     pub warmuptime: f64,
     /// Multiplications for each message
-    #[arg(short = 'n', long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(short = 'n', long, default_value_t = 10, value_parser = u32s().range(1..=100_000))]
     pub operations: u32,
     /// KiB of the three matrices
-    #[arg(short = 'F', long = "cache_footprint", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    #[arg(short = 'F', long = "cache_footprint", default_value_t = 128)]
+    #[arg(value_parser = u32s().range(1..=1 << 20))]
     pub footprint: u32,
+}
+
+fn u16s() -> RangedI64ValueParser<u16> {
+    clap::value_parser!(u16)
+}
+
+fn u32s() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32)
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -6,7 +6,8 @@
 //! ```text
 //! worker:   put itself on its message thread's list, unpark that; park until there is a message
 //!           wakeup = now - message; multiply; request = now - begin
-//! message:  take the list; for each worker on it: message = now, unpark; park while the list is empty
+//! message:  take the list; for each worker on it: message = now, unpark;
+//!           park while the list is empty
 //! ```
 
 use std::hint::black_box;

@@ -107,11 +107,12 @@ fn table_html(report: &Report) -> String {
     let rounds = report.settings.rounds;
     let _ = writeln!(
         html,
-        "<p>Each row is the round, of {rounds}, with the median GET p99. Latency counts from the moment at which a \
-         request should have been sent, over all requests offered; \u{2265} marks a bound, where requests did not \
-         complete. A GET p99 within the objective is set in bold. Preemption requests: <em>deferred</em> ones waited \
-         for the end of a region that must not be interrupted, <em>stale</em> ones came too late, <em>useful</em> ones \
-         led to a switch.</p>"
+        "<p>Each row is the round, of {rounds}, with the median GET p99. Latency counts from the \
+         moment at which a request should have been sent, over all requests offered; \u{2265} \
+         marks a bound, where requests did not complete. A GET p99 within the objective is set in \
+         bold. Preemption requests: <em>deferred</em> ones waited for the end of a region that \
+         must not be interrupted, <em>stale</em> ones came too late, <em>useful</em> ones led to a \
+         switch.</p>"
     );
     html
 }
@@ -134,7 +135,8 @@ fn details(report: &Report) -> String {
         (
             "noise",
             format!(
-                "{} stops of more than 50 µs in {:.1} s on a worker's CPU, {:.2} % of the time, {:.1} ms at most",
+                "{} stops of more than 50 µs in {:.1} s on a worker's CPU, {:.2} % of the time, \
+                 {:.1} ms at most",
                 machine.noise.stops,
                 machine.noise.watched_s,
                 machine.noise.lost_percent,
@@ -203,22 +205,27 @@ const HEAD: &str = r#"<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Quaver demo</title>
 <style>
-:root { color-scheme: light dark; --ink: #1c1f23; --ground: #ffffff; --faint: #8883; --good: #0a7a2f; }
-@media (prefers-color-scheme: dark) { :root { --ink: #dfe3e8; --ground: #15181c; --good: #5fd487; } }
-body { color: var(--ink); background: var(--ground); font: 15px/1.5 system-ui, sans-serif; max-width: 84rem;
-  margin: 2rem auto; padding: 0 1.2rem; }
+:root { color-scheme: light dark;
+  --ink: #1c1f23; --ground: #ffffff; --faint: #8883; --good: #0a7a2f; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #dfe3e8; --ground: #15181c; --good: #5fd487; } }
+body { color: var(--ink); background: var(--ground); font: 15px/1.5 system-ui, sans-serif;
+  max-width: 84rem; margin: 2rem auto; padding: 0 1.2rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 .verdict { font-size: 1.15rem; border-left: 4px solid #2d82d2; padding-left: .8rem; }
 .note { border-left: 4px solid #d96c14; padding-left: .8rem; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 1.5rem; }
 figure { margin: 0; } svg { width: 100%; height: auto; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .83rem; width: 100%; }
-th, td { padding: .2rem .38rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--faint); }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .83rem;
+  width: 100%; }
+th, td { padding: .2rem .38rem; text-align: right; white-space: nowrap;
+  border-bottom: 1px solid var(--faint); }
 th:first-child, td:first-child { text-align: left; }
 th[colspan] { text-align: center; }
 .met { font-weight: 700; color: var(--good); }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; } dt { opacity: .7; } dd { margin: 0; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; }
+dt { opacity: .7; } dd { margin: 0; }
 </style>
 </head>
 <body>

@@ -21,7 +21,8 @@ fn kernel(facts: &Facts) -> Finding {
             finding.ok("works; from 6.13 on guard pages need no mapping of their own")
         }
         Some(_) => finding.warn(
-            "Quaver is made for Linux 5.9 or newer; before, programs could not set the FS base themselves",
+            "Quaver is made for Linux 5.9 or newer; before, programs could not set the FS base \
+             themselves",
             "boot Linux 5.9 or newer",
         ),
         None => finding.warn("its version cannot be read", "mount /proc"),
@@ -35,7 +36,8 @@ fn processor(facts: &Facts) -> Finding {
     match &kernel.hypervisor {
         None => finding.ok("no hypervisor admits to be under it"),
         Some(hypervisor) => finding.ok(format!(
-            "a virtual machine ({hypervisor}): arming a timer and signalling another CPU each leave it, about 2 µs"
+            "a virtual machine ({hypervisor}): arming a timer and signalling another CPU each \
+             leave it, about 2 µs"
         )),
     }
 }
@@ -52,12 +54,12 @@ fn cpus(facts: &Facts) -> Finding {
     match cpus.allowed.len() {
         0 => finding.missing("the affinity mask cannot be read").advice("mount /proc").required(),
         1 => finding.warn(
-            "workers, timers and everything else share one CPU, so latencies include the kernel's scheduling",
+            "workers, timers and everything else share one CPU, so latencies include the kernel's \
+             scheduling",
             "widen the affinity mask (taskset, cpuset) if the machine has more",
         ),
-        _ if cpus.smt_siblings => finding.ok(
-            "some are hyperthreads of one core: a worker slows down while its sibling is busy",
-        ),
+        _ if cpus.smt_siblings => finding
+            .ok("some are hyperthreads of one core: a worker slows down while its sibling is busy"),
         _ if cpus.allowed.len() < cpus.online.len() => {
             finding.ok("the affinity mask or cpuset keeps the others away")
         }

@@ -25,21 +25,23 @@ fn tsc(facts: &Facts) -> Finding {
     // The runtime takes the kernel's word for the processor's.
     if !clocks.tsc_invariant && source != "tsc" {
         return finding.warn(
-            "the time-stamp counter may change its rate, so the runtime reads the slower system clock",
+            "the time-stamp counter may change its rate, so the runtime reads the slower system \
+             clock",
             "in a virtual machine, let the host pass the 'invtsc' feature through",
         );
     }
     match source.as_str() {
         "tsc" => finding.ok("reading the time takes nanoseconds and never a system call"),
-        "kvm-clock" | "hyperv_clocksource_tsc_page" => {
-            finding.ok("the hypervisor's clock is read through the time-stamp counter, without a system call")
-        }
+        "kvm-clock" | "hyperv_clocksource_tsc_page" => finding.ok(
+            "the hypervisor's clock is read through the time-stamp counter, without a system call",
+        ),
         _ if trusted => finding.warn(
             "the kernel's clock is slow to read: timestamps cost a microsecond instead of 20 ns",
             "write 'tsc' into /sys/devices/system/clocksource/clocksource0/current_clocksource",
         ),
         _ => finding.warn(
-            "the kernel does not trust the time-stamp counter on this machine: clocks of CPUs may differ",
+            "the kernel does not trust the time-stamp counter on this machine: clocks of CPUs may \
+             differ",
             "look for 'tsc' in the kernel's messages (dmesg)",
         ),
     }
@@ -71,7 +73,8 @@ fn timer_resolution(facts: &Facts) -> Finding {
             .ok("timers fire when they are due, not at the next tick")
     } else {
         Finding::new(GROUP, "timer_resolution", "one tick").warn(
-            "timers fire at the next tick, milliseconds late: quanta of microseconds need a timer core",
+            "timers fire at the next tick, milliseconds late: quanta of microseconds need a timer \
+             core",
             "boot without 'highres=off' (CONFIG_HIGH_RES_TIMERS), or use --clock timer-core",
         )
     }
@@ -100,7 +103,10 @@ fn registers(facts: &Facts) -> Finding {
     let finding = Finding::new(GROUP, "extended_state", value);
     if !features.xsave {
         return finding
-            .missing("without xsave a preempted thread's vector registers cannot be reloaded in user mode")
+            .missing(
+                "without xsave a preempted thread's vector registers cannot be reloaded in user \
+                 mode",
+            )
             .advice("use a processor since 2011, or let the host pass 'xsave' through")
             .required();
     }

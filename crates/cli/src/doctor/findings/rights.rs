@@ -12,10 +12,14 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
 fn bpf(facts: &Facts) -> Finding {
     let bpf = &facts.bpf;
     match (&bpf.map_create, bpf.capable, bpf.btf) {
-        (Ok(()), true, true) => Finding::new(GROUP, "bpf", "yes")
-            .ok("tracing tools can watch the kernel's scheduler"),
+        (Ok(()), true, true) => {
+            Finding::new(GROUP, "bpf", "yes").ok("tracing tools can watch the kernel's scheduler")
+        }
         (Ok(()), true, false) => Finding::new(GROUP, "bpf", "without BTF")
-            .missing("the kernel does not describe its types (/sys/kernel/btf/vmlinux), so tracing programs cannot be loaded")
+            .missing(
+                "the kernel does not describe its types (/sys/kernel/btf/vmlinux), so tracing \
+                 programs cannot be loaded",
+            )
             .advice("use a kernel built with CONFIG_DEBUG_INFO_BTF"),
         (Err(error), true, _) => Finding::new(GROUP, "bpf", format!("no: {error}"))
             .missing("this process has the rights, but the system call fails: a sandbox filters it")
@@ -77,7 +81,8 @@ fn threads(facts: &Facts) -> Finding {
         // Workers, spares for those that block in the kernel, a clock; the user's other processes
         // count too.
         Some(limit) if limit < 16 * facts.cpus.allowed.len() as u64 + 64 => finding.warn(
-            "each thread that blocks in the kernel holds a kernel thread, and the user's other processes count too",
+            "each thread that blocks in the kernel holds a kernel thread, and the user's other \
+             processes count too",
             "raise the limit (ulimit -u)",
         ),
         _ => finding.ok("kernel threads of this user, for workers and their spares"),

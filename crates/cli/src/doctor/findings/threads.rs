@@ -61,7 +61,10 @@ fn mappings(facts: &Facts) -> Finding {
         return finding.ok(format!("room for the stacks of about {threads} threads"));
     }
     finding.warn(
-        format!("room for the stacks of about {threads} threads, because each guard page needs a mapping"),
+        format!(
+            "room for the stacks of about {threads} threads, because each guard page needs a \
+             mapping"
+        ),
         "sysctl vm.max_map_count=2097152 for more",
     )
 }

@@ -100,7 +100,11 @@ impl RawMutex {
             let here: usize;
             // SAFETY: reads the stack pointer.
             unsafe {
-                core::arch::asm!("mov {}, rsp", out(reg) here, options(nomem, nostack, preserves_flags));
+                core::arch::asm!(
+                    "mov {}, rsp",
+                    out(reg) here,
+                    options(nomem, nostack, preserves_flags)
+                );
             }
             self.owner.store(here, Relaxed);
         }

@@ -13,13 +13,15 @@ pragma threads = 4;
 pragma cache_size = 500;
 create table t(a integer primary key, b text, c real);
 with recursive r(i) as (select 1 union all select i + 1 from r where i < 60000)
-    insert into t select i, printf('%040d', (i * 7919 + SEED) % 60013), (i * 31 + SEED) % 1009 / 3.0 from r;
+    insert into t
+    select i, printf('%040d', (i * 7919 + SEED) % 60013), (i * 31 + SEED) % 1009 / 3.0 from r;
 create index tb on t(b collate nocase);
 create index tc on t(c desc, b collate nocase);
 create index td on t(length(b), b collate nocase desc);
 select count(*), sum(a), min(b), max(b), round(sum(c), 3) from t;
 select b, a from t order by c desc, b collate nocase limit 50 offset 40000;
-select count(*), max(x) from (select b || a as x from t order by substr(b, 3) collate nocase, a limit 500 offset 30000);
+select count(*), max(x)
+    from (select b || a as x from t order by substr(b, 3) collate nocase, a limit 500 offset 30000);
 pragma integrity_check;
 ";
 
