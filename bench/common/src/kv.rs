@@ -10,15 +10,15 @@
 //! second for all implementations, and what threads and preemption cost is missing from the load
 //! that they bear.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use quaver_load::{
-    ArrivalProcess, Class, Clock, Limit, LoadPoint, Mix, OpenLoop, RealClock, Recorder, Request,
-    Schedule, Sent, ServiceTime, Slo, Summary, Verdict,
+    ArrivalProcess, Class, Clock, Limit, LoadPoint, Mix, Recorder, Request, Schedule, Sent,
+    ServiceTime, Slo, Summary, Verdict,
 };
-use rustix::thread::{CpuSet, sched_setaffinity};
 
+use crate::affinity;
+use crate::client::{Answers, Client, offer_by};
 use crate::outcome::Sample;
 use crate::search::highest_passing;
 use crate::spec::KvSpec;
@@ -50,8 +50,7 @@ const GRACE: Duration = Duration::from_secs(10);
 pub struct Load {
     /// The requests.
     pub schedule: Schedule,
-    /// A slot for each of them.
-    pub recorder: Arc<Recorder>,
+    answers: Answers,
 }
 
 /// A request on its way to a thread that serves it.
@@ -61,15 +60,19 @@ pub struct Job {
     pub class: u32,
     /// Chooses the key.
     pub random: u64,
-    recorder: Arc<Recorder>,
-    clock: RealClock,
+    answers: Answers,
 }
 
 impl Job {
     /// Notes that the work has been done.
     pub fn finish(self) {
-        self.recorder.complete(self.id, self.clock.now_ns());
+        self.answers.complete(self.id);
     }
+}
+
+/// The client: it spins from one request to the next.
+fn client(spec: &KvSpec) -> Client {
+    Client { cpu: spec.client_cpu, spin_ns: u64::MAX }
 }
 
 impl Load {
@@ -87,24 +90,30 @@ impl Load {
         let schedule = Schedule::new(ArrivalProcess::Poisson, rate, &mix, limit, spec.seed)
             .map_err(|error| error.to_string())?
             .warm_up(Duration::from_millis(spec.duration_ms / 10));
-        let recorder = Recorder::for_schedule(&schedule).map_err(|error| error.to_string())?;
-        Ok(Self { schedule, recorder: Arc::new(recorder) })
+        let answers = client(spec).answers(&schedule).map_err(|error| error.to_string())?;
+        Ok(Self { schedule, answers })
+    }
+
+    /// A slot for each of the requests.
+    pub fn recorder(&self) -> &Recorder {
+        self.answers.recorder()
     }
 
     /// Offers the load from the calling kernel thread, which should be alone on its core: `send`
     /// starts a thread that serves a job.
-    pub fn offer(&self, mut send: impl FnMut(Job) -> Sent) -> Summary {
-        let clock = RealClock::with_spin_ns(u64::MAX);
-        self.offer_by(&clock, |&Request { id, class, key_random: random, .. }| {
-            let recorder = Arc::clone(&self.recorder);
-            send(Job { id, class, random, recorder, clock })
+    pub fn offer<S: Into<Sent>>(&self, mut send: impl FnMut(Job) -> S) -> Summary {
+        self.offer_by(self.answers.clock(), |&Request { id, class, key_random: random, .. }| {
+            send(Job { id, class, random, answers: self.answers.clone() })
         })
     }
 
     /// Offers the load by another clock and in another way.
-    pub fn offer_by(&self, clock: &impl Clock, send: impl FnMut(&Request) -> Sent) -> Summary {
-        let requests = OpenLoop::new(&self.recorder).grace(GRACE);
-        requests.run(&self.schedule, clock, send).summary(&self.recorder)
+    pub fn offer_by<S: Into<Sent>>(
+        &self,
+        clock: &impl Clock,
+        send: impl FnMut(&Request) -> S,
+    ) -> Summary {
+        offer_by(clock, self.recorder(), |open| open.grace(GRACE), &self.schedule, send)
     }
 }
 
@@ -209,28 +218,24 @@ fn p99_us(summary: &Summary, class: u32) -> f64 {
 ///
 /// When the process may not use it.
 pub fn pin(cpu: usize) -> Result<(), String> {
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    sched_setaffinity(None, &set).map_err(|error| format!("cannot use CPU {cpu}: {error}"))
+    affinity::pin(&[cpu]).map_err(|error| format!("cannot use CPU {cpu}: {error}"))
 }
 
-/// Runs `client` in a kernel thread on the client's core.
+/// Runs `work` in a kernel thread on the client's core.
 ///
 /// # Errors
 ///
-/// When it cannot be pinned there, and those of `client`.
+/// When it cannot be pinned there, and those of `work`.
 ///
 /// # Panics
 ///
-/// When `client` panics.
+/// When `work` panics.
 pub fn on_client_cpu<T: Send>(
     spec: &KvSpec,
-    client: impl FnOnce() -> Result<T, String> + Send,
+    work: impl FnOnce() -> Result<T, String> + Send,
 ) -> Result<T, String> {
-    std::thread::scope(|scope| {
-        let client = scope.spawn(|| pin(spec.client_cpu).and_then(|()| client()));
-        client.join().expect("the client does not panic")
-    })
+    let run = client(spec).run(|| work().map_err(anyhow::Error::msg));
+    run.map_err(|error| format!("{error:#}"))
 }
 
 #[cfg(test)]
@@ -260,9 +265,9 @@ mod tests {
     fn serve(load: &Load, latency: u64) -> Summary {
         let clock = SimClock::new();
         load.offer_by(&clock, |request| {
-            let (recorder, id) = (Arc::clone(&load.recorder), request.id);
+            let (answers, id) = (load.answers.clone(), request.id);
             clock.at(request.intended_ns + latency, move |clock| {
-                recorder.complete(id, clock.now_ns());
+                answers.recorder().complete(id, clock.now_ns());
             });
             Sent::Accepted
         })

@@ -16,6 +16,8 @@
 //! | [`clock`] | process CPU time and the monotonic clock, in nanoseconds |
 //! | [`measure`](mod@measure) | warm-up, choice of the number of operations, measurement |
 //! | [`compute`] | compute loops: what a hog does |
+//! | [`affinity`] | on which CPU a kernel thread runs |
+//! | [`client`] | the client of a server under open load |
 //! | [`overshoot`] | how late sleepers wake up |
 //! | [`kv`] | the open load of a key-value service |
 //! | [`parked`] | memory of parked threads |
@@ -25,6 +27,8 @@
 //! The crate does not depend on Quaver's runtime: that replaces C functions of the process it is
 //! linked into, and a peer must not run with these.
 
+pub mod affinity;
+pub mod client;
 pub mod clock;
 pub mod compute;
 pub mod kv;

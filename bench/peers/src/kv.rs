@@ -60,10 +60,7 @@ fn serve_by_threads(spec: &KvSpec) -> Result<Sample, String> {
     let sample = on_client_cpu(spec, || {
         find_load(spec, |load| {
             Ok(load.offer(|job| match idle.pop() {
-                Some(thread) => match threads[thread].send(job) {
-                    Ok(()) => Sent::Accepted,
-                    Err(_) => Sent::Refused,
-                },
+                Some(thread) => threads[thread].send(job).into(),
                 None => Sent::Refused,
             }))
         })

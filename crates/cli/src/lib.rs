@@ -7,7 +7,6 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-pub mod affinity;
 pub mod bench;
 pub mod chart;
 pub mod demo;

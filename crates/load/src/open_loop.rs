@@ -39,6 +39,12 @@ pub enum Sent {
     Refused,
 }
 
+impl<E> From<Result<(), E>> for Sent {
+    fn from(sent: Result<(), E>) -> Self {
+        if sent.is_ok() { Sent::Accepted } else { Sent::Refused }
+    }
+}
+
 /// Why requests were dropped, without those of the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drops {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use serde::Serialize;
 
-use crate::affinity;
+use quaver_bench_common::affinity;
 use quaver_bench_common::store::{Store, Wrong};
 
 /// An odd number of batches has a median.

@@ -15,9 +15,9 @@ use super::serve::Client;
 use super::summary::summarise;
 use super::sweep::{self, CLASSES, Sweep};
 use super::table;
-use crate::affinity;
 use crate::doctor::detect;
 use crate::noise::Noise;
+use quaver_bench_common::affinity;
 use quaver_bench_common::store::Store;
 
 /// What is measured where.

@@ -12,17 +12,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use quaver::Handle;
-use quaver_load::{
-    Clock, OpenLoop, RealClock, Recorder, Request, Schedule, Sent, Summary, reduce_timer_slack,
-};
+use quaver_bench_common::client::Answers;
+pub use quaver_bench_common::client::Client;
+use quaver_bench_common::store::{Store, Wrong};
+use quaver_load::{Request, Schedule, Summary};
 
 use super::calibrate::Services;
-use crate::affinity;
 use crate::interrupt::Interrupt;
 use crate::slice;
-use quaver_bench_common::store::{Store, Wrong};
 
 /// Beyond this number of requests that wait or run, more are dropped: it bounds the memory of their
 /// stacks.
@@ -37,21 +36,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The class of GETs in schedules; the other is SCANs.
 pub const GET: u32 = 0;
 
-/// Where the client runs and how it waits.
-#[derive(Clone, Copy, Debug)]
-pub struct Client {
-    /// Its CPU.
-    pub cpu: usize,
-    /// How long before a send time it stops sleeping and spins, in nanoseconds.
-    pub spin_ns: u64,
-}
-
 /// What all requests of a run share.
 struct Run {
     store: Arc<Store>,
     services: Services,
-    recorder: Recorder,
-    clock: RealClock,
+    answers: Answers,
     /// Nobody waits for answers any more.
     abandoned: AtomicBool,
     /// The first wrong answer.
@@ -69,7 +58,7 @@ impl Run {
             _ => self.store.scan(request.key_random, self.services.scan_keys),
         };
         match answer {
-            Ok(()) => drop(self.recorder.complete(request.id, self.clock.now_ns())),
+            Ok(()) => self.answers.complete(request.id),
             Err(wrong) => drop(self.wrong.set(wrong)),
         }
     }
@@ -93,8 +82,7 @@ pub fn serve(
     let run = Arc::new(Run {
         store: Arc::clone(store),
         services: services.clone(),
-        recorder: Recorder::for_schedule(schedule)?,
-        clock: RealClock::with_spin_ns(client.spin_ns),
+        answers: client.answers(schedule)?,
         abandoned: AtomicBool::new(false),
         wrong: OnceLock::new(),
     });
@@ -102,25 +90,22 @@ pub fn serve(
         if client.spin_ns > 0 {
             slice::prefer_wakers();
         }
-        reduce_timer_slack().context("cannot make the client's sleeps exact")?;
         let requests = schedule
             .iter()
             .take_while(|_| interrupt.raised().is_none() && run.wrong.get().is_none());
-        let outcome = OpenLoop::new(&run.recorder)
-            .max_outstanding(MAX_OUTSTANDING)
-            .time_limit(planned + GRACE)
-            .grace(GRACE)
-            .run(requests, &run.clock, |request| {
+        let limit = planned + GRACE;
+        let summary = run.answers.offer(
+            |open| open.max_outstanding(MAX_OUTSTANDING).time_limit(limit).grace(GRACE),
+            requests,
+            |request| {
                 let (run, request) = (Arc::clone(&run), *request);
-                match handle.spawn_detached(move || run.serve(&request)) {
-                    Ok(()) => Sent::Accepted,
-                    Err(_) => Sent::Refused,
-                }
-            });
+                handle.spawn_detached(move || run.serve(&request))
+            },
+        );
         run.abandoned.store(true, Ordering::Relaxed);
-        Ok(outcome.summary(&run.recorder))
+        Ok(summary)
     };
-    let offered = affinity::on_cpu("client", client.cpu, offer);
+    let offered = client.run(offer);
     run.abandoned.store(true, Ordering::Relaxed);
 
     // Each thread owns a reference until it has ended.

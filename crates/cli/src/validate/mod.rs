@@ -42,17 +42,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use quaver_bench_common::affinity;
 use quaver_load::{ArrivalProcess, Limit, Mix, Schedule};
 use quaver_sched::Spec;
 
 use self::lateness::Lateness;
 use self::model::Facts;
 use self::prices::Prices;
-use self::real::{Answer, Speed, on_client};
+use self::real::{Answer, Speed};
 use self::report::{Document, Machine};
 use self::stops::{Stops, Witness};
 use self::verdict::{CLASSES, PERCENTILES, Row, Verdict};
-use crate::affinity;
 use crate::bench::busy;
 use crate::noise::Noise;
 use crate::output::{self, Target};

@@ -25,10 +25,10 @@ use anyhow::{Context, Result, ensure};
 use quaver_sim::Delay;
 use serde::Serialize;
 
-use super::real::Speed;
+use super::median;
+use super::real::{self, Speed};
 use super::stops::{PIECE, Witness};
 use super::turns::{Turn, Turns};
-use super::{median, on_client};
 
 const BURST: u64 = 500;
 /// An odd number of tries has a median.
@@ -102,13 +102,13 @@ impl Prices {
             Ok((speed, take_turns(&runtime)))
         })?;
         let bursts: Result<Vec<_>> =
-            (0..TRIES).map(|_| on_client(client, || burst(&runtime, speed))).collect();
+            (0..TRIES).map(|_| real::client(client).run(|| burst(&runtime, speed))).collect();
         let bursts = bursts?;
         let of = |i: usize| median(bursts.iter().map(|pair| pair[i])).expect("there were tries");
         let send_ns = of(1);
         let (preemption_ns, late) = lateness(&turns)?;
-        let brought = on_client(client, || bring_work(&runtime))?;
-        let start = on_client(client, || wake_up(&runtime))?;
+        let brought = real::client(client).run(|| bring_work(&runtime))?;
+        let start = real::client(client).run(|| wake_up(&runtime))?;
         let start: Vec<u64> = start.iter().map(|ns| ns.saturating_sub(send_ns)).collect();
         let deliver: Vec<u64> = brought.iter().map(|ns| ns.saturating_sub(send_ns)).collect();
         // None where others had the CPUs all the time: then nothing is known of it.
@@ -144,7 +144,7 @@ fn beside_spinning<T>(client: usize, work: impl FnOnce() -> Result<T>) -> Result
     let end = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let spin = || {
-            on_client(client, || {
+            real::client(client).run(|| {
                 while !end.load(SeqCst) {
                     black_box(Instant::now());
                 }

@@ -5,14 +5,11 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use quaver_load::{
-    Clock as _, Fate, OpenLoop, RealClock, Recorder, Request, Schedule, Sent, Summary,
-    reduce_timer_slack,
-};
+use anyhow::Result;
+use quaver_bench_common::client::Client;
+use quaver_load::{Clock as _, Fate, Request, Schedule, Summary};
 
 use super::stops::{PIECE, Witness};
-use crate::affinity;
 
 /// How long a batch takes, about: shorter than a quantum, so that few batches meet an interruption.
 const BATCH: Duration = Duration::from_micros(50);
@@ -112,6 +109,11 @@ pub struct Served {
     pub answers: Vec<Answer>,
 }
 
+/// The client on this CPU.
+pub fn client(cpu: usize) -> Client {
+    Client { cpu, spin_ns: 200_000 }
+}
+
 /// Offers the schedule to the real runtime, from the CPU `client`. Blocks until all is served or
 /// twice `span` is over. Requests with a witness let it watch.
 ///
@@ -126,37 +128,34 @@ pub fn serve(
     span: Duration,
     witness: Option<&Arc<Witness>>,
 ) -> Result<Served> {
-    let recorder = Arc::new(Recorder::for_schedule(schedule)?);
-    let clock = RealClock::with_spin_ns(200_000);
+    let client = self::client(client);
+    let answers = client.answers(schedule)?;
+    let clock = *answers.clock();
     let handle = runtime.handle();
     let mut sent = Vec::with_capacity(usize::try_from(schedule.count()).unwrap_or(0));
     let (start, start_ns) = (Instant::now(), clock.now_ns());
-    on_client(client, || {
-        let outcome = OpenLoop::new(&recorder)
-            .max_outstanding(20_000)
-            .time_limit(2 * span + Duration::from_secs(1))
-            .grace(Duration::from_secs(2))
-            .run(schedule, &clock, |request| {
-                let (recorder, request) = (Arc::clone(&recorder), *request);
+    client.run(|| {
+        let (limit, grace) = (2 * span + Duration::from_secs(1), Duration::from_secs(2));
+        let summary = answers.offer(
+            |open| open.max_outstanding(20_000).time_limit(limit).grace(grace),
+            schedule,
+            |request| {
+                let (answers, request) = (answers.clone(), *request);
                 let now = Instant::now();
                 sent.push(Request { intended_ns: clock.now_ns(), ..request });
                 let witness = witness.cloned();
-                let serve = move || {
+                handle.spawn_detached(move || {
                     let time = Duration::from_nanos(request.service_ns);
                     match witness {
                         Some(witness) => witness.serve(now, time, speed),
                         None => turn(speed.turns(time)),
                     }
-                    let _ = recorder.complete(request.id, clock.now_ns());
-                };
-                match handle.spawn_detached(serve) {
-                    Ok(()) => Sent::Accepted,
-                    Err(_) => Sent::Refused,
-                }
-            });
-        let summary = outcome.summary(&recorder);
+                    answers.complete(request.id);
+                })
+            },
+        );
         let mut end_ns: Vec<_> = sent.iter().map(|_| clock.now_ns()).collect();
-        for sample in recorder.samples() {
+        for sample in answers.recorder().samples() {
             if let (Fate::Completed { at_ns }, Some(end)) =
                 (sample.fate, end_ns.get_mut(sample.id as usize))
             {
@@ -168,18 +167,6 @@ pub fn serve(
             request: Request { intended_ns: request.intended_ns - start_ns, ..request },
         };
         Ok(Served { start, summary, answers: sent.into_iter().zip(end_ns).map(answer).collect() })
-    })
-}
-
-/// Runs `work` on a kernel thread on the client's CPU.
-///
-/// # Errors
-///
-/// The CPU cannot be used, the thread cannot be started, or those of `work`.
-pub fn on_client<T: Send>(client: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    affinity::on_cpu("client", client, || {
-        reduce_timer_slack().context("cannot make the client's sleeps exact")?;
-        work()
     })
 }
 

@@ -75,7 +75,7 @@ fn offer(program: &str, spec: &KvSpec, load: &Load) -> anyhow::Result<(Summary, 
 }
 
 fn offer_through(ring: &Ring, load: &Load) -> Summary {
-    let clock = RingClock { ring, recorder: &load.recorder, sent: Cell::new(0) };
+    let clock = RingClock { ring, recorder: load.recorder(), sent: Cell::new(0) };
     load.offer_by(&clock, |request| {
         clock.send(request);
         Sent::Accepted

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use quaver_bench_common::Outcome;
 use quaver_bench_common::kv::{GET, Job, find_load, on_client_cpu};
 use quaver_bench_common::spec::KvSpec;
-use quaver_load::Sent;
 
 use crate::bench::settings::Settings;
 use quaver_bench_common::store::Store;
@@ -32,13 +31,6 @@ pub fn run(settings: &Settings, spec: &KvSpec) -> anyhow::Result<Outcome> {
             job.finish();
         })
     };
-    let found = on_client_cpu(spec, || {
-        find_load(spec, |load| {
-            Ok(load.offer(|job| match serve(job) {
-                Ok(()) => Sent::Accepted,
-                Err(_) => Sent::Refused,
-            }))
-        })
-    });
+    let found = on_client_cpu(spec, || find_load(spec, |load| Ok(load.offer(&serve))));
     Ok(found.map_or_else(Outcome::failed, Outcome::from))
 }

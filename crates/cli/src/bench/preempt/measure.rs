@@ -8,7 +8,7 @@ use quaver_bench_common::compute::Loop;
 use quaver_bench_common::{Outcome, Sample};
 
 use super::{Mechanism, PreemptSpec, bare, naive, ours};
-use crate::affinity::on_cpu;
+use quaver_bench_common::affinity::on_cpu;
 
 /// Metric: how much longer the work took, in percent.
 pub const SLOWDOWN_PERCENT: &str = "slowdown_percent";

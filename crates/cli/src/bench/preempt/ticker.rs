@@ -11,9 +11,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use quaver_bench_common::affinity;
 use serde::{Deserialize, Serialize};
-
-use crate::affinity;
 
 /// The signal.
 pub const SIGNAL: libc::c_int = libc::SIGUSR1;
