@@ -9,7 +9,7 @@ use quaver::Builder;
 use quaver::foreign::futex::{End, Limits};
 use quaver::foreign::{lock, rwlock};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex, RwLock};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use support::setup::alone;
 use support::spin;
@@ -75,96 +75,66 @@ fn hold() {
     spin(400);
 }
 
-#[test]
-fn std_mutex() {
-    on_all_sizes(|| {
-        let m = Mutex::new(());
-        move |_| {
-            let _guard = m.lock().unwrap();
-            hold();
-        }
-    });
-}
+/// The same of locks with the same methods.
+macro_rules! locks {
+    ($($module:ident: $($path:ident)::+;)*) => {$(
+        mod $module {
+            use super::{hold, on_all_sizes};
+            use $($path)::+ as sync;
 
-#[test]
-fn std_rwlock() {
-    on_all_sizes(|| {
-        let l = RwLock::new(());
-        move |i| {
-            if i % 2 == 0 {
-                let _guard = l.write().unwrap();
-                hold();
-            } else {
-                let _guard = l.read().unwrap();
-                hold();
+            #[test]
+            fn mutex() {
+                on_all_sizes(|| {
+                    let m = sync::Mutex::new(());
+                    move |_| {
+                        let _guard = m.lock().unwrap();
+                        hold();
+                    }
+                });
+            }
+
+            #[test]
+            fn rwlock() {
+                on_all_sizes(|| {
+                    let l = sync::RwLock::new(());
+                    move |i| {
+                        if i % 2 == 0 {
+                            let _guard = l.write().unwrap();
+                            hold();
+                        } else {
+                            let _guard = l.read().unwrap();
+                            hold();
+                        }
+                    }
+                });
+            }
+
+            /// All wait for a number to be taken, and give the next one when they have taken
+            /// theirs: one is notified at a time.
+            #[test]
+            fn condvar() {
+                on_all_sizes(|| {
+                    let (m, c) = (sync::Mutex::new(1u64), sync::Condvar::new());
+                    move |_| {
+                        let mut free = m.lock().unwrap();
+                        while *free == 0 {
+                            free = c.wait(free).unwrap();
+                        }
+                        *free -= 1;
+                        drop(free);
+                        hold();
+                        *m.lock().unwrap() += 1;
+                        c.notify_one();
+                    }
+                });
             }
         }
-    });
+    )*};
 }
 
-/// All wait for a number to be taken, and give the next one when they have taken theirs: one is
-/// notified at a time.
-#[test]
-fn std_condvar() {
-    on_all_sizes(|| {
-        let (m, c) = (Mutex::new(1u64), Condvar::new());
-        move |_| {
-            let mut free = m.lock().unwrap();
-            while *free == 0 {
-                free = c.wait(free).unwrap();
-            }
-            *free -= 1;
-            drop(free);
-            hold();
-            *m.lock().unwrap() += 1;
-            c.notify_one();
-        }
-    });
-}
-
-#[test]
-fn own_mutex() {
-    on_all_sizes(|| {
-        let m = quaver::sync::Mutex::new(());
-        move |_| {
-            let _guard = m.lock().unwrap();
-            hold();
-        }
-    });
-}
-
-#[test]
-fn own_rwlock() {
-    on_all_sizes(|| {
-        let l = quaver::sync::RwLock::new(());
-        move |i| {
-            if i % 2 == 0 {
-                let _guard = l.write().unwrap();
-                hold();
-            } else {
-                let _guard = l.read().unwrap();
-                hold();
-            }
-        }
-    });
-}
-
-#[test]
-fn own_condvar() {
-    on_all_sizes(|| {
-        let (m, c) = (quaver::sync::Mutex::new(1u64), quaver::sync::Condvar::new());
-        move |_| {
-            let mut free = m.lock().unwrap();
-            while *free == 0 {
-                free = c.wait(free).unwrap();
-            }
-            *free -= 1;
-            drop(free);
-            hold();
-            *m.lock().unwrap() += 1;
-            c.notify_one();
-        }
-    });
+locks! {
+    of_std: std::sync;
+    own: quaver::sync;
 }
 
 #[test]

@@ -13,13 +13,12 @@
 mod support;
 
 use quaver::Tls;
-use std::collections::HashSet;
 use std::hint::black_box;
 use std::io::{Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use support::{Rng, Setup, child, spin, until_preempted};
+use support::{Rng, Setup, child, identity, spin, until_preempted};
 
 fn run<T: Send>(setup: Setup, body: impl FnOnce() -> T + Send) -> T {
     setup.run_with(setup.builder().tls(Tls::Shared), body)
@@ -102,23 +101,7 @@ fn panics_are_private() {
 fn std_knows_each_thread() {
     for setup in Setup::all() {
         run(setup, || {
-            let seen = Mutex::new(HashSet::from([std::thread::current().id()]));
-            quaver::scope(|s| {
-                for _ in 0..8 {
-                    s.spawn(|| {
-                        let me = std::thread::current();
-                        assert!(seen.lock().unwrap().insert(me.id()), "an id of another thread");
-                        until_preempted(setup.preemptions(20), |_| {
-                            spin(200);
-                            assert_eq!(std::thread::current().id(), me.id());
-                        });
-                    });
-                }
-            });
-            for _ in 0..50 {
-                let id = quaver::spawn(|| std::thread::current().id()).join().unwrap();
-                assert!(seen.lock().unwrap().insert(id), "an id of an earlier thread");
-            }
+            identity::each_thread_has_its_own(8, setup.preemptions(20));
         });
     }
 }

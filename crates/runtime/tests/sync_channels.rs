@@ -10,50 +10,37 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Each producer's values arrive complete and in order.
-fn check_producers(rx: &Receiver<(usize, usize)>, producers: usize, each: usize) {
+fn check_producers<T: Clone + Send + 'static>(
+    (tx, rx): (T, Receiver<(usize, usize)>),
+    send: fn(&T, (usize, usize)),
+    producers: usize,
+    each: usize,
+) {
+    let start = |p| {
+        let tx = tx.clone();
+        thread::spawn(move || (0..each).for_each(|i| send(&tx, (p, i))))
+    };
+    let threads: Vec<_> = (0..producers).map(start).collect();
+    drop(tx);
     let mut next = vec![0; producers];
     for (p, i) in rx {
         assert_eq!(i, next[p]);
         next[p] += 1;
     }
     assert_eq!(next, vec![each; producers]);
+    threads.into_iter().for_each(|t| t.join().unwrap());
 }
 
 #[test]
 fn many_producers() {
-    const PRODUCERS: usize = 8;
-    const EACH: usize = 2_000;
-    let (tx, rx) = mpsc::channel();
-    let threads: Vec<_> = (0..PRODUCERS)
-        .map(|p| {
-            let tx = tx.clone();
-            thread::spawn(move || (0..EACH).for_each(|i| tx.send((p, i)).unwrap()))
-        })
-        .collect();
-    drop(tx);
-    check_producers(&rx, PRODUCERS, EACH);
-    for t in threads {
-        t.join().unwrap();
-    }
+    check_producers(mpsc::channel(), |tx, value| tx.send(value).unwrap(), 8, 2_000);
 }
 
 #[test]
 fn many_producers_and_little_room() {
-    const PRODUCERS: usize = 4;
-    const EACH: usize = 500;
     for capacity in [0, 1, 7] {
-        let (tx, rx) = mpsc::sync_channel(capacity);
-        let threads: Vec<_> = (0..PRODUCERS)
-            .map(|p| {
-                let tx = tx.clone();
-                thread::spawn(move || (0..EACH).for_each(|i| tx.send((p, i)).unwrap()))
-            })
-            .collect();
-        drop(tx);
-        check_producers(&rx, PRODUCERS, EACH);
-        for t in threads {
-            t.join().unwrap();
-        }
+        let channel = mpsc::sync_channel(capacity);
+        check_producers(channel, |tx, value| tx.send(value).unwrap(), 4, 500);
     }
 }
 

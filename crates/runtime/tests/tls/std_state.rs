@@ -1,7 +1,7 @@
 //! The standard library's state of a thread.
 
-use crate::support::{Rng, Setup, spin, until_preempted, until_preempted_again};
-use std::collections::{HashMap, HashSet};
+use crate::support::{Rng, Setup, identity, spin, until_preempted, until_preempted_again};
+use std::collections::HashMap;
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -13,24 +13,9 @@ use std::sync::{Arc, Mutex};
 fn std_knows_each_thread() {
     for setup in Setup::all() {
         setup.run(|| {
-            let seen = Mutex::new(HashSet::from([std::thread::current().id()]));
-            quaver::scope(|s| {
-                for _ in 0..10 {
-                    s.spawn(|| {
-                        let me = std::thread::current();
-                        assert!(seen.lock().unwrap().insert(me.id()), "an id of another thread");
-                        assert_eq!(me.name(), None);
-                        until_preempted(setup.preemptions(10), |_| {
-                            spin(200);
-                            assert_eq!(std::thread::current().id(), me.id());
-                        });
-                    });
-                }
-            });
-            for _ in 0..50 {
-                let id = quaver::spawn(|| std::thread::current().id()).join().unwrap();
-                assert!(seen.lock().unwrap().insert(id), "an id of an earlier thread");
-            }
+            identity::each_thread_has_its_own(10, setup.preemptions(10));
+            let nameless = || std::thread::current().name().is_none();
+            assert!(quaver::spawn(nameless).join().unwrap());
         });
     }
 }
