@@ -6,8 +6,10 @@
 //! * [`due`], whenever something has become runnable that no idle worker takes: if the answer lies
 //!   in the past, the worker is interrupted at once, by whoever brought the work; if not, a timer
 //!   is set for then, or the clock's thread told.
+//! * [`is_due`], where it compares the time with that answer itself.
 //! * [`Watch`], where one thread keeps time for all workers: it looks at each, interrupts those
 //!   that are due, and learns how it may sleep.
+//! * [`Alarm`], where each worker has a timer of its own: must it be set, and for when?
 //!
 //! ```
 //! use quaver_sched::clock::{Nap, Watch, due, quantum};
@@ -50,6 +52,13 @@ pub fn due(
     not_before: Time,
 ) -> Option<Time> {
     policy.preempt_at(worker, running, next_timer).map(|at| at.max(not_before))
+}
+
+/// Must a worker for which [`due`] has said `at` be interrupted at `now`? What is due within `slop`
+/// counts.
+#[inline]
+pub fn is_due(at: Time, now: Time, slop: Time) -> bool {
+    at <= now.saturating_add(slop)
 }
 
 /// The quantum of a running task, as the policy gives it now.
@@ -174,7 +183,7 @@ impl Look {
             }
             return false;
         };
-        let interrupt = at <= now.saturating_add(self.slop);
+        let interrupt = is_due(at, now, self.slop);
         // The successor may use its quantum from now on.
         let length = quantum.map_or(self.next, |q| q.length);
         let next = if interrupt { now.saturating_add(length) } else { at };
@@ -188,10 +197,48 @@ impl Look {
     }
 }
 
+/// A worker's own timer, which is set for one time and only while something waits.
+#[derive(Clone, Copy, Debug)]
+pub struct Alarm {
+    quantum: Time,
+    least: Time,
+}
+
+impl Alarm {
+    /// For threads that the policy lets run for `quantum` at least; setting the timer takes `cost`.
+    ///
+    /// Time runs from the dispatch on, and while the timer is being set. Where that takes most of a
+    /// quantum, a thread would be stopped before it has done anything, again and again. So it is
+    /// left half a quantum.
+    pub fn new(quantum: Time, cost: Time) -> Alarm {
+        let least = if cost <= quantum / 2 { 0 } else { cost + quantum / 2 };
+        Alarm { quantum, least }
+    }
+
+    /// Before that [`due`] cannot be for a thread that has just been dispatched, at `since`: so if
+    /// the timer serves this, a host need not ask the policy at each dispatch.
+    #[inline]
+    pub fn earliest(&self, since: Time, not_before: Time) -> Time {
+        since.saturating_add(self.quantum).max(not_before)
+    }
+
+    /// Must a timer that is set for `armed` be set anew at `now`, for what is due at `due`? If it is
+    /// set for later (or off: [`Time::MAX`]), or has been overdue for `lost_after`.
+    #[inline]
+    pub fn misses(armed: Time, due: Time, now: Time, lost_after: Time) -> bool {
+        armed > due || armed.saturating_add(lost_after) <= now
+    }
+
+    /// For when to set it at `now`.
+    pub fn at(&self, due: Time, now: Time) -> Time {
+        due.max(now.saturating_add(self.least))
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::{Class, Place, Spec, Task, Why};
+    use crate::{Attributes, Class, Place, Spec, Task, Why};
     use alloc::boxed::Box;
 
     fn policy(text: &str) -> Box<dyn Policy> {
@@ -269,6 +316,37 @@ mod tests {
         assert_eq!(nap(Some(1_010), 1_001), Nap::Until(1_010));
         // It has had its quantum: who brings work interrupts it.
         assert_eq!(nap(None, 900), Nap::Until(1_100));
+    }
+
+    #[test]
+    fn an_alarm_leaves_a_thread_half_of_its_quantum() {
+        let at = |cost| Alarm::new(10, cost).at(0, 0);
+        assert_eq!([0, 1, 4, 5].map(at), [0; 4]);
+        assert_eq!([6, 10, 70].map(at), [11, 15, 75]);
+        assert_eq!(Alarm::new(10, 6).at(130, 100), 130);
+    }
+
+    #[test]
+    fn an_alarm_is_set_anew_only_if_it_is_late_off_or_lost() {
+        assert!(!Alarm::misses(500, 500, 400, 100) && !Alarm::misses(400, 500, 499, 100));
+        assert!(Alarm::misses(501, 500, 400, 100), "late");
+        assert!(Alarm::misses(Time::MAX, 500, 400, 100), "off");
+        assert!(Alarm::misses(400, 500, 500, 100), "lost");
+    }
+
+    /// So a timer that serves the earliest time serves whatever the policy says later.
+    #[test]
+    fn no_policy_stops_a_thread_before_the_earliest_time() {
+        for &(name, _) in Spec::names() {
+            let policy = policy(name);
+            let Some(span) = name.parse::<Spec>().unwrap().quantum() else { continue };
+            let alarm = Alarm::new(span.as_micros() as Time, 0);
+            policy.task_init(Task(1), &Attributes::default(), 1_000);
+            policy.task_enqueue(Place::Local(0), Task(1), Why::New, 1_000);
+            let at = due(&*policy, 0, &running(1_000), None, 0).unwrap();
+            assert!(at >= alarm.earliest(1_000, 0), "{name}: {at}");
+            assert_eq!(alarm.earliest(1_000, 9_000), 9_000);
+        }
     }
 
     #[test]

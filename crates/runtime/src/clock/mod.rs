@@ -16,6 +16,7 @@ use crate::sys;
 use crate::tsc::{self, Ticks};
 use crate::worker::slot::Slot;
 use posix::PosixTimer;
+use quaver_sched::clock::is_due;
 use sleep::Sleep;
 use timer_core::TimerCore;
 use timer_thread::TimerThread;
@@ -103,7 +104,7 @@ impl Running {
             return false;
         }
         let Some((_, due)) = slot.policy_due() else { return false };
-        if due <= slot.run_since() {
+        if is_due(due, slot.run_since(), 0) {
             // No signal is needed, so nothing has to be paid for, nor put off.
             slot.flag_running();
             return true;
@@ -174,7 +175,7 @@ impl Running {
         let overdue = |slot: &Slot| {
             let Some((run, due)) = slot.preempt_due() else { return false };
             let now = tsc::now();
-            due <= now && preempt::send(rt, slot, run, now)
+            is_due(due, now, 0) && preempt::send(rt, slot, run, now)
         };
         !matches!(self, Running::Off) && rt.slots().iter().any(overdue)
     }

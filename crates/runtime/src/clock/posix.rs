@@ -5,15 +5,13 @@ use crate::sys;
 use crate::tsc::{self, NEVER, Ticks};
 use crate::worker::slot::Slot;
 use core::sync::atomic::Ordering::*;
+use quaver_sched::clock::Alarm;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 /// See the module documentation of [`crate::clock`].
 pub(crate) struct PosixTimer {
-    quantum: Ticks,
-    /// The least time that a timer is set for, so that a thread gets somewhere before it expires; 0
-    /// where quanta are long enough.
-    least: Ticks,
+    alarm: Alarm,
     /// How late a timer may be before its own carrier takes it for lost.
     lost_after: Ticks,
 }
@@ -33,8 +31,7 @@ pub(crate) fn try_posix_timer(signal: i32) -> std::io::Result<()> {
 impl PosixTimer {
     pub(crate) fn new(quantum: Ticks) -> PosixTimer {
         PosixTimer {
-            quantum,
-            least: least_span(quantum, cost_of_arming()),
+            alarm: Alarm::new(quantum, cost_of_arming()),
             lost_after: tsc::from_duration(Duration::from_millis(1)),
         }
     }
@@ -48,13 +45,11 @@ impl PosixTimer {
     #[inline(always)]
     pub(crate) fn dispatched(&self, slot: &Slot) {
         let (armed, since) = (slot.armed.load(Relaxed), slot.run_since());
-        // Set for no later than this thread's quantum, or than it may come, and not overdue: leave
-        // it alone.
-        let earliest = (since + self.quantum).max(slot.affordable_at());
-        if armed <= earliest && armed.saturating_add(self.lost_after) > since {
-            return;
+        // In time for whatever the policy would say: leave it alone, without asking.
+        let earliest = self.alarm.earliest(since, slot.affordable_at());
+        if Alarm::misses(armed, earliest, since, self.lost_after) {
+            self.arm_if_waiting(slot, self.lost_after);
         }
-        self.arm_if_waiting(slot, self.lost_after);
     }
 
     /// Sees to it that the timer fires in time for what has just been made, by the slot's own
@@ -62,7 +57,7 @@ impl PosixTimer {
     #[inline]
     pub(crate) fn due_here(&self, slot: &Slot, due: Ticks) {
         let armed = slot.armed.load(Relaxed);
-        if armed > due || armed.saturating_add(self.lost_after) <= slot.run_since() {
+        if Alarm::misses(armed, due, slot.run_since(), self.lost_after) {
             self.arm_for_run(slot, due, tsc::now());
         }
     }
@@ -76,7 +71,7 @@ impl PosixTimer {
     fn arm_if_waiting(&self, slot: &Slot, lost_after: Ticks) -> bool {
         let Some((_, due)) = slot.preempt_due() else { return false };
         let (now, armed) = (tsc::now(), slot.armed.load(Relaxed));
-        let needed = due < armed || armed.saturating_add(lost_after) < now;
+        let needed = Alarm::misses(armed, due, now, lost_after);
         if needed {
             self.arm_for_run(slot, due, now);
         }
@@ -85,7 +80,7 @@ impl PosixTimer {
 
     /// Sets the timer for the end of a quantum, of which setting it takes a part.
     pub(crate) fn arm_for_run(&self, slot: &Slot, due: Ticks, now: Ticks) {
-        self.arm(slot, due.max(now + self.least), now);
+        self.arm(slot, self.alarm.at(due, now), now);
     }
 
     /// Sets the timer for `at`.
@@ -137,21 +132,9 @@ fn measure_arming() -> Ticks {
     cost
 }
 
-/// Time runs from the dispatch on, and while the timer is being set. Where that takes most of a
-/// quantum, the thread would be stopped before it has done anything, again and again.
-fn least_span(quantum: Ticks, cost: Ticks) -> Ticks {
-    if cost <= quantum / 2 { 0 } else { cost + quantum / 2 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_thread_keeps_half_of_its_quantum() {
-        assert_eq!([0, 1, 4, 5].map(|cost| least_span(10, cost)), [0; 4]);
-        assert_eq!([6, 10, 70].map(|cost| least_span(10, cost)), [11, 15, 75]);
-    }
 
     #[test]
     fn setting_a_timer_costs_something() {

@@ -4,6 +4,7 @@ use crate::preempt;
 use crate::runtime::Inner;
 use crate::tsc;
 use core::sync::atomic::Ordering::*;
+use quaver_sched::clock::is_due;
 
 /// See the module documentation of [`crate::clock`].
 pub(crate) struct TimerCore {}
@@ -22,7 +23,7 @@ pub(crate) fn run(rt: &'static Inner) {
         for slot in rt.slots() {
             if let Some((run, due)) = slot.preempt_due() {
                 let now = tsc::now();
-                if due <= now {
+                if is_due(due, now, 0) {
                     preempt::send(rt, slot, run, now);
                 }
             }

@@ -2,7 +2,7 @@
 //! decides is `quaver_sched::clock`.
 
 use quaver_sched::Running;
-use quaver_sched::clock::{Nap, Watch, due, quantum};
+use quaver_sched::clock::{Nap, Watch, due, is_due, quantum};
 
 use super::{CLOCK, Engine};
 use crate::calendar::NEVER;
@@ -34,7 +34,8 @@ impl Engine<'_> {
     pub(super) fn tell_clock(&mut self) {
         let workers = 0..self.workers.len();
         let overdue = |worker: &usize| {
-            !self.is_notified(*worker) && self.due(*worker).is_some_and(|due| due <= self.now)
+            !self.is_notified(*worker)
+                && self.due(*worker).is_some_and(|due| is_due(due, self.now, 0))
         };
         if let Some(worker) = workers.clone().find(overdue) {
             self.send(worker);

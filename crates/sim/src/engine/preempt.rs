@@ -1,5 +1,6 @@
 //! A worker is interrupted: when, by a notification that takes its time, and what comes of it.
 
+use quaver_sched::clock::{due, is_due};
 use quaver_sched::{Place, Task, Why};
 
 use super::Engine;
@@ -26,22 +27,22 @@ impl Engine<'_> {
             }
             return;
         }
-        let at = if self.rules.skip {
-            self.policy.preempt_at(worker, &running, None)
-        } else {
-            // On a grid, whatever runs: as by a periodic timer.
-            self.rules.quantum.map(|quantum| (self.now / quantum + 1) * quantum)
-        };
         // Not before it has run at all, so that there is always progress.
         let least = self.now.max(running.since + 1).max(self.affordable_at(worker));
+        let at = if self.rules.skip {
+            due(&*self.policy, worker, &running, None, least)
+        } else {
+            // On a grid, whatever runs: as by a periodic timer.
+            self.rules.quantum.map(|quantum| ((self.now / quantum + 1) * quantum).max(least))
+        };
         let at = match (at, self.rules.quantum) {
             (Some(at), Some(quantum)) if self.rules.once_a_quantum => {
-                Some(turn + (at.max(least) - turn).div_ceil(quantum) * quantum)
+                Some(turn + (at - turn).div_ceil(quantum) * quantum)
             }
             (at, _) => at,
         };
-        let due = at.map_or(NEVER, |at| self.tick_after(worker, at.max(least)));
-        if due <= self.now {
+        let due = at.map_or(NEVER, |at| self.tick_after(worker, at));
+        if is_due(due, self.now, 0) {
             self.send(worker);
         } else {
             self.workers[worker].due = due;
