@@ -6,7 +6,7 @@ use proptest::{prelude::*, test_runner::RngSeed};
 use quaver_sched::{Class, Place, Running, Spec, SpecError, Task, Why};
 
 const ALL: &str = "two-queue, ws, rr, fifo, cfs, eevdf, shinjuku, shinjuku-shenango, priority, \
-                   las, adaptive";
+                   las, adaptive, aspen";
 
 fn us(n: u64) -> Duration {
     Duration::from_micros(n)

@@ -34,6 +34,8 @@ pub(crate) struct Job {
     pub(crate) worker: u32,
     /// The worker to whose port it came.
     pub(crate) port: u32,
+    /// The worker in whose queue it waits, or waited last.
+    pub(crate) queue: Option<u32>,
 }
 
 impl Job {

@@ -13,9 +13,10 @@
 //! | [`las`](LeastAttained) | one, central, by attained service | one | one that waits has had no more service |
 //! | [`adaptive`](Adaptive) | as `two-queue` | chosen every millisecond | as `two-queue` |
 //!
-//! `shinjuku` is another name of `rr`: one central queue with a quantum (Skyloft section 5.2). What
-//! sets Shinjuku apart is who serves the queue, a dispatcher on a core of its own, and that is the
-//! host's: a simulator may have one for every policy that is [`central`](crate::Policy::central).
+//! `aspen` is `two-queue` with the order of stealing in Aspen's code. `shinjuku` is another name of
+//! `rr`: one central queue with a quantum (Skyloft section 5.2). What sets Shinjuku apart is who
+//! serves the queue, a dispatcher on a core of its own, and that is the host's: a simulator may
+//! have one for every policy that is [`central`](crate::Policy::central).
 //!
 //! All take times in the host's unit. A quantum of `None` means that a running thread is never
 //! stopped.

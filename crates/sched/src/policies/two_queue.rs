@@ -4,10 +4,11 @@
 //!   a shared queue takes new tasks from elsewhere (Aspen section 3.2).
 //! * Order of dispatch: own new, shared new, new of *any* other worker; then own preempted, then
 //!   others' preempted. At every 31st dispatch the shared queue comes first, and when a running
-//!   task yields it gives way to shared work (`turns`). Aspen's code steals one victim's preempted
-//!   work before it looks at the next victim's new work, and runs its own preempted work before
-//!   stealing any; here new work anywhere comes first, because a short request may be among it
-//!   (section 3.1.4).
+//!   task yields it gives way to shared work (`turns`). New work anywhere comes first, because a
+//!   short request may be among it (section 3.1.4).
+//! * As policy `aspen` in the order of Aspen's code: own new, shared new, own preempted; then one
+//!   victim after the other, its preempted before its new work. There a new request is a packet,
+//!   which a thief takes from a victim without threads only.
 //! * A fresh task stops when it has used the quantum and anything waits here. A preempted task
 //!   stops after the quantum if new work waits, and after the long quantum if only preempted work
 //!   waits here.
@@ -47,7 +48,7 @@ pub struct TwoQueueTimes {
     pub max_age: Option<Time>,
 }
 
-/// Policy `two-queue`: new before preempted work, with bounded age.
+/// Policies `two-queue` and `aspen`: new before preempted work, with bounded age.
 #[derive(Debug)]
 pub struct TwoQueue {
     /// [`NEVER`] for no quantum. Relaxed: who sees the old one a little longer does no harm.
@@ -62,6 +63,8 @@ pub struct TwoQueue {
     preempted_at: Box<[AtomicU64]>,
     workers: Box<[CachePadded<Worker>]>,
     looks: Looks,
+    /// Stealing comes last, and preempted work is stolen first.
+    own_first: bool,
 }
 
 /// As a quantum: none.
@@ -95,7 +98,14 @@ impl TwoQueue {
             preempted_at: table::zeroed_u64(max_tasks),
             workers: (0..workers).map(|_| CachePadded(worker())).collect(),
             looks: Looks::new(workers),
+            own_first: false,
         }
+    }
+
+    /// Steals in the order of Aspen's code.
+    #[must_use]
+    pub fn own_first(self) -> Self {
+        TwoQueue { own_first: true, ..self }
     }
 
     /// The quantum at this moment.
@@ -149,8 +159,24 @@ impl TwoQueue {
         if self.preempted.is_empty(worker) {
             return None;
         }
-        let stolen = self.new.steal(worker, &self.links).map(fresh);
-        stolen.or_else(|| self.preempted.pop(worker, &self.links).map(preempted))
+        let stolen = if self.own_first { None } else { self.new.steal(worker, &self.links) };
+        let own = || self.preempted.pop(worker, &self.links).map(preempted);
+        stolen.map(fresh).or_else(own)
+    }
+
+    /// What `worker`, which has nothing, gets from others.
+    fn steal(&self, worker: usize) -> Option<Pick> {
+        let fresh = |task| Pick { task, class: Class::Fresh };
+        let preempted = |task| Pick { task, class: Class::Preempted };
+        let (new, old, links) = (&self.new, &self.preempted, &self.links);
+        if self.own_first {
+            return old.victims(worker).find_map(|victim| {
+                let threads = old.steal_from(victim, worker, links).map(preempted);
+                threads.or_else(|| new.steal_from(victim, worker, links).map(fresh))
+            });
+        }
+        let stolen = new.steal(worker, links).map(fresh);
+        stolen.or_else(|| old.steal(worker, links).map(preempted))
     }
 
     fn chosen(&self, worker: usize, pick: Option<Pick>) -> Option<Pick> {
@@ -165,7 +191,7 @@ impl TwoQueue {
 
 impl Policy for TwoQueue {
     fn name(&self) -> &'static str {
-        "two-queue"
+        if self.own_first { "aspen" } else { "two-queue" }
     }
 
     fn task_enqueue(&self, place: Place, task: Task, why: Why, now: Time) {
@@ -188,7 +214,7 @@ impl Policy for TwoQueue {
         }
     }
 
-    /// Steals new work of others before it takes preempted work of its own.
+    /// Steals new work of others before it takes preempted work of its own, but as `aspen`.
     fn task_dequeue(&self, worker: usize, now: Time) -> Option<Pick> {
         if self.looks.is_due(worker, now, self.quantum()) {
             self.preempted.even_out(worker, &self.links, self.looks.running(worker));
@@ -197,11 +223,7 @@ impl Policy for TwoQueue {
     }
 
     fn balance(&self, worker: usize, _now: Time) -> Option<Pick> {
-        let steal = |queues: &WorkerQueues, class| {
-            queues.steal(worker, &self.links).map(|task| Pick { task, class })
-        };
-        let new = steal(&self.new, Class::Fresh);
-        self.chosen(worker, new.or_else(|| steal(&self.preempted, Class::Preempted)))
+        self.chosen(worker, self.steal(worker))
     }
 
     fn preempt_at(&self, worker: usize, running: &Running, timer: Option<Time>) -> Option<Time> {

@@ -69,21 +69,23 @@ impl<const N: usize> WorkerQueues<N> {
     /// that has tasks, return the oldest and keep the others in `worker`'s own queue, which should
     /// be empty. That worker only.
     pub fn steal(&self, worker: usize, links: &Links) -> Option<Task> {
-        let thief = &self.workers[worker];
+        self.victims(worker).find_map(|victim| self.steal_from(victim, worker, links))
+    }
+
+    /// All other workers, beginning with a random one. That worker only.
+    pub(crate) fn victims(&self, worker: usize) -> impl Iterator<Item = usize> {
         let count = self.workers.len();
-        let start = thief.random(count);
-        let victims = (start..count).chain(0..start).filter(|&v| v != worker);
-        for victim in victims {
-            let victim = &self.workers[victim].queue;
-            if victim.is_empty() {
-                continue;
-            }
-            let stolen = self.moves.during(worker, || victim.steal_into(links, &thief.queue));
-            if stolen.is_some() {
-                return stolen;
-            }
+        let start = self.workers[worker].random(count);
+        (start..count).chain(0..start).filter(move |&victim| victim != worker)
+    }
+
+    /// As [`steal`](WorkerQueues::steal), from this victim only.
+    pub(crate) fn steal_from(&self, victim: usize, worker: usize, links: &Links) -> Option<Task> {
+        let (thief, victim) = (&self.workers[worker].queue, &self.workers[victim].queue);
+        if victim.is_empty() {
+            return None;
         }
-        None
+        self.moves.during(worker, || victim.steal_into(links, thief))
     }
 
     /// If another worker has more tasks than `worker` by more than one, take half of what it has

@@ -61,6 +61,15 @@ impl Room<'_> {
     fn quantum(&self) -> Option<Time> {
         self.maybe(QUANTUM)
     }
+
+    fn two_queue(&self) -> TwoQueue {
+        let times = TwoQueueTimes {
+            quantum: self.quantum(),
+            long_quantum: self.time(LONG),
+            max_age: self.maybe(MAX_AGE),
+        };
+        TwoQueue::new(self.workers, self.max_tasks, times)
+    }
 }
 
 pub(super) const QUANTUM: &str = "quantum";
@@ -76,20 +85,13 @@ const QUANTUM_KEY: Key = key(QUANTUM, Form::Quantum, 100);
 const AGE_KEY: Key = key(MAX_AGE, Form::OrNone, 5_000);
 
 /// All policies, the default first. A quantum is always the first key.
-pub(super) static POLICIES: [Known; 11] = [
+pub(super) static POLICIES: [Known; 12] = [
     Known {
         name: "two-queue",
         about: "new threads before preempted ones, a queue of each per worker, stealing; the \
                 default (keys: quantum, long, max-age)",
         keys: &[QUANTUM_KEY, key(LONG, Form::AtLeastQuantum, 500), AGE_KEY],
-        build: |room| {
-            let times = TwoQueueTimes {
-                quantum: room.quantum(),
-                long_quantum: room.time(LONG),
-                max_age: room.maybe(MAX_AGE),
-            };
-            Box::new(TwoQueue::new(room.workers, room.max_tasks, times))
-        },
+        build: |room| Box::new(room.two_queue()),
     },
     Known {
         name: "ws",
@@ -182,6 +184,13 @@ pub(super) static POLICIES: [Known; 11] = [
             };
             Box::new(Adaptive::new(room.workers, room.max_tasks, times))
         },
+    },
+    Known {
+        name: "aspen",
+        about: "two-queue as Aspen's code steals: last, and preempted threads first (keys: \
+                quantum, long, max-age)",
+        keys: &[QUANTUM_KEY, key(LONG, Form::AtLeastQuantum, 500), AGE_KEY],
+        build: |room| Box::new(room.two_queue().own_first()),
     },
 ];
 

@@ -44,6 +44,20 @@ fn dequeue_steals_only_ahead_of_own_preempted_work() {
     assert_eq!(policy.task_dequeue(0, 0).unwrap().task, Task(2));
 }
 
+/// As Aspen's code: a worker without threads takes those of a victim before its new requests.
+#[test]
+fn aspen_steals_last_and_preempted_work_first() {
+    let policy = build("aspen:max-age=none", 2, 8);
+    enqueue(&*policy, Place::Local(0), Why::Preempted, [4]);
+    enqueue(&*policy, Place::Local(0), Why::New, [1]);
+    enqueue(&*policy, Place::Local(1), Why::New, [2]);
+    enqueue(&*policy, Place::Local(1), Why::Preempted, [5]);
+    let order: Vec<_> = std::iter::from_fn(|| next(&*policy, 0, 0)).collect();
+    let (fresh, preempted) = (Class::Fresh, Class::Preempted);
+    let picks: Vec<_> = order.iter().map(|pick| (pick.task.0, pick.class)).collect();
+    assert_eq!(picks, [(1, fresh), (4, preempted), (5, preempted), (2, fresh)]);
+}
+
 /// What ran preempted and then yields or blocks is new again.
 #[test]
 fn yielding_and_waking_make_a_task_fresh() {

@@ -191,6 +191,7 @@ impl<'a> Engine<'a> {
             counted: true,
             worker: 0,
             port: 0,
+            queue: None,
         })
     }
 

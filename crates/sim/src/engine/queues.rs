@@ -9,6 +9,10 @@ impl Engine<'_> {
     pub(super) fn make_runnable(&mut self, place: Place, task: u32, why: Why) {
         self.policy.task_enqueue(place, Task(task), why, self.now);
         self.queued += 1;
+        self.jobs[task].queue = match place {
+            Place::Local(worker) => Some(worker as u32),
+            Place::Shared => None,
+        };
         if let Some(worker) = self.choose_idle(place) {
             if self.rules.dispatcher {
                 self.assign(worker);
@@ -62,7 +66,10 @@ impl Engine<'_> {
         if self.queued == 0 {
             return None;
         }
-        let own = self.policy.task_dequeue(worker, self.now).map(|pick| (pick, false));
+        let own = self.policy.task_dequeue(worker, self.now).map(|pick| {
+            let queue = self.jobs[pick.task.0].queue;
+            (pick, queue.is_some_and(|queue| queue != worker as u32))
+        });
         let others = || match self.rules.balance {
             true => self.policy.balance(worker, self.now).map(|pick| (pick, true)),
             false => None,
