@@ -283,9 +283,8 @@ impl Slot {
         if self.forced.load(Relaxed) == run {
             return Some((run, running.since));
         }
-        let timer = self.next_timer.load(Relaxed);
-        let due = self.policy().preempt_at(self.id, &running, (timer != NEVER).then_some(timer))?;
-        Some((run, due))
+        let timer = Some(self.next_timer.load(Relaxed)).filter(|&timer| timer != NEVER);
+        Some((run, clock::due(self.policy(), self.id, &running, timer, 0)?))
     }
 
     /// What to run next, without looking at other workers. The caller is the slot's carrier,
