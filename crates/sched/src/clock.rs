@@ -222,8 +222,8 @@ impl Alarm {
         since.saturating_add(self.quantum).max(not_before)
     }
 
-    /// Must a timer that is set for `armed` be set anew at `now`, for what is due at `due`? If it is
-    /// set for later (or off: [`Time::MAX`]), or has been overdue for `lost_after`.
+    /// Must a timer that is set for `armed` be set anew at `now`, for what is due at `due`? If it
+    /// is set for later (or off: [`Time::MAX`]), or has been overdue for `lost_after`.
     #[inline]
     pub fn misses(armed: Time, due: Time, now: Time, lost_after: Time) -> bool {
         armed > due || armed.saturating_add(lost_after) <= now

@@ -341,14 +341,13 @@ fn threads_can_run_out() {
     assert_eq!(p99("threads = 10000"), p99(""));
 }
 
-/// Without stealing a worker keeps to its own queue.
+/// Without stealing a worker keeps to its own queue, but for what is evened out from time to time.
 #[test]
 fn workers_can_keep_to_their_queues() {
     let of = |balance: bool| {
         outcome(&format!("policy = \"ws:quantum=20us\"\nbalance = {balance}"), 20_000, 60_000.0)
     };
-    assert_eq!(of(false).counts.steals, 0);
-    assert!(of(true).counts.steals > 0);
+    assert!(of(true).counts.steals > 10 * of(false).counts.steals);
     let mean = |balance| of(balance).total.latency_us.unwrap().mean;
     assert!(mean(false) > mean(true));
 }
