@@ -6,6 +6,7 @@ set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
+target=$(realpath -m "$(target_dir)")
 cd go
 minor=$(go env GOVERSION | sed -n 's/^go1\.\([0-9]*\).*/\1/p')
 if [ -z "$minor" ] || [ "$minor" -lt 21 ]; then
@@ -34,9 +35,14 @@ else
     go vet ./...
     go test ./...
     results=$(mktemp)
-    trap 'rm -f "$results"' EXIT
+    drawn=$(mktemp -d)
+    trap 'rm -rf "$results" "$drawn"' EXIT
     ./run --quick --length 200ms --rates 500,1000 --only bimodal,badger1,badger4,sleeper,micro --json "$results"
     for key in workload variant rate class p50_us p99_us p999_us rate_at_slo stock paper quaver; do
         grep -q "\"$key\"" "$results" || die "the benchmark's results have no $key"
     done
+    if [ -x "$target/fast/quaver" ]; then
+        "$target/fast/quaver" report --go "$results" --figures ../../bench/figures --out "$drawn" aspen-07
+        [ -s "$drawn/figures/aspen-07.svg" ] || die "the figure is not drawn"
+    fi
 fi

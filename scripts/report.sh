@@ -9,10 +9,12 @@ set -euo pipefail
 json=${BENCH_JSON:-bench-results.json}
 [ -s quaver-report/report.json ] || scripts/demo.sh
 [ -s "$json" ] || scripts/bench.sh
+go="go-bench-results.json"
+[ -s "$go" ] || ! have go || go/bench/run --only badger1,compute --json "$go"
 cargo build --locked --release -p quaver-cli
 figures=quaver-report/figures/results.json
 args=(--keep-figures)
-if [ ! -s "$figures" ] || [ "$json" -nt "$figures" ]; then
+if [ ! -s "$figures" ] || [ "$json" -nt "$figures" ] || [ "$go" -nt "$figures" ]; then
     read -ra args <<<"${FIGURES_ARGS:-}"
 fi
 "$(target_dir)/release/quaver" report --bench "$json" "${args[@]}"

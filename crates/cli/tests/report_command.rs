@@ -368,6 +368,49 @@ fn bad_figures_are_named() {
     }
 }
 
+/// The figures of Go programs, with what the driver of `go/bench` wrote in a run of a moment.
+#[test]
+fn figures_of_go_programs_are_drawn_from_measurements() {
+    let figures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/figures");
+    let setting = Setting::new(&[]);
+    for name in ["aspen-07", "aspen-12"] {
+        let text = std::fs::read_to_string(figures.join(name).join("figure.toml")).unwrap();
+        setting.write(&format!("figures/{name}/figure.toml"), &text);
+    }
+    // Without measurements there is nothing of ours, and the page says what to run.
+    let page = setting.good(&["--go", &setting.path("none.json")]);
+    well_formed(&page);
+    assert_eq!(page.matches("go/bench/run --only badger1,compute").count(), 2, "{page}");
+
+    setting.write("go.json", include_str!("go-bench.json"));
+    let page = setting.good(&["--go", &setting.path("go.json")]);
+    well_formed(&page);
+    assert!(!page.contains("Nothing was run for real yet"), "{page}");
+    for (file, parts) in [
+        ("aspen-07.svg", &["Go's own", "paper's policy", "quaver-go", "within 1000"][..]),
+        ("aspen-07-long.svg", &["p99 of scans"][..]),
+        ("aspen-12.svg", &["quaver-go", "signals (paper)", "user interrupts (paper)"][..]),
+    ] {
+        let svg = setting.read(&format!("out/figures/{file}")).replace("&apos;", "'");
+        well_formed(&svg);
+        for part in parts {
+            assert!(svg.contains(part), "{part} is missing from {file}");
+        }
+    }
+    let results = setting.results();
+    for name in ["Go's own", "paper's policy", "quaver-go"] {
+        assert!(results[0]["best"][name].is_number(), "{results}");
+    }
+    assert_eq!(results[0]["headlines"][0]["paper"], 1.175);
+    assert_eq!(results[1]["paper_best"]["signals"], 100.0);
+    setting.write("go.json", "{");
+    let error = setting.bad(&["--go", &setting.path("go.json")]);
+    assert!(error.contains("go.json is not what was expected"), "{error}");
+    setting.write("go.json", r#"{ "rows": null, "compute": null }"#);
+    let page = setting.good(&["--go", &setting.path("go.json")]);
+    assert_eq!(page.matches("Nothing was run for real yet").count(), 2, "{page}");
+}
+
 /// Every figure of the repository states what was simulated, run and compared.
 #[test]
 fn every_figure_says_what_was_run_and_differs() {
@@ -378,7 +421,7 @@ fn every_figure_says_what_was_run_and_differs() {
         let figure: toml::Table = text.parse().unwrap();
         let real = figure["real"].as_str().unwrap();
         assert!(!figure["difference"].as_str().unwrap().is_empty(), "{path:?}");
-        let measured = figure.contains_key("measured");
+        let measured = figure.contains_key("measured") || figure.contains_key("go");
         assert_eq!(measured, !real.starts_with("nothing"), "{path:?}");
         let readme = std::fs::read_to_string(path.join("README.md")).unwrap();
         for (part, told) in

@@ -12,7 +12,7 @@ const QUICK: i64 = 20_000;
 /// Requests of a scenario that does not say how many.
 const DEFAULT: i64 = 100_000;
 
-/// One curve, simulated.
+/// One curve, simulated or measured.
 pub struct Simulated {
     pub name: String,
     pub points: Points,

@@ -10,6 +10,7 @@ use super::benchmarks::Bench;
 use super::counterpart::{self, Counterpart};
 use super::curves::{self, Simulated};
 use super::figure::{Figure, Headline, Points};
+use super::go;
 use crate::chart::{self, Chart, Curve, Line, number};
 use crate::output;
 
@@ -31,6 +32,9 @@ pub struct Drawn {
     pub simulated: String,
     pub real: String,
     pub difference: String,
+    /// What has to be run, if nothing has been.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_run: Option<String>,
     /// The drawings' files.
     pub charts: Vec<String>,
 }
@@ -49,6 +53,7 @@ pub struct Sources<'a> {
     /// The folder of the figures' folders.
     pub folder: &'a Path,
     pub bench: Option<&'a Bench>,
+    pub go: &'a go::Results,
     pub quick: bool,
 }
 
@@ -61,8 +66,13 @@ impl Sources<'_> {
             Some(reference) => reference.curves(&published)?,
             None => BTreeMap::new(),
         };
-        let ours = figure.curve.iter().map(|curve| curves::simulate(&figure, curve, self.quick));
-        let ours = ours.collect::<Result<Vec<_>>>()?;
+        let ours = match &figure.go {
+            Some(go) => go.best(self.go),
+            None => {
+                let simulate = |curve| curves::simulate(&figure, curve, self.quick);
+                figure.curve.iter().map(simulate).collect::<Result<Vec<_>>>()?
+            }
+        };
 
         let best = ours.iter().map(|curve| (curve.name.clone(), curve.best)).collect();
         let paper_best = paper_best(&figure, &papers);
@@ -80,7 +90,16 @@ impl Sources<'_> {
         let limit_text = figure.limit_us.map(|limit| format!("within {}", number(limit)));
         let limit = if log { limit_text.as_deref().zip(figure.limit_us) } else { None };
         let points = |curve: &Simulated| curve.points.clone();
-        write("", &figure.title, (&y, log), &beside(&ours, points, &papers), limit)?;
+        let go_limit = figure.go.as_ref().map(|go| format!("within {}", number(go.limit)));
+        if let Some((go, text)) = figure.go.as_ref().zip(go_limit.as_deref()) {
+            for drawing in go.drawings(self.go) {
+                let limit = drawing.suffix.is_empty().then_some((text, go.limit));
+                let y = (drawing.y.as_str(), drawing.log);
+                write(&drawing.suffix, &figure.title, y, &drawing.curves, limit)?;
+            }
+        } else {
+            write("", &figure.title, (&y, log), &beside(&ours, points, &papers), limit)?;
+        }
         if let Some(shares) = &figure.share_reference {
             let curves = beside(&ours, |curve| curve.shares.clone(), &shares.curves(&published)?);
             let y = "share of best-effort work";
@@ -99,6 +118,7 @@ impl Sources<'_> {
             one.chart = files.pop();
             measured.push(one);
         }
+        let missing = figure.go.as_ref().filter(|go| !go.is_measured(self.go));
         Ok(Drawn {
             figure: name.to_owned(),
             title: figure.title,
@@ -110,6 +130,7 @@ impl Sources<'_> {
             simulated: figure.simulated.unwrap_or_else(|| "all curves".to_owned()),
             real: figure.real,
             difference: figure.difference,
+            to_run: missing.map(|_| go::COMMAND.to_owned()),
             charts,
         })
     }
@@ -232,7 +253,9 @@ fn drawable(points: &[(f64, Option<f64>)]) -> Vec<(f64, f64)> {
 }
 
 fn x_label(figure: &Figure) -> &'static str {
-    if figure.threads.is_some() {
+    if let Some(go) = &figure.go {
+        go.x_label()
+    } else if figure.threads.is_some() {
         "threads"
     } else if figure.quanta_us.is_some() || figure.timer_quanta_us.is_some() {
         "quantum, µs"

@@ -1,9 +1,9 @@
 //! A figure of a paper, as its `figure.toml` states it, and the paper's own curves.
 //!
-//! There are four kinds: a percentile over the load, whose result is the highest load within
+//! There are five kinds: a percentile over the load, whose result is the highest load within
 //! `limit-us`; that highest load over the quantum (`quanta-us`); the workers that one timer core
-//! serves over the quantum (`timer-quanta-us`); and a percentile over the threads of a message
-//! benchmark (`threads`).
+//! serves over the quantum (`timer-quanta-us`); a percentile over the threads of a message
+//! benchmark (`threads`); and what was measured of Go programs (`go`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,6 +13,8 @@ use quaver_sim::{Latency, Outcome};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use toml::{Table, Value};
+
+use super::go::Go;
 
 /// Points by ascending x; `None`: the workers cannot follow.
 pub type Points = Vec<(f64, Option<f64>)>;
@@ -42,7 +44,11 @@ pub struct Figure {
     pub paper_best: BTreeMap<String, f64>,
     pub reference: Option<Reference>,
     pub share_reference: Option<Reference>,
+    /// Drawn from measurements; then there is neither a scenario nor a curve.
+    pub go: Option<Go>,
+    #[serde(default)]
     pub scenario: Table,
+    #[serde(default)]
     pub curve: Vec<Curve>,
     #[serde(default)]
     pub measured: Vec<Measured>,
@@ -125,9 +131,15 @@ impl Figure {
             .with_context(|| format!("cannot read {}", path.display()))?;
         let figure: Figure =
             toml::from_str(&text).with_context(|| format!("cannot use {}", path.display()))?;
+        let measured = figure.go.iter().flat_map(Go::names);
+        let names: Vec<_> =
+            figure.curve.iter().map(|curve| curve.name.as_str()).chain(measured).collect();
+        if names.is_empty() {
+            bail!("{}: there is no curve", path.display());
+        }
         for headline in &figure.headlines {
             for name in headline.names() {
-                if !figure.curve.iter().any(|curve| curve.name == name) {
+                if !names.contains(&name) {
                     bail!("{}: there is no curve {name} for the headline", path.display());
                 }
             }

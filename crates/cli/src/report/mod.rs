@@ -10,6 +10,7 @@ mod counterpart;
 mod curves;
 mod drawing;
 mod figure;
+mod go;
 mod page;
 
 use std::path::{Path, PathBuf};
@@ -23,7 +24,8 @@ use crate::output::{self, Directory, Target};
 
 /// Make a page with charts of the demonstration, the benchmarks and the papers' figures
 ///
-/// A figure is simulated and drawn beside the paper's curves and one real worker. Without --quick
+/// A figure is simulated and drawn beside the paper's curves and one real worker; figures of Go
+/// programs are drawn from measurements. Without --quick
 /// all figures take half an hour.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
@@ -36,6 +38,9 @@ pub struct Args {
     /// What `quaver bench --json` wrote
     #[arg(long, value_name = "FILE", default_value = "bench-results.json")]
     pub bench: PathBuf,
+    /// What `go/bench/run --json` wrote, for the figures of Go programs
+    #[arg(long, value_name = "FILE", default_value = "go-bench-results.json")]
+    pub go: PathBuf,
     /// What `quaver demo` wrote; default: report.json in the directory
     #[arg(long, value_name = "FILE")]
     pub demo: Option<PathBuf>,
@@ -60,6 +65,7 @@ pub fn run(args: &Args) -> Result<()> {
     let bench: Option<Bench> = read(&args.bench)?;
     let demo_path = args.demo.clone().unwrap_or_else(|| args.out.join("report.json"));
     let demo: Option<page::Demo> = read(&demo_path)?;
+    let go: go::Results = read(&args.go)?.unwrap_or_default();
     let names = if args.keep_figures { Vec::new() } else { figures(args)? };
     let figures_out = args.out.join("figures");
     Directory::prepare(&args.out)?;
@@ -73,8 +79,8 @@ pub fn run(args: &Args) -> Result<()> {
     } else {
         let mut drawn = Vec::new();
         for name in &names {
-            let sources =
-                Sources { folder: &args.figures, bench: bench.as_ref(), quick: args.quick };
+            let (folder, bench) = (args.figures.as_path(), bench.as_ref());
+            let sources = Sources { folder, bench, go: &go, quick: args.quick };
             let one = sources.draw(name, &figures_out).with_context(|| format!("figure {name}"))?;
             output::print(&format!("{}\n", one.line()))?;
             drawn.push(one);

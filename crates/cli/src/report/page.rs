@@ -76,7 +76,7 @@ fn headlines(figures: &[Drawn]) -> String {
     }
     format!(
         "<h2>The papers' figures</h2>\n<table>\n<tr><th>figure</th><th>ratio</th>\
-         <th>simulated</th></tr>\n{lines}</table>\n"
+         <th>ours</th></tr>\n{lines}</table>\n"
     )
 }
 
@@ -92,6 +92,10 @@ fn section(figure: &Drawn) -> String {
     let title = escape(&figure.title);
     let mut html = format!("<h3 id=\"{}\">{title}</h3>\n", escape(&figure.figure));
     figure.charts.iter().for_each(|file| html.push_str(&image(file, &figure.title)));
+    if let Some(command) = &figure.to_run {
+        let command = escape(command);
+        let _ = writeln!(html, "<p>Nothing was run for real yet: <code>{command}</code>.</p>");
+    }
     for of in &figure.measured {
         html.push_str(&one_worker(of));
     }
