@@ -20,9 +20,32 @@ pub enum How {
 
 /// Installs a handler for such a signal, which the C library's `sigaction` refuses.
 pub fn install(signal: i32, handler: Handler, how: How) {
+    let (flags, mask) = match how {
+        How::InThread => (libc::SA_RESTART | libc::SA_NODEFER, 0),
+        How::OnKernelThread => (libc::SA_RESTART, u64::MAX),
+    };
+    // SAFETY: handlers of this type are called with these arguments.
+    let _ = unsafe { set_action(signal, handler as usize, flags | libc::SA_SIGINFO, mask) };
+}
+
+/// Sets the kernel's action, whoever has defined `sigaction`: Erlang's adds flags.
+///
+/// # Errors
+///
+/// The kernel's.
+///
+/// # Safety
+///
+/// As for `sigaction`.
+pub(crate) unsafe fn set_action(
+    signal: i32,
+    handler: usize,
+    flags: i32,
+    mask: u64,
+) -> std::io::Result<()> {
     #[repr(C)]
     struct KernelAction {
-        handler: Handler,
+        handler: usize,
         flags: usize,
         restorer: usize,
         mask: u64,
@@ -35,13 +58,12 @@ pub fn install(signal: i32, handler: Handler, how: How) {
         core::arch::naked_asm!("nop", ".byte 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05")
     }
     let restorer = before_restorer as *const () as usize + 1;
-    let (flags, mask) = match how {
-        How::InThread => (libc::SA_RESTART | libc::SA_NODEFER, 0),
-        How::OnKernelThread => (libc::SA_RESTART, u64::MAX),
-    };
-    let flags = SA_RESTORER | (flags | libc::SA_SIGINFO) as usize;
+    let flags = SA_RESTORER | flags as usize;
     let action = KernelAction { handler, flags, restorer, mask };
     let arguments = [signal as u64, &raw const action as u64, 0, 8, 0, 0];
     // SAFETY: a complete action of the kernel's, read during the call.
-    unsafe { sys::syscall6(libc::SYS_rt_sigaction, arguments) };
+    match unsafe { sys::syscall6(libc::SYS_rt_sigaction, arguments) } {
+        0 => Ok(()),
+        error => Err(std::io::Error::from_raw_os_error(-error as i32)),
+    }
 }

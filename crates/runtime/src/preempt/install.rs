@@ -1,6 +1,7 @@
 //! Installing the preemption signal's handler.
 
 use crate::arch::entry;
+use crate::os::reserved::set_action;
 use crate::sys;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 use std::io;
@@ -41,14 +42,10 @@ pub(crate) fn install(signal: i32, use_sigreturn: bool, mark: Option<usize>) -> 
         {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        let mut new: libc::sigaction = core::mem::zeroed();
-        new.sa_sigaction = ours;
         // On the thread's own stack (no SA_ONSTACK), because the thread may be left in the middle
         // of the handler.
-        new.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_RESTART;
-        if libc::sigaction(signal, &new, core::ptr::null_mut()) != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_RESTART;
+        set_action(signal, ours, flags, 0)?;
     }
     super::stranger::note_process();
     SIGNAL.store(signal, Relaxed);

@@ -221,13 +221,12 @@ fn tell_kernel(signal: c_int, new: &action) {
     }
 }
 
-/// See `sigaction(2)`.
+/// [`sigaction`], which a program may have replaced by one of its own.
 ///
 /// # Safety
 ///
 /// As there.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigaction(signal: c_int, new: *const action, old: *mut action) -> c_int {
+unsafe fn change(signal: c_int, new: *const action, old: *mut action) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
         if state::internal()
@@ -266,6 +265,28 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const action, old: *mut 
     }
 }
 
+/// See `sigaction(2)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigaction(signal: c_int, new: *const action, old: *mut action) -> c_int {
+    // SAFETY: handed on.
+    unsafe { change(signal, new, old) }
+}
+
+/// `sigaction` under another name, by which programs with one of their own, as Erlang, call it.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __sigaction(signal: c_int, new: *const action, old: *mut action) -> c_int {
+    // SAFETY: handed on.
+    unsafe { change(signal, new, old) }
+}
+
 /// Sets a handler with these flags; the one before, or `SIG_ERR`.
 fn set(number: c_int, handler: usize, flags: c_int) -> usize {
     // SAFETY: complete actions.
@@ -277,7 +298,7 @@ fn set(number: c_int, handler: usize, flags: c_int) -> usize {
             sys::set_errno(libc::EINVAL);
             return libc::SIG_ERR;
         }
-        if sigaction(number, &new, &mut old) != 0 { libc::SIG_ERR } else { old.sa_sigaction }
+        if change(number, &new, &mut old) != 0 { libc::SIG_ERR } else { old.sa_sigaction }
     }
 }
 
@@ -323,7 +344,7 @@ pub extern "C" fn siginterrupt(number: c_int, interrupt: c_int) -> c_int {
     // SAFETY: complete actions.
     unsafe {
         let mut now: action = core::mem::zeroed();
-        if sigaction(number, ptr::null(), &mut now) != 0 {
+        if change(number, ptr::null(), &mut now) != 0 {
             return -1;
         }
         if interrupt != 0 {
@@ -331,7 +352,7 @@ pub extern "C" fn siginterrupt(number: c_int, interrupt: c_int) -> c_int {
         } else {
             now.sa_flags |= libc::SA_RESTART;
         }
-        sigaction(number, &now, ptr::null_mut())
+        change(number, &now, ptr::null_mut())
     }
 }
 
@@ -349,7 +370,7 @@ pub extern "C" fn sigset(number: c_int, disposition: usize) -> usize {
         let mut old: action = core::mem::zeroed();
         libc::sigaddset(&mut one, number);
         let how = if disposition == SIG_HOLD {
-            sigaction(number, ptr::null(), &mut old);
+            change(number, ptr::null(), &mut old);
             libc::SIG_BLOCK
         } else {
             old.sa_sigaction = set(number, disposition, 0);
