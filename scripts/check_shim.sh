@@ -9,12 +9,12 @@ set -euo pipefail
 
 size=${1:-quick}
 case $size in
-quick) rounds=1 ;;
-full) rounds=50 ;;
+quick) rounds=1 build=("${build_all[@]}") profile=debug ;;
+full) rounds=50 build=("${build_fast[@]}") profile=fast ;;
 *) die "unknown size $size: quick and full are known" ;;
 esac
-cargo build --locked --profile fast -p quaver-shim -p quaver-cli
-quaver=$(target_dir)/fast/quaver
+"${build[@]}"
+quaver=$(target_dir)/$profile/quaver
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -81,7 +81,7 @@ others=$("$quaver" run -- env LD_PRELOAD=libm.so.6 sh -c 'echo "$LD_PRELOAD"')
 [ "$others" = libm.so.6 ] || die "exec loses other libraries that are preloaded: '$others'"
 
 # As installed.
-PARTS=programs scripts/install.sh "$work/prefix" 2>/dev/null
+PROFILE=debug PARTS=programs scripts/install.sh "$work/prefix" 2>/dev/null
 "$work/prefix/bin/quaver" run -- "$work/locks" 0 >"$work/out" 2>&1 || die "the installed quaver run: $(cat "$work/out")"
 
 # gdb loads the commands for user threads from the installed shim.

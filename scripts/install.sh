@@ -70,9 +70,11 @@ if $remove; then
     exit
 fi
 
-options=(--locked)
-[ "$profile" = debug ] || options+=(--release)
-cargo build "${options[@]}" "${packages[@]}" >&2
+if [ "$profile" = debug ]; then
+    "${build_all[@]}" >&2
+else
+    cargo build --locked --release "${packages[@]}" >&2
+fi
 built=$(target_dir)/$profile
 
 # put MODE SOURCE TARGET

@@ -22,6 +22,14 @@ die() {
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# Builds everything that the tests run, with assertions. All at once: what the members of the workspace ask of a
+# dependency is then always the same, and nothing is compiled twice.
+# shellcheck disable=SC2034 # for the scripts
+build_all=(cargo build --locked --workspace --lib --bins --examples --tests)
+# The programs that the long forms of the tests run for hours.
+# shellcheck disable=SC2034
+build_fast=(cargo build --locked --profile fast -p quaver-cli -p quaver-shim -p quaver-bench-peers)
+
 # Where cargo builds: the environment and cargo's configuration may say somewhere else than target/.
 target_dir() {
     cargo metadata --format-version 1 --no-deps --offline 2>/dev/null |

@@ -4,7 +4,7 @@ set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-cargo build --locked -p quaver --examples
+"${build_all[@]}"
 programs=$(target_dir)/debug/examples
 count=0
 for source in crates/runtime/examples/*.rs; do

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Runs the commands in their quick forms and checks the shape of their JSON; timings decide nothing.
 #
-#   scripts/smoke.sh doctor|demo|figures|bench|bench-all|selftest|boundaries-all|fuzz|fuzz-all TARGET_DIR
-#   scripts/smoke.sh torture-all TARGET_DIR COUNTS
+#   scripts/smoke.sh doctor|demo|figures|bench|bench-all|selftest|boundaries-all|fuzz|fuzz-all PROGRAMS
+#   scripts/smoke.sh torture-all PROGRAMS COUNTS
+#
+# PROGRAMS: the folder of `quaver`.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 what=${1:?what?}
-quaver=${2:?where is the build?}/fast/quaver
+quaver=${2:?where is quaver?}/quaver
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 

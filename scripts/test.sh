@@ -44,11 +44,6 @@ fi
 # shellcheck source=scripts/steps.sh
 . scripts/steps.sh
 
-loom() {
-    step "loom-$1" env RUSTFLAGS="--cfg loom" \
-        cargo test --locked -p "$1" --release --lib --target-dir "$target/loom"
-}
-
 step format scripts/format.sh --check
 step clippy cargo clippy --locked --workspace --all-targets -- -D warnings
 # The library as most users have it: without the features that other members of the workspace switch on.
@@ -60,19 +55,24 @@ if [ "$size" = check ]; then
     step pages python3 -B scripts/check_docs.py
     finish
 fi
+step build "${build_all[@]}"
 step test cargo test --locked --workspace --no-fail-fast
 step examples scripts/run_examples.sh
-loom quaver-sched
-loom quaver
+step loom env RUSTFLAGS="--cfg loom" \
+    cargo test --locked --profile loom -p quaver-sched -p quaver --lib --target-dir "$target/loom"
 step rustdoc env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
 step book scripts/check_book.sh
-step programs cargo build --locked --profile fast -p quaver-cli -p quaver-shim -p quaver-bench-peers
-step smoke-doctor scripts/smoke.sh doctor "$target"
-step smoke-demo scripts/smoke.sh demo "$target"
-step smoke-figures scripts/smoke.sh figures "$target"
-step smoke-bench scripts/smoke.sh bench "$target"
-step smoke-selftest scripts/smoke.sh selftest "$target"
-step fuzz scripts/smoke.sh fuzz "$target"
+programs=$target/debug
+if [ "$size" = full ]; then
+    step programs "${build_fast[@]}"
+    programs=$target/fast
+fi
+step smoke-doctor scripts/smoke.sh doctor "$programs"
+step smoke-demo scripts/smoke.sh demo "$programs"
+step smoke-figures scripts/smoke.sh figures "$programs"
+step smoke-bench scripts/smoke.sh bench "$programs"
+step smoke-selftest scripts/smoke.sh selftest "$programs"
+step fuzz scripts/smoke.sh fuzz "$programs"
 
 step packages scripts/check_packages.sh
 step capi scripts/check_capi.sh
@@ -107,10 +107,10 @@ if [ "$size" = full ]; then
     step test-release cargo test --locked --release -p quaver -p quaver-sched -p quaver-load --no-fail-fast
     step repeat scripts/repeat.sh "${REPEAT:-50}"
     step wheel scripts/wheel.sh test
-    step bench-all scripts/smoke.sh bench-all "$target"
-    step fuzz-all scripts/smoke.sh fuzz-all "$target"
-    step boundaries-all scripts/smoke.sh boundaries-all "$target"
+    step bench-all scripts/smoke.sh bench-all "$programs"
+    step fuzz-all scripts/smoke.sh fuzz-all "$programs"
+    step boundaries-all scripts/smoke.sh boundaries-all "$programs"
     # A thousand million preemptions: a day.
-    STEP_TIMEOUT=259200 step torture-all scripts/smoke.sh torture-all "$target" "$target/test-full-$tree/torture.json"
+    STEP_TIMEOUT=259200 step torture-all scripts/smoke.sh torture-all "$programs" "$target/test-full-$tree/torture.json"
 fi
 finish
