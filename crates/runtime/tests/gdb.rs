@@ -330,7 +330,8 @@ fn check_commands(session: &Session, table: &str) {
     let [_, _, before, registers, _, after, thread, all, some, _, main] = texts.as_slice() else {
         panic!("{texts:#?}");
     };
-    assert_eq!(before, after);
+    // Without the source's line: gdb says only once that there is none.
+    assert_eq!(before.lines().next(), after.lines().next());
     assert!(thread.contains("Current thread is 1 "), "{thread}");
     assert!(registers.contains("quaver::worker::scheduler"), "{registers}");
     for (name, ..) in THREADS {
