@@ -61,7 +61,8 @@ pub(crate) fn refusal(error: &std::io::Error) -> c_int {
     once(
         Once::Stack,
         format_args!(
-            "a thread's own stack is too small for what a preemption leaves there (pthread_create fails with EINVAL)"
+            "a thread's own stack is too small for what a preemption leaves there (pthread_create \
+             fails with EINVAL)"
         ),
     );
     libc::EINVAL
@@ -75,7 +76,8 @@ fn usual(size: usize) -> Result<Stack, c_int> {
     once(
         Once::Stack,
         format_args!(
-            "a thread wants a stack of {} KiB, but there are {}: use --stack-size (pthread_create fails)",
+            "a thread wants a stack of {} KiB, but there are {}: use --stack-size (pthread_create \
+             fails)",
             size >> 10,
             start::stack_size() >> 10
         ),

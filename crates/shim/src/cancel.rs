@@ -115,8 +115,8 @@ fn registers<'a>(context: *mut c_void) -> &'a mut [i64; 23] {
     unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs }
 }
 
-/// Is the thread at the instruction of a system call? Not at the one by which a handler ends: behind
-/// that there is nothing to go on with.
+/// Is the thread at the instruction of a system call? Not at the one by which a handler ends:
+/// behind that there is nothing to go on with.
 pub(crate) fn at_call(context: *mut c_void) -> bool {
     registers(context)[libc::REG_RAX as usize] != libc::SYS_rt_sigreturn
         // SAFETY: where a thread was interrupted.

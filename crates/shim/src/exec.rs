@@ -271,8 +271,8 @@ unsafe extern "C" fn exec_list(
             }
         }
     };
-    // In the child of a vfork nothing may be allocated: another thread may hold the allocator's lock
-    // and never be seen to release it.
+    // In the child of a vfork nothing may be allocated: another thread may hold the allocator's
+    // lock and never be seen to release it.
     if count < FEW {
         call(&mut [core::ptr::null(); FEW][..=count])
     } else {

@@ -197,7 +197,8 @@ pub(crate) unsafe fn belongs_to_keeper(mutex: *mut pthread_mutex_t) -> bool {
         once(
             Once::RobustCond,
             format_args!(
-                "process-shared condition variables cannot be used with robust process-shared mutexes (ENOTSUP)"
+                "process-shared condition variables cannot be used with robust process-shared \
+                 mutexes (ENOTSUP)"
             ),
         );
     }
@@ -226,7 +227,8 @@ pub unsafe extern "C" fn pthread_mutex_init(
 ) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
-        let r = real!(pthread_mutex_init(mutex => *mut pthread_mutex_t, attr => *const pthread_mutexattr_t) -> c_int);
+        let r = real!(pthread_mutex_init(mutex => *mut pthread_mutex_t,
+            attr => *const pthread_mutexattr_t) -> c_int);
         let m = of(mutex);
         if r == 0 {
             // The kernel cannot lend priority to an owner that it does not know.

@@ -93,7 +93,8 @@ pub unsafe extern "C" fn pthread_getname_np(
     // SAFETY: the caller's contract.
     unsafe {
         let Some(t) = state::of(thread) else {
-            return real!(pthread_getname_np(thread => pthread_t, buffer => *mut c_char, size => usize) -> c_int);
+            return real!(pthread_getname_np(thread => pthread_t, buffer => *mut c_char,
+                size => usize) -> c_int);
         };
         if size < SIZE {
             return libc::ERANGE;
@@ -131,7 +132,8 @@ pub unsafe extern "C" fn prctl(
                 0
             }
             _ => {
-                real!(prctl(option => c_int, a => c_ulong, b => c_ulong, c => c_ulong, d => c_ulong) -> c_int)
+                real!(prctl(option => c_int, a => c_ulong, b => c_ulong, c => c_ulong,
+                    d => c_ulong) -> c_int)
             }
         }
     }

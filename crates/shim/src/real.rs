@@ -43,7 +43,10 @@ macro_rules! real {
         };
         #[allow(unused_unsafe, reason = "most callers are in an unsafe block already")]
         // SAFETY: the C library's function of this name has this type.
-        let f: unsafe extern "C" fn($($ty),*) $(-> $ret)? = unsafe { core::mem::transmute(REAL.get()) };
+        let f = unsafe {
+            type Real = unsafe extern "C" fn($($ty),*) $(-> $ret)?;
+            core::mem::transmute::<*mut core::ffi::c_void, Real>(REAL.get())
+        };
         f($($arg),*)
     }};
 }

@@ -123,7 +123,8 @@ pub unsafe extern "C" fn clone(
     if may_call(Function::Clone) {
         // SAFETY: handed on.
         unsafe {
-            real!(clone(f => *mut c_void, stack => *mut c_void, flags => c_int, argument => *mut c_void,
+            real!(clone(f => *mut c_void, stack => *mut c_void, flags => c_int,
+                argument => *mut c_void,
                 parent => *mut c_void, tls => *mut c_void, child => *mut c_void) -> c_int)
         }
     } else {

@@ -4,8 +4,10 @@
 //! # What the kernel knows
 //!
 //! ```text
-//!   mutex   0 word: owner's kernel thread | WAITERS | OWNER_DIED   4 count   8 owner   12 users   16 kind   32 next
-//!   head of a kernel thread's list -> next of a mutex -> next of another -> head          (futex(2), set_robust_list(2))
+//!   mutex   0 word: owner's kernel thread | WAITERS | OWNER_DIED
+//!           4 count   8 owner   12 users   16 kind   32 next
+//!   head of a kernel thread's list -> next of a mutex -> next of another -> head
+//!           (futex(2), set_robust_list(2))
 //! ```
 //!
 //! When a kernel thread ends, the kernel walks its list; where the word names that kernel thread it
@@ -152,7 +154,8 @@ impl Keeper {
             once(
                 Once::Robust,
                 format_args!(
-                    "mutexes that are robust and process-shared cannot be used here: before main, or without set_robust_list (ENOTSUP)"
+                    "mutexes that are robust and process-shared cannot be used here: before main, \
+                     or without set_robust_list (ENOTSUP)"
                 ),
             );
         }

@@ -95,7 +95,8 @@ impl Schedule {
         once(
             Once::Priority,
             format_args!(
-                "real-time priorities need the policy that has priorities: --policy priority (EPERM)"
+                "real-time priorities need the policy that has priorities: --policy priority \
+                 (EPERM)"
             ),
         );
         Err(libc::EPERM)

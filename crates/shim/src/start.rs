@@ -221,7 +221,9 @@ pub unsafe extern "C" fn __libc_start_main(
     PROGRAM.store(main as *mut c_void, Relaxed);
     // SAFETY: handed on, with another main.
     unsafe {
-        real!(__libc_start_main(main_on_user_thread as *mut c_void => *mut c_void, argc => c_int, argv => *mut *mut c_char,
-            init => *mut c_void, fini => *mut c_void, rtld_fini => *mut c_void, stack_end => *mut c_void) -> c_int)
+        real!(__libc_start_main(main_on_user_thread as *mut c_void => *mut c_void, argc => c_int,
+            argv => *mut *mut c_char,
+            init => *mut c_void, fini => *mut c_void, rtld_fini => *mut c_void,
+                stack_end => *mut c_void) -> c_int)
     }
 }

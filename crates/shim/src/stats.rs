@@ -65,7 +65,8 @@ fn for_people(fd: c_int, s: &Stats) {
     say_to(
         fd,
         format_args!(
-            "threads={} switches={} handovers={} preempt_received={} preempt_deferred={} preempt_useful={}",
+            "threads={} switches={} handovers={} preempt_received={} preempt_deferred={} \
+             preempt_useful={}",
             s.spawned,
             s.switches,
             s.handovers,

@@ -368,7 +368,8 @@ pub unsafe extern "C" fn pthread_setaffinity_np(
     // SAFETY: the caller's contract.
     unsafe {
         let Some(t) = state::of(thread) else {
-            return real!(pthread_setaffinity_np(thread => pthread_t, size => usize, set => *const cpu_set_t) -> c_int);
+            return real!(pthread_setaffinity_np(thread => pthread_t, size => usize,
+                set => *const cpu_set_t) -> c_int);
         };
         let new: Box<[u8]> = core::slice::from_raw_parts(set.cast::<u8>(), size).into();
         if new.iter().all(|&byte| byte == 0) {
@@ -419,7 +420,8 @@ pub unsafe extern "C" fn pthread_getaffinity_np(
             ptr::write_bytes(set.cast::<u8>().add(r as usize), 0, size - r as usize);
             return 0;
         }
-        real!(pthread_getaffinity_np(thread => pthread_t, size => usize, set => *mut cpu_set_t) -> c_int)
+        real!(pthread_getaffinity_np(thread => pthread_t, size => usize, set => *mut cpu_set_t)
+            -> c_int)
     }
 }
 
@@ -433,7 +435,8 @@ pub unsafe extern "C" fn pthread_getattr_np(thread: pthread_t, attr: *mut pthrea
     // SAFETY: the caller's contract.
     unsafe {
         let Some(t) = state::of(thread) else {
-            return real!(pthread_getattr_np(thread => pthread_t, attr => *mut pthread_attr_t) -> c_int);
+            return real!(pthread_getattr_np(thread => pthread_t, attr => *mut pthread_attr_t)
+                -> c_int);
         };
         let Some(u) = t.uthread.get() else { return libc::EAGAIN };
         let r = libc::pthread_attr_init(attr);

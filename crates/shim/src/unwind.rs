@@ -8,8 +8,8 @@
 //! into [`call_with_base`].
 //!
 //! ```text
-//!   runtime -> run (thread.rs) -> call_with_base -> start routine -> ... -> pthread_exit -> unwinder
-//!                                      ^-----------------------------------------------------'
+//!   runtime -> run (thread.rs) -> call_with_base -> start routine -> ... -> pthread_exit
+//!                                      ^---- unwinder <-----------------------'
 //! ```
 //!
 //! `call_with_base` ends every backtrace, so an exception that nobody catches is found by the C++

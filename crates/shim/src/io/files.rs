@@ -199,7 +199,8 @@ fn fcntl_impl(fd: c_int, command: c_int, argument: usize) -> c_int {
         F_GETOWN => {
             // SAFETY: handed on.
             unsafe {
-                crate::real::real!(fcntl64(fd => c_int, command => c_int, argument => usize) -> c_int)
+                crate::real::real!(fcntl64(fd => c_int, command => c_int, argument => usize)
+                    -> c_int)
             }
         }
         _ => returned(raw(SYS_fcntl, a)) as c_int,
@@ -219,38 +220,48 @@ aliases! {
         read_impl(fd, buffer, n)
     };
     /// See `pread(2)`.
-    fn pread(fd: c_int, buffer: *mut c_void, n: usize, offset: off_t) -> isize = pread_impl(fd, buffer, n, offset);
+    fn pread(fd: c_int, buffer: *mut c_void, n: usize, offset: off_t) -> isize =
+        pread_impl(fd, buffer, n, offset);
     /// See `pread(2)`.
-    fn pread64(fd: c_int, buffer: *mut c_void, n: usize, offset: off_t) -> isize = pread_impl(fd, buffer, n, offset);
+    fn pread64(fd: c_int, buffer: *mut c_void, n: usize, offset: off_t) -> isize =
+        pread_impl(fd, buffer, n, offset);
     /// See `readv(2)`.
     fn readv(fd: c_int, vec: *const iovec, n: c_int) -> isize = {
         let real = || raw(SYS_readv, [fd as usize, vec as usize, n as usize, 0, 0, 0]);
         match usize::try_from(n) {
-            // SAFETY: the caller's contract.
-            Ok(len) if len <= 1024 => returned(do_read(fd, unsafe { core::slice::from_raw_parts(vec, len) }, -1, real)),
+            Ok(len) if len <= 1024 => {
+                // SAFETY: the caller's contract.
+                returned(do_read(fd, unsafe { core::slice::from_raw_parts(vec, len) }, -1, real))
+            }
             _ => returned(real()),
         }
     };
     /// See `write(2)`.
-    fn write(fd: c_int, buffer: *const c_void, n: usize) -> isize = returned(do_write(fd, buffer, n));
+    fn write(fd: c_int, buffer: *const c_void, n: usize) -> isize =
+        returned(do_write(fd, buffer, n));
     /// `write` as called by libraries.
-    fn __write(fd: c_int, buffer: *const c_void, n: usize) -> isize = returned(do_write(fd, buffer, n));
+    fn __write(fd: c_int, buffer: *const c_void, n: usize) -> isize =
+        returned(do_write(fd, buffer, n));
     /// See `writev(2)`.
     fn writev(fd: c_int, vec: *const iovec, n: c_int) -> isize = match usize::try_from(n) {
-        // SAFETY: the caller's contract.
-        Ok(len) if len <= 1024 => returned(do_writev(fd, unsafe { core::slice::from_raw_parts(vec, len) })),
+        Ok(len) if len <= 1024 => {
+            // SAFETY: the caller's contract.
+            returned(do_writev(fd, unsafe { core::slice::from_raw_parts(vec, len) }))
+        }
         _ => returned(raw(SYS_writev, [fd as usize, vec as usize, n as usize, 0, 0, 0])),
     };
     /// See `fsync(2)`.
     fn fsync(fd: c_int) -> c_int = always(Restart::Yes, SYS_fsync, [fd as usize, 0, 0, 0, 0, 0]);
     /// See `fdatasync(2)`.
-    fn fdatasync(fd: c_int) -> c_int = always(Restart::Yes, SYS_fdatasync, [fd as usize, 0, 0, 0, 0, 0]);
+    fn fdatasync(fd: c_int) -> c_int =
+        always(Restart::Yes, SYS_fdatasync, [fd as usize, 0, 0, 0, 0, 0]);
     /// See `msync(2)`.
     fn msync(at: *mut c_void, n: usize, flags: c_int) -> c_int =
         always(Restart::Yes, SYS_msync, [at as usize, n, flags as usize, 0, 0, 0]);
     /// See `flock(2)`.
     fn flock(fd: c_int, operation: c_int) -> c_int = {
-        let first = || match raw(SYS_flock, [fd as usize, (operation | LOCK_NB) as usize, 0, 0, 0, 0]) {
+        let first = || match raw(SYS_flock,
+            [fd as usize, (operation | LOCK_NB) as usize, 0, 0, 0, 0]) {
             r if r == EAGAIN_ && operation & LOCK_NB != 0 => -(EWOULDBLOCK as isize),
             r => r,
         };
@@ -262,7 +273,9 @@ aliases! {
         }
     };
     /// See `fcntl(2)`.
-    fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int = fcntl_impl(fd, command, argument);
+    fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int =
+        fcntl_impl(fd, command, argument);
     /// See `fcntl(2)`.
-    fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int = fcntl_impl(fd, command, argument);
+    fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int =
+        fcntl_impl(fd, command, argument);
 }

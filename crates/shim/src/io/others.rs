@@ -8,15 +8,18 @@ use libc::*;
 aliases! {
     /// See `msgrcv(2)`.
     fn msgrcv(id: c_int, message: *mut c_void, n: usize, kind: c_long, flags: c_int) -> isize =
-        always(Restart::Never, SYS_msgrcv, [id as usize, message as usize, n, kind as usize, flags as usize, 0]) as isize;
+        always(Restart::Never, SYS_msgrcv,
+            [id as usize, message as usize, n, kind as usize, flags as usize, 0]) as isize;
     /// See `msgsnd(2)`.
     fn msgsnd(id: c_int, message: *const c_void, n: usize, flags: c_int) -> c_int =
-        always(Restart::Never, SYS_msgsnd, [id as usize, message as usize, n, flags as usize, 0, 0]);
+        always(Restart::Never, SYS_msgsnd,
+            [id as usize, message as usize, n, flags as usize, 0, 0]);
     /// See `semop(2)`.
     fn semop(id: c_int, operations: *mut c_void, n: usize) -> c_int =
         always(Restart::Never, SYS_semop, [id as usize, operations as usize, n, 0, 0, 0]);
     /// See `getaddrinfo(3)`.
-    fn getaddrinfo(node: *const c_char, service: *const c_char, hints: *const addrinfo, result: *mut *mut addrinfo)
+    fn getaddrinfo(node: *const c_char, service: *const c_char, hints: *const addrinfo,
+        result: *mut *mut addrinfo)
         -> c_int = off_worker(|| {
             // SAFETY: handed on.
             unsafe {
@@ -26,12 +29,15 @@ aliases! {
         });
     /// See `semtimedop(2)`.
     fn semtimedop(id: c_int, operations: *mut c_void, n: usize, timeout: *const timespec) -> c_int =
-        always(Restart::Never, SYS_semtimedop, [id as usize, operations as usize, n, timeout as usize, 0, 0]);
+        always(Restart::Never, SYS_semtimedop,
+            [id as usize, operations as usize, n, timeout as usize, 0, 0]);
     /// See `mq_receive(3)`.
     fn mq_receive(queue: c_int, message: *mut c_char, n: usize, priority: *mut c_uint) -> isize =
-        when_ready(queue, POLLIN, SYS_mq_timedreceive, [queue as usize, message as usize, n, priority as usize, 0, 0]);
+        when_ready(queue, POLLIN, SYS_mq_timedreceive,
+            [queue as usize, message as usize, n, priority as usize, 0, 0]);
     /// See `mq_timedreceive(3)`.
-    fn mq_timedreceive(queue: c_int, message: *mut c_char, n: usize, priority: *mut c_uint, at: *const timespec)
+    fn mq_timedreceive(queue: c_int, message: *mut c_char, n: usize, priority: *mut c_uint,
+        at: *const timespec)
         -> isize = when_ready(queue, POLLIN, SYS_mq_timedreceive,
             [queue as usize, message as usize, n, priority as usize, at as usize, 0]);
     /// See `mq_send(3)`.
@@ -39,7 +45,8 @@ aliases! {
         when_ready(queue, POLLOUT, SYS_mq_timedsend,
             [queue as usize, message as usize, n, priority as usize, 0, 0]) as c_int;
     /// See `mq_timedsend(3)`.
-    fn mq_timedsend(queue: c_int, message: *const c_char, n: usize, priority: c_uint, at: *const timespec)
+    fn mq_timedsend(queue: c_int, message: *const c_char, n: usize, priority: c_uint,
+        at: *const timespec)
         -> c_int = when_ready(queue, POLLOUT, SYS_mq_timedsend,
             [queue as usize, message as usize, n, priority as usize, at as usize, 0]) as c_int;
 }

@@ -80,18 +80,23 @@ aliases! {
     /// See `poll(2)`.
     fn poll(fds: *mut pollfd, n: nfds_t, timeout: c_int) -> c_int = poll_impl(fds, n, timeout);
     /// `poll` of code that checks the sizes of its buffers.
-    fn __poll_chk(fds: *mut pollfd, n: nfds_t, timeout: c_int, _size: usize) -> c_int = poll_impl(fds, n, timeout);
+    fn __poll_chk(fds: *mut pollfd, n: nfds_t, timeout: c_int, _size: usize) -> c_int =
+        poll_impl(fds, n, timeout);
     /// See `ppoll(2)`.
-    fn ppoll(fds: *mut pollfd, n: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int = {
+    fn ppoll(fds: *mut pollfd, n: nfds_t, timeout: *const timespec, mask: *const sigset_t)
+        -> c_int = {
         let span = timed(timeout);
         with_mask(mask, |mask| {
             timed_call(span, |t| raw(SYS_ppoll, [fds as usize, n as usize, pointer(t), mask, 8, 0]))
         }) as c_int
     };
     /// See `select(2)`.
-    fn select(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *mut timeval) -> c_int = {
+    fn select(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *mut timeval)
+        -> c_int = {
+        let nanos =
+            |t: &timeval| i128::from(t.tv_sec) * 1_000_000_000 + i128::from(t.tv_usec) * 1000;
         // SAFETY: the caller's contract.
-        let span = unsafe { timeout.as_ref() }.map(|t| i128::from(t.tv_sec) * 1_000_000_000 + i128::from(t.tv_usec) * 1000);
+        let span = unsafe { timeout.as_ref() }.map(nanos);
         let sets = Sets::save([r, w, e], n);
         let began = time::now(CLOCK_MONOTONIC);
         let result = timed_call(span, |t| {
@@ -101,20 +106,24 @@ aliases! {
         if let Some(span) = span {
             // Linux says what is left.
             let left = (span - (time::now(CLOCK_MONOTONIC) - began)).max(0);
+            let (tv_sec, tv_usec) = (left / 1_000_000_000, left % 1_000_000_000 / 1000);
+            let left = timeval { tv_sec: tv_sec as i64, tv_usec: tv_usec as i64 };
             // SAFETY: not null.
-            unsafe { timeout.write(timeval { tv_sec: (left / 1_000_000_000) as i64, tv_usec: (left % 1_000_000_000 / 1000) as i64 }) };
+            unsafe { timeout.write(left) };
         }
         result as c_int
     };
     /// See `pselect(2)`.
-    fn pselect(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *const timespec, mask: *const sigset_t)
+    fn pselect(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *const timespec,
+        mask: *const sigset_t)
         -> c_int = {
         let (span, sets) = (timed(timeout), Sets::save([r, w, e], n));
         with_mask(mask, |mask| {
             let mask = [mask, 8];
             timed_call(span, |t| {
                 sets.restore();
-                raw(SYS_pselect6, [n as usize, r as usize, w as usize, e as usize, pointer(t), &raw const mask as usize])
+                raw(SYS_pselect6, [n as usize, r as usize, w as usize, e as usize, pointer(t),
+                    &raw const mask as usize])
             })
         }) as c_int
     };
@@ -122,10 +131,12 @@ aliases! {
     fn epoll_wait(fd: c_int, events: *mut epoll_event, n: c_int, timeout: c_int) -> c_int =
         epoll_impl(fd, events, n, timeout, 0);
     /// See `epoll_pwait(2)`.
-    fn epoll_pwait(fd: c_int, events: *mut epoll_event, n: c_int, timeout: c_int, mask: *const sigset_t) -> c_int =
+    fn epoll_pwait(fd: c_int, events: *mut epoll_event, n: c_int, timeout: c_int,
+        mask: *const sigset_t) -> c_int =
         with_mask(mask, |mask| epoll_impl(fd, events, n, timeout, mask) as isize) as c_int;
     /// See `epoll_pwait2(2)`.
-    fn epoll_pwait2(fd: c_int, events: *mut epoll_event, n: c_int, timeout: *const timespec, mask: *const sigset_t)
+    fn epoll_pwait2(fd: c_int, events: *mut epoll_event, n: c_int, timeout: *const timespec,
+        mask: *const sigset_t)
         -> c_int = with_mask(mask, |mask| timed_call(timed(timeout), |t| {
             raw(SYS_epoll_pwait2, [fd as usize, events as usize, n as usize, pointer(t), mask, 8])
         })) as c_int;

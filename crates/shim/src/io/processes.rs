@@ -41,16 +41,22 @@ aliases! {
     /// See `wait(2)`.
     fn wait(status: *mut c_int) -> pid_t = wait_impl(-1, status, 0, ptr::null_mut());
     /// See `waitpid(2)`.
-    fn waitpid(pid: pid_t, status: *mut c_int, options: c_int) -> pid_t = wait_impl(pid, status, options, ptr::null_mut());
+    fn waitpid(pid: pid_t, status: *mut c_int, options: c_int) -> pid_t =
+        wait_impl(pid, status, options, ptr::null_mut());
     /// See `wait3(2)`.
-    fn wait3(status: *mut c_int, options: c_int, usage: *mut rusage) -> pid_t = wait_impl(-1, status, options, usage);
+    fn wait3(status: *mut c_int, options: c_int, usage: *mut rusage) -> pid_t =
+        wait_impl(-1, status, options, usage);
     /// See `wait4(2)`.
     fn wait4(pid: pid_t, status: *mut c_int, options: c_int, usage: *mut rusage) -> pid_t =
         wait_impl(pid, status, options, usage);
     /// See `waitid(2)`.
     fn waitid(kind: idtype_t, id: id_t, info: *mut siginfo_t, options: c_int) -> c_int = {
         let a = [kind as usize, id as usize, info as usize, options as usize, 0, 0];
-        if options & WNOHANG != 0 { returned(raw(SYS_waitid, a)) as c_int } else { always(Restart::Yes, SYS_waitid, a) }
+        if options & WNOHANG != 0 {
+            returned(raw(SYS_waitid, a)) as c_int
+        } else {
+            always(Restart::Yes, SYS_waitid, a)
+        }
     };
     /// See `pclose(3)`.
     fn pclose(stream: *mut FILE) -> c_int =

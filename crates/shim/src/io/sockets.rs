@@ -101,8 +101,10 @@ aliases! {
     fn recv(fd: c_int, buffer: *mut c_void, n: usize, flags: c_int) -> isize =
         recv_impl(SYS_recvfrom, [fd as usize, buffer as usize, n, flags as usize, 0, 0], 3);
     /// See `recvfrom(2)`.
-    fn recvfrom(fd: c_int, buffer: *mut c_void, n: usize, flags: c_int, from: *mut sockaddr, len: *mut socklen_t)
-        -> isize = recv_impl(SYS_recvfrom, [fd as usize, buffer as usize, n, flags as usize, from as usize, len as usize], 3);
+    fn recvfrom(fd: c_int, buffer: *mut c_void, n: usize, flags: c_int, from: *mut sockaddr,
+        len: *mut socklen_t)
+        -> isize = recv_impl(SYS_recvfrom,
+            [fd as usize, buffer as usize, n, flags as usize, from as usize, len as usize], 3);
     /// See `recvmsg(2)`.
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> isize =
         recv_impl(SYS_recvmsg, [fd as usize, message as usize, flags as usize, 0, 0, 0], 2);
@@ -110,7 +112,8 @@ aliases! {
     fn send(fd: c_int, buffer: *const c_void, n: usize, flags: c_int) -> isize =
         send_impl(fd, buffer, n, flags, ptr::null(), 0);
     /// See `sendto(2)`.
-    fn sendto(fd: c_int, buffer: *const c_void, n: usize, flags: c_int, to: *const sockaddr, len: socklen_t)
+    fn sendto(fd: c_int, buffer: *const c_void, n: usize, flags: c_int, to: *const sockaddr,
+        len: socklen_t)
         -> isize = send_impl(fd, buffer, n, flags, to, len);
     /// See `sendmsg(2)`.
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> isize =
@@ -118,10 +121,12 @@ aliases! {
         returned(sendmsg_impl(fd, unsafe { &*message }, flags));
     /// See `accept(2)`.
     fn accept(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int =
-        when_ready(fd, POLLIN, SYS_accept, [fd as usize, address as usize, len as usize, 0, 0, 0]) as c_int;
+        when_ready(fd, POLLIN, SYS_accept,
+            [fd as usize, address as usize, len as usize, 0, 0, 0]) as c_int;
     /// See `accept4(2)`.
     fn accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int =
-        when_ready(fd, POLLIN, SYS_accept4, [fd as usize, address as usize, len as usize, flags as usize, 0, 0]) as c_int;
+        when_ready(fd, POLLIN, SYS_accept4,
+            [fd as usize, address as usize, len as usize, flags as usize, 0, 0]) as c_int;
     /// See `connect(2)`.
     fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int = {
         let a = [fd as usize, address as usize, len as usize, 0, 0, 0];

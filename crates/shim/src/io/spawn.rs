@@ -16,23 +16,29 @@ type Strings = *const *mut c_char;
 
 aliases! {
     /// See `posix_spawn(3)`.
-    fn posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const posix_spawnattr_t, argv: Strings,
+    fn posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const c_void,
+        attributes: *const posix_spawnattr_t, argv: Strings,
         envp: Strings) -> c_int = {
             let attributes = &with_mask(attributes);
             // SAFETY: handed on.
             unsafe {
-                real!(posix_spawn(pid => *mut pid_t, path => *const c_char, actions => *const c_void,
-                    attributes => *const posix_spawnattr_t, argv => Strings, envp => Strings) -> c_int)
+                real!(posix_spawn(pid => *mut pid_t, path => *const c_char,
+                    actions => *const c_void,
+                    attributes => *const posix_spawnattr_t, argv => Strings, envp => Strings)
+                        -> c_int)
             }
         };
     /// See `posix_spawnp(3)`.
-    fn posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const posix_spawnattr_t, argv: Strings,
+    fn posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const c_void,
+        attributes: *const posix_spawnattr_t, argv: Strings,
         envp: Strings) -> c_int = {
             let attributes = &with_mask(attributes);
             // SAFETY: handed on.
             unsafe {
-                real!(posix_spawnp(pid => *mut pid_t, file => *const c_char, actions => *const c_void,
-                    attributes => *const posix_spawnattr_t, argv => Strings, envp => Strings) -> c_int)
+                real!(posix_spawnp(pid => *mut pid_t, file => *const c_char,
+                    actions => *const c_void,
+                    attributes => *const posix_spawnattr_t, argv => Strings, envp => Strings)
+                        -> c_int)
             }
         };
     /// See `popen(3)`.

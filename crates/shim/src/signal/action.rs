@@ -87,7 +87,8 @@ fn get_kernels(signal: c_int) -> Option<action> {
     // SAFETY: an all-zero action, filled by the C library.
     unsafe {
         let mut now: action = core::mem::zeroed();
-        let r = real!(sigaction(signal => c_int, ptr::null() => *const action, &raw mut now => *mut action) -> c_int);
+        let r = real!(sigaction(signal => c_int, ptr::null() => *const action,
+            &raw mut now => *mut action) -> c_int);
         (r == 0).then_some(now)
     }
 }
@@ -95,7 +96,8 @@ fn get_kernels(signal: c_int) -> Option<action> {
 fn set_kernels(signal: c_int, new: &action) -> c_int {
     // SAFETY: a complete action.
     unsafe {
-        real!(sigaction(signal => c_int, &raw const *new => *const action, ptr::null_mut() => *mut action) -> c_int)
+        real!(sigaction(signal => c_int, &raw const *new => *const action,
+            ptr::null_mut() => *mut action) -> c_int)
     }
 }
 
@@ -234,7 +236,8 @@ unsafe fn change(signal: c_int, new: *const action, old: *mut action) -> c_int {
             || !settable(signal)
             || super::in_child_of_vfork()
         {
-            return real!(sigaction(signal => c_int, new => *const action, old => *mut action) -> c_int);
+            return real!(sigaction(signal => c_int, new => *const action, old => *mut action)
+                -> c_int);
         }
         let new = new.as_ref().copied();
         if new.is_some() && of(signal).is_nothing(signal) {

@@ -5,8 +5,9 @@
 //! system call, preempted. So it is told again until it has looked up.
 //!
 //! ```text
-//!   asleep in sigtimedwait --a signal, or tell()--> take all that is pending -> tell those who should look up
-//!            ^--------- nobody left, or after 200 us ----------------------------------------'
+//!   asleep in sigtimedwait --a signal, or tell()--> take all that is pending
+//!            ^                                               v
+//!            '-------- nobody left, or after 200 us -- tell those who should look up
 //! ```
 
 use super::{RESERVED, bit, queue, send};

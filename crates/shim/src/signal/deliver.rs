@@ -183,7 +183,8 @@ fn here(context: &mut ucontext_t) {
     let (at, sp, bp): (usize, usize, usize);
     // SAFETY: reads registers.
     unsafe {
-        core::arch::asm!("lea {0}, [rip]", "mov {1}, rsp", "mov {2}, rbp", out(reg) at, out(reg) sp, out(reg) bp,
+        core::arch::asm!("lea {0}, [rip]", "mov {1}, rsp", "mov {2}, rbp", out(reg) at,
+            out(reg) sp, out(reg) bp,
             options(nomem, nostack, preserves_flags));
     }
     let registers = &mut context.uc_mcontext.gregs;
@@ -202,7 +203,8 @@ pub(super) fn default(signal: c_int) {
     exec::in_place(|| unsafe {
         let mut dfl: libc::sigaction = core::mem::zeroed();
         dfl.sa_sigaction = libc::SIG_DFL;
-        real!(sigaction(signal => c_int, &raw const dfl => *const libc::sigaction, core::ptr::null_mut() => *mut libc::sigaction) -> c_int);
+        real!(sigaction(signal => c_int, &raw const dfl => *const libc::sigaction,
+            core::ptr::null_mut() => *mut libc::sigaction) -> c_int);
         let (one, mut before) = (bit(signal), 0u64);
         let change = |how: c_int, new: *const u64, old: *mut u64| {
             call(libc::SYS_rt_sigprocmask, [how as usize, new as usize, old as usize, 8, 0, 0]);

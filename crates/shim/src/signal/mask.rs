@@ -67,7 +67,8 @@ pub unsafe extern "C-unwind" fn pthread_sigmask(
     // SAFETY: the caller's contract.
     unsafe {
         let Some(me) = state::me() else {
-            return real!(pthread_sigmask(how => c_int, new => *const sigset_t, old => *mut sigset_t) -> c_int);
+            return real!(pthread_sigmask(how => c_int, new => *const sigset_t,
+                old => *mut sigset_t) -> c_int);
         };
         let is_child = super::in_child_of_vfork();
         let before = if is_child { for_exec(me) } else { me.signals.mask.load(Relaxed) };

@@ -15,12 +15,12 @@
 //!
 //! ```text
 //!   another process, a timer, the kernel -> courier --.
-//!   kill, sigqueue, raise, pthread_kill --------------+-> queue -> the thread looks up -> handler, on it
+//!   kill, sigqueue, raise, pthread_kill --------------+-> queue -> the thread looks up -> handler
 //!   OPEN ones -> trampoline -> for this thread: at once   ^
 //!                          '-> otherwise: courier         |
 //!                 it waits as a user thread: it is woken -+
-//!                 it is blocked in the kernel, or computes: a signal of the shim's own to its kernel thread, again and
-//!                 again until it has looked up
+//!                 it is blocked in the kernel, or computes: a signal of the shim's own to its
+//!                 kernel thread, again and again until it has looked up
 //! ```
 //!
 //! In the child of a fork there is nothing of this: handlers and masks are given back to the

@@ -38,7 +38,8 @@ pub unsafe extern "C" fn pthread_barrier_init(
             pthread_barrierattr_getpshared(attr, &mut shared);
         }
         if shared == PTHREAD_PROCESS_SHARED {
-            return real!(pthread_barrier_init(b => *mut pthread_barrier_t, attr => *const pthread_barrierattr_t,
+            return real!(pthread_barrier_init(b => *mut pthread_barrier_t,
+                attr => *const pthread_barrierattr_t,
                 count => c_uint) -> c_int);
         }
         if count == 0 || count > i32::MAX as u32 {

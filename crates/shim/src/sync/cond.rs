@@ -35,7 +35,8 @@ pub unsafe extern "C" fn pthread_cond_init(
             pthread_condattr_getclock(attr, &mut clock);
         }
         if shared == PTHREAD_PROCESS_SHARED {
-            return real!(pthread_cond_init(cond => *mut pthread_cond_t, attr => *const pthread_condattr_t) -> c_int);
+            return real!(pthread_cond_init(cond => *mut pthread_cond_t,
+                attr => *const pthread_condattr_t) -> c_int);
         }
         ptr::write_bytes(cond, 0, 1);
         let flags = if clock == CLOCK_MONOTONIC { COND_MONOTONIC } else { 0 };
@@ -145,11 +146,10 @@ pub unsafe extern "C-unwind" fn pthread_cond_wait(
 ) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
-        if let Some(r) = wait_shared(
-            cond,
-            mutex,
-            || real!(pthread_cond_wait(cond => *mut pthread_cond_t, mutex => *mut pthread_mutex_t) -> c_int),
-        ) {
+        if let Some(r) = wait_shared(cond, mutex, || {
+            real!(pthread_cond_wait(cond => *mut pthread_cond_t, mutex => *mut pthread_mutex_t)
+                -> c_int)
+        }) {
             return r;
         }
         cond_wait(cond, mutex, None, ptr::null())

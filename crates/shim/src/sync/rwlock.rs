@@ -27,7 +27,8 @@ pub unsafe extern "C" fn pthread_rwlock_init(
 ) -> c_int {
     // SAFETY: the caller's contract. The C library's leaves zeroes, the mark and the flags.
     unsafe {
-        real!(pthread_rwlock_init(lock => *mut pthread_rwlock_t, attr => *const pthread_rwlockattr_t) -> c_int)
+        real!(pthread_rwlock_init(lock => *mut pthread_rwlock_t,
+            attr => *const pthread_rwlockattr_t) -> c_int)
     }
 }
 
@@ -60,7 +61,8 @@ unsafe fn read(lock: *mut pthread_rwlock_t, clock: clockid_t, at: *const timespe
                 if at.is_null() {
                     real!(pthread_rwlock_rdlock(lock => *mut pthread_rwlock_t) -> c_int)
                 } else {
-                    real!(pthread_rwlock_clockrdlock(lock => *mut pthread_rwlock_t, clock => clockid_t,
+                    real!(pthread_rwlock_clockrdlock(lock => *mut pthread_rwlock_t,
+                        clock => clockid_t,
                         at => *const timespec) -> c_int)
                 }
             });
@@ -88,7 +90,8 @@ unsafe fn write(lock: *mut pthread_rwlock_t, clock: clockid_t, at: *const timesp
                 if at.is_null() {
                     real!(pthread_rwlock_wrlock(lock => *mut pthread_rwlock_t) -> c_int)
                 } else {
-                    real!(pthread_rwlock_clockwrlock(lock => *mut pthread_rwlock_t, clock => clockid_t,
+                    real!(pthread_rwlock_clockwrlock(lock => *mut pthread_rwlock_t,
+                        clock => clockid_t,
                         at => *const timespec) -> c_int)
                 }
             });
@@ -108,7 +111,8 @@ unsafe fn write(lock: *mut pthread_rwlock_t, clock: clockid_t, at: *const timesp
 }
 
 macro_rules! rwlock_functions {
-    ($($(#[$doc:meta])* $plain:ident, $timed:ident, $clocked:ident, $try:ident => $f:ident, $t:expr;)*) => {$(
+    ($($(#[$doc:meta])* $plain:ident, $timed:ident, $clocked:ident, $try:ident => $f:ident,
+        $t:expr;)*) => {$(
         $(#[$doc])*
         ///
         /// # Safety
@@ -126,7 +130,8 @@ macro_rules! rwlock_functions {
         ///
         /// As in the manual.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $timed(lock: *mut pthread_rwlock_t, at: *const timespec) -> c_int {
+        pub unsafe extern "C-unwind" fn $timed(lock: *mut pthread_rwlock_t, at: *const timespec)
+            -> c_int {
             // SAFETY: handed on.
             unsafe { $f(lock, CLOCK_REALTIME, at) }
         }
@@ -166,10 +171,12 @@ macro_rules! rwlock_functions {
 
 rwlock_functions! {
     /// See `pthread_rwlock_rdlock(3)`.
-    pthread_rwlock_rdlock, pthread_rwlock_timedrdlock, pthread_rwlock_clockrdlock, pthread_rwlock_tryrdlock
+    pthread_rwlock_rdlock, pthread_rwlock_timedrdlock, pthread_rwlock_clockrdlock,
+        pthread_rwlock_tryrdlock
         => read, |l: &RwLock, writers_first| l.try_read(writers_first);
     /// See `pthread_rwlock_wrlock(3)`.
-    pthread_rwlock_wrlock, pthread_rwlock_timedwrlock, pthread_rwlock_clockwrlock, pthread_rwlock_trywrlock
+    pthread_rwlock_wrlock, pthread_rwlock_timedwrlock, pthread_rwlock_clockwrlock,
+        pthread_rwlock_trywrlock
         => write, |l: &RwLock, _| l.try_write(state::my_number());
 }
 

@@ -57,7 +57,8 @@ unsafe fn sem_take(s: *mut sem_t, clock: clockid_t, at: *const timespec) -> c_in
                 if at.is_null() {
                     real!(sem_wait(s => *mut sem_t) -> c_int)
                 } else {
-                    real!(sem_clockwait(s => *mut sem_t, clock => clockid_t, at => *const timespec) -> c_int)
+                    real!(sem_clockwait(s => *mut sem_t, clock => clockid_t, at => *const timespec)
+                        -> c_int)
                 }
             };
             loop {
