@@ -41,8 +41,8 @@ else
     for key in workload variant rate class p50_us p99_us p999_us rate_at_slo stock paper quaver; do
         grep -q "\"$key\"" "$results" || die "the benchmark's results have no $key"
     done
-    if [ -x "$target/fast/quaver" ]; then
-        "$target/fast/quaver" report --go "$results" --figures ../../bench/figures --out "$drawn" aspen-07
+    if [ -x "$target/debug/quaver" ]; then
+        "$target/debug/quaver" report --go "$results" --figures ../../bench/figures --out "$drawn" aspen-07
         [ -s "$drawn/figures/aspen-07.svg" ] || die "the figure is not drawn"
     fi
 fi
