@@ -123,7 +123,7 @@ impl Sweep {
         interrupt: &Interrupt,
     ) -> Result<Measurement> {
         // The same requests for all modes and loads of a round, and other ones in the next.
-        let seed = self.seed.wrapping_add(round as u64 * 0x9e37_79b9_7f4a_7c15);
+        let seed = self.seed.wrapping_add((round as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let rate = load * self.capacity_rps;
         let limit = Limit::Duration(self.duration);
         let schedule = Schedule::new(self.arrivals, rate, &self.mix, limit, seed)

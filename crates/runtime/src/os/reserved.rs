@@ -52,12 +52,13 @@ pub(crate) unsafe fn set_action(
     }
     const SA_RESTORER: usize = 0x0400_0000;
     // Unwinders know the frame of a handler by these bytes: mov rax, 15; syscall. They look for the
-    // caller of a function one byte before the return address, where no other function may end.
+    // caller of a function one byte before the return address, where no other function may end. gdb
+    // compares them only where the name has `sigaction` in it.
     #[unsafe(naked)]
-    unsafe extern "C" fn before_restorer() {
+    unsafe extern "C" fn before_sigaction_restorer() {
         core::arch::naked_asm!("nop", ".byte 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05")
     }
-    let restorer = before_restorer as *const () as usize + 1;
+    let restorer = before_sigaction_restorer as *const () as usize + 1;
     let flags = SA_RESTORER | flags as usize;
     let action = KernelAction { handler, flags, restorer, mask };
     let arguments = [signal as u64, &raw const action as u64, 0, 8, 0, 0];
