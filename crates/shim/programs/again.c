@@ -1,7 +1,7 @@
 /* The child of a fork that makes threads again: signals end no call of its first thread that they do not end in other processes. And
    the signal by which the C library cancels threads, sent by somebody else. */
 #define _GNU_SOURCE
-#include "check.h"
+#include "preempted.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -22,14 +22,6 @@ static sem_t posted;
 static void note(int n) {
     (void)n;
     got++;
-}
-
-static void *burn(void *p) {
-    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
-        free(malloc(100));
-        spin(100);
-    }
-    return p;
 }
 
 static void nap(void) {
@@ -102,7 +94,7 @@ static void in_child(int burners) {
     char byte;
     first = pthread_self();
     for (int i = 0; i < burners; i++)
-        EXPECT(pthread_create(&burner, NULL, burn, NULL) == 0);
+        EXPECT(pthread_create(&burner, NULL, burn, &stop) == 0);
     check_calls();
     check_interrupted();
     EXPECT(pthread_create(&burner, NULL, cancel_first, NULL) == 0);
@@ -115,7 +107,7 @@ static void check_flood(int burners) {
     pthread_t burner[4];
     int status;
     for (int i = 0; i < burners; i++)
-        EXPECT(pthread_create(&burner[i], NULL, burn, NULL) == 0);
+        EXPECT(pthread_create(&burner[i], NULL, burn, &stop) == 0);
     pid_t parent = getpid(), child = fork();
     if (child == 0) {
         kill(parent, SIGSTOP);

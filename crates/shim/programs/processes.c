@@ -1,6 +1,6 @@
 /* Processes that threads start in loops while they are preempted, in every way that there is; and one that becomes a daemon. */
 #define _GNU_SOURCE
-#include "check.h"
+#include "preempted.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -13,14 +13,6 @@ enum { THREADS = 4, ROUNDS = 10 };
 
 extern char **environ;
 static int stop;
-
-static void *burn(void *p) {
-    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
-        free(malloc(100));
-        spin(100);
-    }
-    return p;
-}
 
 static void ends_with(pid_t pid, int code) {
     int status;
@@ -84,25 +76,11 @@ static void by_shell(int code) {
     EXPECT(f && fprintf(f, "%d\n", code) > 0 && WEXITSTATUS(pclose(f)) == code);
 }
 
-static void *set(void *flag) {
-    __atomic_store_n((int *)flag, 1, __ATOMIC_RELAXED);
-    return flag;
-}
-
-/* Whatever its children have done, a thread that waits for another without giving way is preempted. */
-static void expect_preemption(void) {
-    int flag = 0;
-    pthread_t t;
-    EXPECT(pthread_create(&t, NULL, set, &flag) == 0);
-    while (!__atomic_load_n(&flag, __ATOMIC_RELAXED))
-        spin(100);
-    EXPECT(pthread_join(t, NULL) == 0);
-}
-
 static void *start(void *p) {
     for (int i = 0; i < ROUNDS; i++) {
         int code = 1 + (int)(long)p * ROUNDS + i;
         by_vfork(code);
+        /* Whatever its children have done. */
         expect_preemption();
         by_spawn(code);
         by_fork(code);
@@ -153,7 +131,7 @@ int main(int argc, char **argv) {
     int burners = argc > 1 ? atoi(argv[1]) : 2;
     pthread_t burner[burners + 1], t[THREADS];
     for (int i = 0; i < burners; i++)
-        EXPECT(pthread_create(&burner[i], NULL, burn, NULL) == 0);
+        EXPECT(pthread_create(&burner[i], NULL, burn, &stop) == 0);
     for (long i = 0; i < THREADS; i++)
         EXPECT(pthread_create(&t[i], NULL, start, (void *)i) == 0);
     for (int i = 0; i < THREADS; i++)

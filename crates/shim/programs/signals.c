@@ -1,6 +1,6 @@
 /* Signals: handlers, masks, sigwait, calls that are interrupted. */
 #define _GNU_SOURCE
-#include "check.h"
+#include "preempted.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -17,14 +17,6 @@ static void note(int n) {
     got[n]++;
     sem_post(&posted);
     errno = saved;
-}
-
-static void *burn(void *p) {
-    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
-        free(malloc(100));
-        spin(100);
-    }
-    return p;
 }
 
 static void await(int n, int times) {
@@ -72,7 +64,7 @@ int main(void) {
     EXPECT(pthread_sigmask(SIG_BLOCK, &set, &old) == 0 && !sigismember(&old, SIGUSR2));
     EXPECT(pthread_create(&t, NULL, wait_for_usr2, &set) == 0);
     for (int i = 0; i < 2; i++)
-        EXPECT(pthread_create(&burner[i], NULL, burn, NULL) == 0);
+        EXPECT(pthread_create(&burner[i], NULL, burn, &stop) == 0);
     EXPECT(kill(getpid(), SIGUSR2) == 0 && pthread_join(t, NULL) == 0);
 
     EXPECT(sigaction(SIGUSR1, &a, NULL) == 0 && sigaction(SIGUSR1, NULL, &seen) == 0 && seen.sa_handler == note);

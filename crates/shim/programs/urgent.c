@@ -1,6 +1,6 @@
 /* SIGURG, by which the runtime preempts, in a program that uses it: from all who can send it, while threads are preempted. */
 #define _GNU_SOURCE
-#include "check.h"
+#include "preempted.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -23,33 +23,10 @@ static void note(int n, siginfo_t *info, void *context) {
     got++;
 }
 
-static void *burn(void *p) {
-    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
-        free(malloc(100));
-        spin(100);
-    }
-    return p;
-}
-
 static void await(int times) {
     for (int i = 0; i < 20000 && got < times; i++)
         usleep(1000);
     EXPECT(got >= times);
-}
-
-static void *set(void *flag) {
-    __atomic_store_n((int *)flag, 1, __ATOMIC_RELAXED);
-    return flag;
-}
-
-/* A thread that waits for another without giving way is preempted. */
-static void expect_preemption(void) {
-    int flag = 0;
-    pthread_t t;
-    EXPECT(pthread_create(&t, NULL, set, &flag) == 0);
-    while (!__atomic_load_n(&flag, __ATOMIC_RELAXED))
-        spin(100);
-    EXPECT(pthread_join(t, NULL) == 0);
 }
 
 static void check_own(pthread_t other) {
@@ -137,7 +114,7 @@ static void check_others(void) {
     sigaddset(&urgent, SIGURG);
     EXPECT(pthread_sigmask(SIG_BLOCK, &urgent, NULL) == 0);
     pthread_t blocks;
-    EXPECT(pthread_create(&blocks, NULL, burn, NULL) == 0);
+    EXPECT(pthread_create(&blocks, NULL, burn, &stop) == 0);
     got = 0;
     EXPECT(pthread_kill(blocks, SIGURG) == 0 && raise(SIGURG) == 0);
     EXPECT(sigwaitinfo(&urgent, &info) == SIGURG && got == 0);
@@ -152,7 +129,7 @@ static void check(int burners) {
     pthread_t burner[4];
     stop = 0;
     for (int i = 0; i < burners; i++)
-        EXPECT(pthread_create(&burner[i], NULL, burn, NULL) == 0);
+        EXPECT(pthread_create(&burner[i], NULL, burn, &stop) == 0);
     check_own(burners > 0 ? burner[0] : pthread_self());
     check_socket();
     expect_preemption();
