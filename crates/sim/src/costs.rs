@@ -42,7 +42,7 @@ pub struct Mechanism {
     pub late: Delay,
     /// On the worker, also if the interruption was in vain.
     #[serde(default)]
-    pub receive: u64,
+    pub receive: Delay,
     /// On the worker, at every entry of a thread, whether one was interrupted or not.
     #[serde(default)]
     pub switch: u64,
@@ -129,6 +129,6 @@ mod tests {
         let costs = Costs::built_in();
         let texts = costs.mechanism.values().map(|m| &m.provenance);
         assert!(texts.chain(costs.system.values().map(|s| &s.provenance)).all(|t| t.len() > 10));
-        assert_eq!(costs.mechanism["uintr"].receive, 400);
+        assert_eq!(costs.mechanism["uintr"].receive, Delay::Fixed(400));
     }
 }

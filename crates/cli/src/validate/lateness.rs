@@ -4,17 +4,11 @@
 //! who ends it: the clock, or who brings the work. What the turn lasted beyond that moment is how
 //! late it was ended, but for stops of the worker in that time, which are told to the simulator
 //! themselves. Turns beside which only threads wait that were preempted before say nothing: theirs
-//! is a longer quantum.
-//!
-//! [`prices`](super::prices) measures the same beforehand, between two threads and under a client
-//! that has nothing else to do. The clock's thread has other competition for its CPU while requests
-//! are sent.
+//! is a longer quantum. Nor do those whose new work came in the second half of the quantum: the
+//! clock's thread may have been woken for it, and be less late than one that sleeps until then.
 
-use quaver_sim::Delay;
-
-use super::prices::Prices;
 use super::real::Answer;
-use super::stops::Stops;
+use super::stops::{PIECE, Stops};
 
 /// In nanoseconds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -39,13 +33,16 @@ impl Lateness {
         sent.sort_unstable();
         ended.sort_unstable();
         let until = |times: &[u64], at: u64| times.partition_point(|&time| time <= at);
+        // It ended after its last reading of the clock, on average by half a piece.
+        let unseen = PIECE.as_nanos() as u64 / 2;
         let mut late = Lateness::default();
         for &(from, to) in turns {
             let used_up = from + quantum_ns;
             let came = until(&sent, used_up);
             // The one whose turn it is has not ended.
             let waits = came > until(&ended, used_up) + 1;
-            let new = came > until(&sent, from);
+            let early = until(&sent, used_up - quantum_ns / 2);
+            let new = early > until(&sent, from);
             let (due, values) = match (waits, sent.get(came)) {
                 (true, _) if new => (used_up, &mut late.clock),
                 (false, Some(&next)) => (next, &mut late.bringer),
@@ -53,28 +50,11 @@ impl Lateness {
             };
             // It ended before it was due as seen from here, where the clocks of two CPUs are
             // compared.
+            let to = to + unseen;
             let Some(time) = to.checked_sub(due) else { continue };
             values.push(time.saturating_sub(stops.between(due, to)));
         }
         late
-    }
-
-    /// The prices with this lateness, as far as it is known.
-    pub fn in_place_of(self, prices: &Prices) -> Prices {
-        let mut prices = prices.clone();
-        let Lateness { mut clock, mut bringer } = self;
-        bringer.sort_unstable();
-        let delivered = bringer.get(bringer.len() / 2).copied();
-        let delivered = delivered.unwrap_or(prices.deliver.mean_ns() as u64);
-        if !clock.is_empty() {
-            let mut wake: Vec<_> = clock.iter().map(|ns| ns.saturating_sub(delivered)).collect();
-            prices.wake = Delay::measured(&mut wake);
-            prices.late = Delay::measured(&mut clock);
-        }
-        if !bringer.is_empty() {
-            prices.deliver = Delay::measured(&mut bringer);
-        }
-        prices
     }
 }
 
@@ -100,36 +80,28 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_stays_as_it_was() {
-        let mut prices = Prices::none();
-        prices.deliver = Delay::Fixed(7_000);
-        let late = |clock: &[u64], bringer: &[u64]| {
-            let late = Lateness { clock: clock.to_vec(), bringer: bringer.to_vec() };
-            let Prices { late, wake, deliver, .. } = late.in_place_of(&prices);
-            [late, wake, deliver].map(|delay| delay.mean_ns().round() as u64)
-        };
-        assert_eq!(late(&[], &[]), [0, 0, 7_000]);
-        assert_eq!(late(&[20_000; 3], &[]), [20_000, 13_000, 7_000]);
-        assert_eq!(late(&[20_000; 3], &[5_000; 3]), [20_000, 15_000, 5_000]);
-    }
-
-    #[test]
     fn a_turn_is_late_from_when_it_was_due() {
-        let all = answers(&[(0, 900), (50, 200), (500, 600), (1_000, 1_200)]);
+        let us = |(from, to): (u64, u64)| (1_000 * from, 1_000 * to);
+        let all = answers(&[(0, 900), (50, 200), (500, 600), (1_000, 1_200)].map(us));
         let of = |turns: &[(u64, u64)], stops: &[Stop]| {
             let stops = Stops { watched_ns: 0, all: stops.to_vec() };
-            Lateness::of(turns, 100, &all, &stops)
+            let turns: Vec<_> = turns.iter().copied().map(us).collect();
+            Lateness::of(&turns, 100_000, &all, &stops)
         };
+        // Half a piece of 4 us remains unseen of each.
+        let unseen = |us: &[u64]| us.iter().map(|us| 1_000 * (us + 2)).collect();
         let lateness = |clock: &[u64], bringer: &[u64]| Lateness {
-            clock: clock.to_vec(),
-            bringer: bringer.to_vec(),
+            clock: unseen(clock),
+            bringer: unseen(bringer),
         };
         // The second request waits already when the quantum of the first ends at 110.
         assert_eq!(of(&[(10, 150)], &[]), lateness(&[40], &[]));
         // Nothing waits at 310: the third brings it at 500.
         assert_eq!(of(&[(210, 505)], &[]), lateness(&[], &[5]));
+        // It comes when the quantum is nearly over.
+        assert_eq!(of(&[(430, 560)], &[]), lateness(&[], &[]));
         // The worker was stopped meanwhile, and at another time.
-        let stops = [Stop { at_ns: 20, ns: 30 }, Stop { at_ns: 115, ns: 25 }];
+        let stops = [(20, 30), (115, 25)].map(us).map(|(at_ns, ns)| Stop { at_ns, ns });
         assert_eq!(of(&[(10, 150)], &stops), lateness(&[15], &[]));
         // Only one waits that was there before: it has been preempted, or this turn's quantum is a
         // long one.

@@ -1,14 +1,20 @@
 //! The simulated side: the requests that the real side served, one for one and when they were sent,
-//! at the measured prices.
+//! at the measured prices. Rounds are simulated one after the other, with pauses in which all is
+//! served.
 
 use std::fmt::Write as _;
+
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use quaver_load::Request;
 use quaver_sim::{Delay, Options, Outcome, Scenario, simulate};
 
 use super::prices::Prices;
-use super::stops::Stops;
+use super::stops::{SPIN, Stops};
+
+/// From the start of a round to the next one's: longer than any takes.
+const ROUND: Duration = Duration::from_secs(60);
 
 /// What the simulator is told beside the requests.
 #[derive(Clone, Debug)]
@@ -21,46 +27,59 @@ pub struct Facts {
     pub prices: Prices,
 }
 
-/// What would have become of the requests, while the worker was stopped as in `stops`.
+/// The requests of a round, and the stops of the worker meanwhile.
+#[derive(Debug)]
+pub struct Round<'a> {
+    /// In the order in which they were sent.
+    pub requests: Vec<Request>,
+    /// In the order of time.
+    pub stops: &'a Stops,
+}
+
+/// What would have become of the requests of these rounds.
 ///
 /// # Errors
 ///
 /// When the requests cannot be written to a file for the simulator.
-pub fn run(
-    classes: &[String],
-    requests: &[Request],
-    stops: &Stops,
-    facts: &Facts,
-) -> Result<Outcome> {
+pub fn run(classes: &[String], rounds: &[Round<'_>], facts: &Facts) -> Result<Outcome> {
     let folder = tempfile::tempdir().context("cannot make a folder for the trace")?;
     let path = folder.path().join("requests.csv");
-    std::fs::write(&path, trace(classes, requests))
-        .with_context(|| format!("cannot write {path:?}"))?;
+    let mut requests = String::from("time_us,class,service_us\n");
+    let mut stops = String::from("time_us,cause,lasts_us\n");
+    let (mut count, mut stopped) = (0, false);
+    for (i, round) in (0..).zip(rounds) {
+        let start = i * ROUND.as_nanos() as u64;
+        for request in &round.requests {
+            let class = &classes[request.class as usize];
+            let (at, service) = (us(start + request.intended_ns), us(request.service_ns));
+            let _ = writeln!(requests, "{at},{class},{service}");
+        }
+        for stop in &round.stops.all {
+            let _ = writeln!(stops, "{},stop,{}", us(start + stop.at_ns), us(stop.ns));
+        }
+        count += round.requests.len();
+        stopped |= !round.stops.all.is_empty();
+    }
+    std::fs::write(&path, requests).with_context(|| format!("cannot write {path:?}"))?;
     let path = path.to_str().context("the folder for temporary files has no name in UTF-8")?;
-    let mut scenario: Scenario = scenario(path, requests.len(), facts).parse()?;
-    if let Some(text) = stops.trace() {
+    let mut scenario: Scenario = scenario(path, count, facts).parse()?;
+    if stopped {
         let trace = folder.path().join("stops.csv");
-        std::fs::write(&trace, text).with_context(|| format!("cannot write {trace:?}"))?;
+        std::fs::write(&trace, stops).with_context(|| format!("cannot write {trace:?}"))?;
         scenario.stops = Some(quaver_sim::Stops { trace });
     }
     let rate = scenario.rates()?[0];
     Ok(simulate(&scenario, rate, &Options::default())?.0)
 }
 
-fn trace(classes: &[String], requests: &[Request]) -> String {
-    let mut text = String::from("time_us,class,service_us\n");
-    for request in requests {
-        let us = |ns: u64| format!("{}.{:03}", ns / 1000, ns % 1000);
-        let class = &classes[request.class as usize];
-        let _ = writeln!(text, "{},{class},{}", us(request.intended_ns), us(request.service_ns));
-    }
-    text
+fn us(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1000, ns % 1000)
 }
 
 /// The mechanism of that clock, its costs, and how late it interrupts: the worker's own timer, or a
 /// core that keeps time, whenever it does; a thread that sleeps if it has to wake up first.
 fn mechanism(clock: &str, prices: &Prices) -> String {
-    let Prices { preemption_ns, late, wake, deliver, .. } = prices;
+    let Prices { preemption, late, wake, deliver, .. } = prices;
     let none = &Delay::default();
     let (name, late, deliver) = match clock {
         "timer-thread" => ("quaver-timer-thread", wake, deliver),
@@ -70,7 +89,7 @@ fn mechanism(clock: &str, prices: &Prices) -> String {
     format!(
         "mechanism = \"{name}\"\n[server.costs]\nsend = \"0ns\"\nscan = \"0ns\"\n\
          late = \"{late}\"\ndeliver = \"{deliver}\"\n\
-         receive = \"{preemption_ns}ns\"\n"
+         receive = \"{preemption}\"\n"
     )
 }
 
@@ -78,11 +97,13 @@ fn scenario(trace: &str, requests: usize, facts: &Facts) -> String {
     let Facts { policy, clock, prices } = facts;
     let mechanism = mechanism(clock, prices);
     let Prices { request_ns, send_ns, start, .. } = prices;
+    let spin = SPIN.as_nanos();
     format!(
-        "[load]\ntrace = '{trace}'\nrequests = {requests}\nnetwork = \"{send_ns}ns\"\n\
+        "[load]\ntrace = '{trace}'\nrequests = {requests}\nwarm-up = 0.0\n\
+         network = \"{send_ns}ns\"\n\
          [server]\nworkers = 1\npolicy = \"{policy}\"\nsystem = \"quaver\"\n\
          {mechanism}dispatch = \"0ns\"\npreempt-switch = \"0ns\"\nrequest = \"{request_ns}ns\"\n\
-         wake = \"{start}\"\n"
+         spin = \"{spin}ns\"\nwake = \"{start}\"\n"
     )
 }
 
@@ -91,7 +112,6 @@ mod tests {
     use super::super::stops::Stop;
     use super::*;
     use quaver_load::{ArrivalProcess, Limit, Mix, Schedule};
-    use std::time::Duration;
 
     fn outcome(load: f64, stops: &Stops, clock: &str, late: &str) -> Outcome {
         run_with(load, stops, clock, late, "30us")
@@ -106,6 +126,7 @@ mod tests {
             request_ns: 1_000,
             send_ns: 2_000,
             preemption_ns: 5_000,
+            preemption: Delay::Fixed(5_000),
             late_ns: 3_000,
             late: late.parse().unwrap(),
             wake: late.parse().unwrap(),
@@ -115,7 +136,8 @@ mod tests {
         };
         let policy = "two-queue:quantum=100us".into();
         let facts = Facts { policy, clock: clock.into(), prices };
-        run(schedule.classes(), &Vec::from_iter(&schedule), stops, &facts).unwrap()
+        let round = || Round { requests: Vec::from_iter(&schedule), stops };
+        run(schedule.classes(), &[round(), round()], &facts).unwrap()
     }
 
     fn short(outcome: &Outcome) -> quaver_sim::Latency {
@@ -161,7 +183,8 @@ mod tests {
     /// Its thread may sleep while something comes that makes a preemption due.
     #[test]
     fn a_thread_that_sleeps_is_later_than_a_core() {
-        let p90 = |clock: &str| short(&outcome(0.5, &Stops::default(), clock, "3us")).p90;
-        assert!(p90("timer-thread") > p90("timer-core") + 1.0);
+        let all = |clock: &str| short(&outcome(0.5, &Stops::default(), clock, "9us"));
+        let (thread, core) = (all("timer-thread"), all("timer-core"));
+        assert!(thread.p90 > core.p90 + 1.0, "{thread:?} {core:?}");
     }
 }

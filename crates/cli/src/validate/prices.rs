@@ -9,10 +9,10 @@
 //! * *deliver*: a thread has had its quantum; the client brings work, and interrupts it itself. How
 //!   long it still runs.
 //!
-//! *Late* and *deliver* are for rounds in which no such preemption was seen; else the round's own
-//! [`lateness`](super::lateness) counts.
+//! What rounds show of the last four among requests counts instead, as far as they do
+//! ([`calibration`](super::calibration)).
 //!
-//! The first three are medians. The others are kept as they are, for a mean says nothing of the few
+//! The first two are medians. The others are kept as they are, for a mean says nothing of the few
 //! that are late by hundreds of microseconds, because a clock's thread had to wait for its CPU, or
 //! the host of a virtual machine had halted a CPU.
 
@@ -54,8 +54,10 @@ pub struct Prices {
     pub request_ns: u64,
     /// For each request on the client.
     pub send_ns: u64,
-    /// For each preemption on the worker.
+    /// For each preemption on the worker: the median.
     pub preemption_ns: u64,
+    /// The same as it was measured.
+    pub preemption: Delay,
     /// From the end of a quantum until the thread stops: the median.
     pub late_ns: u64,
     /// The same as it was measured.
@@ -79,6 +81,7 @@ impl Prices {
             request_ns: 0,
             send_ns: 0,
             preemption_ns: 0,
+            preemption: none(),
             late_ns: 0,
             late: none(),
             wake: none(),
@@ -106,7 +109,7 @@ impl Prices {
         let bursts = bursts?;
         let of = |i: usize| median(bursts.iter().map(|pair| pair[i])).expect("there were tries");
         let send_ns = of(1);
-        let (preemption_ns, late) = lateness(&turns)?;
+        let (between, late) = lateness(&turns)?;
         let brought = real::client(client).run(|| bring_work(&runtime))?;
         let start = real::client(client).run(|| wake_up(&runtime))?;
         let start: Vec<u64> = start.iter().map(|ns| ns.saturating_sub(send_ns)).collect();
@@ -117,7 +120,8 @@ impl Prices {
         let prices = Prices {
             request_ns: of(0),
             send_ns,
-            preemption_ns,
+            preemption_ns: median(between.iter().copied()).unwrap_or(0),
+            preemption: usual(between),
             late_ns: median(late.iter().copied()).unwrap_or(0),
             late: usual(late),
             wake: usual(wake),
@@ -199,7 +203,7 @@ fn take_turns(runtime: &quaver::Runtime) -> Vec<Turn> {
 }
 
 /// What a preemption costs, and how late each came.
-fn lateness(turns: &[Turn]) -> Result<(u64, Vec<u64>)> {
+fn lateness(turns: &[Turn]) -> Result<(Vec<u64>, Vec<u64>)> {
     // A thread that was stopped by the machine at its very first step has seen nothing of its turn.
     let whole = |turn: &&Turn| turn.to - turn.from > QUANTUM / 2;
     let late: Vec<u64> = turns
@@ -208,9 +212,9 @@ fn lateness(turns: &[Turn]) -> Result<(u64, Vec<u64>)> {
         .map(|turn| (turn.to - turn.from).saturating_sub(QUANTUM).as_nanos() as u64)
         .collect();
     let between = turns.windows(2).map(|pair| pair[1].from.saturating_duration_since(pair[0].to));
-    let price = median(between.map(|gap| gap.as_nanos() as u64));
+    let prices = between.map(|gap| gap.as_nanos() as u64).collect();
     ensure!(late.len() > 1, "two threads ran beside each other without a preemption");
-    Ok((price.unwrap_or(0), late))
+    Ok((prices, late))
 }
 
 /// For how long a thread that has had its quantum goes on, from the moment when the client begins
@@ -295,8 +299,8 @@ mod tests {
     fn a_turns_length_says_how_late_its_end_came() {
         let (_, seen) =
             turns(&[(0, 210), (215, 430), (435, 436), (441, 645), (651, 851), (856, 1500)]);
-        let (price, late) = lateness(&seen).unwrap();
-        assert_eq!(price, 5_000);
+        let (prices, late) = lateness(&seen).unwrap();
+        assert_eq!(median(prices.into_iter()), Some(5_000));
         // One turn was none.
         assert_eq!(late, [10_000, 15_000, 4_000, 0, 444_000]);
         assert!(lateness(&[]).is_err());

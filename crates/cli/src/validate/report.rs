@@ -27,27 +27,37 @@ pub struct Machine {
     pub calibration_spread_percent: f64,
     /// What stopped the worker while it served.
     pub stops: stops::Summary,
+    /// Rounds that were offered.
+    pub offered: usize,
+    /// Those of them of which the machine took too much.
+    pub disturbed: usize,
 }
 
 impl Machine {
-    /// Sentences without full stops; `busy` is one more.
-    pub fn warnings(&self, busy: Option<String>) -> Vec<String> {
-        let mut warnings: Vec<String> = busy.into_iter().collect();
-        warnings.extend(self.worker_noise.warning(self.worker_cpu));
+    /// What makes the machine unfit to measure on, as sentences without full stops; `busy` is one
+    /// more.
+    pub fn unfit(&self, busy: Option<String>) -> Vec<String> {
+        let mut unfit: Vec<String> = busy.into_iter().collect();
         if self.client_cpu == self.worker_cpu {
             let cpu = self.client_cpu;
-            warnings.push(format!("client and worker share CPU {cpu}: the client delays requests"));
-        } else {
-            warnings.extend(self.client_noise.warning(self.client_cpu));
+            unfit.push(format!("client and worker share CPU {cpu}: the client delays requests"));
         }
         if self.calibration_spread_percent > UNSTEADY {
-            warnings.push(format!(
+            unfit.push(format!(
                 "the speed of CPU {} varied by {:.0} % while it was measured, so real requests are \
                  not of the length that they should be",
                 self.worker_cpu, self.calibration_spread_percent
             ));
         }
-        warnings
+        unfit
+    }
+
+    /// How the machine stops what spins, for readers: whether that disturbed a round is known of
+    /// each. Sentences as of [`unfit`](Machine::unfit).
+    pub fn noise(&self) -> impl Iterator<Item = String> {
+        let client = self.client_noise.warning(self.client_cpu);
+        let client = client.filter(|_| self.client_cpu != self.worker_cpu);
+        self.worker_noise.warning(self.worker_cpu).into_iter().chain(client)
     }
 }
 
@@ -99,6 +109,7 @@ impl<'a> Document<'a> {
             .iter()
             .map(|case| format!("{}: {} under {}\n", case.name, case.mix, case.policy))
             .collect();
+        let Machine { offered, disturbed, .. } = self.machine;
         let stops::Summary { per_second, percent, longest_us } = self.machine.stops;
         let Prices { request_ns, send_ns, preemption_ns, late_ns, start_ns, .. } = *self.prices;
         let [request, send, preemption, late, start] =
@@ -117,7 +128,8 @@ impl<'a> Document<'a> {
              that works; {request:.1} for each request, {preemption:.1} for each preemption, which \
              comes {late:.1} late (median).\n\
              While it served, the worker was stopped {per_second:.0} times a second, {percent:.2} \
-             % of the time, for {longest_us:.0} us at the longest.\n\n\
+             % of the time, for {longest_us:.0} us at the longest; {disturbed} of {offered} rounds \
+             were disturbed.\n\n\
              {}\n\n{within} of {} rows undisturbed and within {TOLERANCE_PERCENT} %\n\
              {gaps}{beware}{}\n",
             self.clock,
@@ -174,11 +186,16 @@ mod tests {
             worker_noise: noise,
             calibration_spread_percent: spread,
             stops: stops::Summary::default(),
+            offered: 9,
+            disturbed: 1,
         };
-        assert!(machine(0, quiet, 0.5).warnings(None).is_empty());
-        let all = machine(1, noisy, 12.0).warnings(Some("the machine was busy".into())).join("\n");
-        for part in ["was busy", "CPU 1 for more than 50", "share CPU 1", "varied by 12 %"] {
+        let fit = machine(0, quiet, 0.5);
+        assert!(fit.unfit(None).is_empty() && fit.noise().next().is_none());
+        let unfit = machine(1, noisy, 12.0);
+        let all = unfit.unfit(Some("the machine was busy".into())).join("\n");
+        for part in ["was busy", "share CPU 1", "varied by 12 %"] {
             assert!(all.contains(part), "{part}: {all}");
         }
+        assert!(unfit.noise().next().unwrap().contains("CPU 1 for more than 50"));
     }
 }

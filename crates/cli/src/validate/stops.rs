@@ -12,23 +12,28 @@
 //!
 //! | from | to | usual |
 //! |---|---|---|
-//! | the last reading of a turn that was preempted | the next turn | the price of a preemption, and a piece |
+//! | the last reading of a turn that was preempted | the next turn | [`is_usual`] |
+//! | when a request was sent that found the worker asleep | its first turn | [`is_usual`] |
 //! | the end of a request beside which another waits | that one's first turn | the price of a request |
-//! | when a request was sent that found the worker idle | its first turn | up to three times the wake-up's |
+//!
+//! What is usual of the first two is what they cost: prices that differ from one occurrence to the
+//! next, and are told to the simulator as such.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::prices::Prices;
+use super::median;
 use super::real::{Speed, turn};
 use super::turns::Turns;
 
 /// How long a piece is, about.
 pub const PIECE: Duration = Duration::from_micros(4);
-/// A worker that was idle and begins after so many times the usual was stopped.
-const LATE_STARTS: u64 = 3;
+/// A worker that has had nothing to do for so long is asleep when work comes.
+pub const SPIN: Duration = Duration::from_micros(20);
+/// What takes more than so many times the median was stopped meanwhile.
+const USUAL: u64 = 3;
 /// How many numbers of turns are told apart.
 const NUMBERS: u64 = 1 << 24;
 
@@ -51,8 +56,13 @@ pub struct Witness {
     gaps: Spans,
     /// Between a request's end and the first turn of one that waited.
     waits: Spans,
-    /// Until the first turn of one that found the worker idle.
+    /// Until the first turn of one that found the worker asleep.
     starts: Spans,
+}
+
+/// Did this take as long as it does, or was the worker stopped meanwhile?
+pub fn is_usual(ns: u64, median_ns: u64) -> bool {
+    ns <= USUAL * median_ns
 }
 
 impl Default for Witness {
@@ -80,7 +90,8 @@ impl Witness {
         let first = self.begins();
         if waited {
             let (sent, ended) = (self.since_epoch(sent), self.ended_ns.load(Relaxed));
-            let spans = if ended > sent { &self.waits } else { &self.starts };
+            let asleep = ended == 0 || sent.saturating_sub(ended) > SPIN.as_nanos() as u64;
+            let spans = if asleep { &self.starts } else { &self.waits };
             spans.push(ended.max(sent), self.since_epoch(first.1));
         }
         self.watch(first, speed.turns(time), speed.turns(PIECE));
@@ -154,22 +165,36 @@ impl Witness {
         self.preempted.all().filter_map(|(from, to)| Some((since(from)?, since(to)?))).collect()
     }
 
-    /// The stops that were seen since `start`, beyond what is usual at these prices; all requests
-    /// have ended.
-    pub fn stops(&self, start: Instant, prices: &Prices) -> Stops {
-        let Prices { preemption_ns, request_ns, start_ns, .. } = *prices;
+    /// What preemptions and wake-ups took, those outside the usual too, in nanoseconds.
+    pub fn prices(&self) -> Seen {
+        let lengths = |spans: &Spans| spans.all().map(|(from, to)| to - from).collect();
+        Seen { gaps: lengths(&self.gaps), starts: lengths(&self.starts) }
+    }
+
+    /// The stops that were seen since `start`, beyond what is usual; all requests have ended. A
+    /// request costs the worker `request_ns`.
+    pub fn stops(&self, start: Instant, request_ns: u64) -> Stops {
         let piece = PIECE.as_nanos() as u64;
         let start = self.since_epoch(start);
         let mut all: Vec<_> = (self.pieces.beyond(0, piece))
-            .chain(self.gaps.beyond(preemption_ns + piece, piece))
+            .chain(self.gaps.unusual())
+            .chain(self.starts.unusual())
             .chain(self.waits.beyond(request_ns, piece))
-            .chain(self.starts.beyond(start_ns, (LATE_STARTS - 1) * start_ns + piece))
             .filter_map(|(from, ns)| Some(Stop { at_ns: from.checked_sub(start)?, ns }))
             .collect();
         all.sort_unstable();
         let gaps: u64 = self.gaps.all().map(|(from, to)| to - from).sum();
         Stops { watched_ns: self.watched_ns.load(Relaxed) + gaps, all }
     }
+}
+
+/// What a run's preemptions and wake-ups took.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Seen {
+    /// Between two turns, of which the first was preempted, from its last reading of the clock.
+    pub gaps: Vec<u64>,
+    /// From when a request was sent to its first turn, where that found the worker asleep.
+    pub starts: Vec<u64>,
 }
 
 /// Spans of time that are remembered one by one, from any thread, as long as there is room.
@@ -199,6 +224,12 @@ impl Spans {
     fn beyond(&self, usual: u64, least: u64) -> impl Iterator<Item = (u64, u64)> {
         let beyond = move |(from, to): (u64, u64)| (from, (to - from).saturating_sub(usual));
         self.all().map(beyond).filter(move |&(_, ns)| ns > least)
+    }
+
+    /// When each began that is not usual among them, and how much longer than the median it was.
+    fn unusual(&self) -> impl Iterator<Item = (u64, u64)> {
+        let usual = median(self.all().map(|(from, to)| to - from)).unwrap_or(0);
+        self.beyond(usual, 0).filter(move |&(_, ns)| !is_usual(ns + usual, usual))
     }
 }
 
@@ -262,25 +293,11 @@ impl Stops {
             longest_us: all.max().map_or(0.0, |ns| ns as f64 / 1e3),
         }
     }
-
-    /// As a trace of stops for the simulator; `None` if there were none.
-    pub fn trace(&self) -> Option<String> {
-        let line = |Stop { at_ns, ns }: &Stop| {
-            let us = |ns: u64| format!("{}.{:03}", ns / 1000, ns % 1000);
-            format!("{},stop,{}\n", us(*at_ns), us(*ns))
-        };
-        let lines: String = self.all.iter().map(line).collect();
-        (!lines.is_empty()).then(|| format!("time_us,cause,lasts_us\n{lines}"))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn prices(preemption_ns: u64, request_ns: u64, start_ns: u64) -> Prices {
-        Prices { preemption_ns, request_ns, start_ns, ..Prices::none() }
-    }
 
     fn spans(spans: &Spans) -> Vec<u64> {
         spans.all().map(|(from, to)| to - from).collect()
@@ -295,14 +312,11 @@ mod tests {
     const ANY: Speed = Speed { per_us: 1.0, spread_percent: 0.0 };
 
     #[test]
-    fn stops_are_told_one_by_one() {
+    fn stops_add_up() {
         let stops = |all: &[(u64, u64)]| Stops {
             watched_ns: 1_000_000,
             all: all.iter().map(|&(at_ns, ns)| Stop { at_ns, ns }).collect(),
         };
-        assert_eq!(stops(&[]).trace(), None);
-        let text = "time_us,cause,lasts_us\n5.000,stop,10.001\n20.000,stop,1.000\n";
-        assert_eq!(stops(&[(5_000, 10_001), (20_000, 1_000)]).trace().unwrap(), text);
         let both = stops(&[(0, 5_000)]).and(&stops(&[(0, 1_000), (9, 20_000)])).summary();
         assert!((both.per_second - 1_500.0).abs() < 1e-6 && (both.percent - 1.3).abs() < 1e-6);
         assert!((both.longest_us - 20.0).abs() < 1e-9);
@@ -313,7 +327,7 @@ mod tests {
         let witness = Witness::default();
         // Far more turns in a piece than any machine does in that time.
         witness.pieces(1 << 22, 1 << 20);
-        let stops = witness.stops(witness.epoch, &prices(0, 0, 0));
+        let stops = witness.stops(witness.epoch, 0);
         assert!(!stops.all.is_empty() && stops.summary().percent < 100.0);
         let number = witness.turns.begin();
         assert!(witness.turns.is_still(number));
@@ -333,35 +347,38 @@ mod tests {
         witness.pieces(1, 1);
         let gaps = spans(&witness.gaps);
         assert!(gaps.len() == 1 && gaps[0] >= LONG.as_nanos() as u64, "{gaps:?}");
-        let longest = |price| {
-            let stops = witness.stops(witness.epoch, &prices(price, 0, 0));
-            stops.all.iter().map(|stop| stop.ns).max().unwrap_or(0)
-        };
-        assert_eq!(longest(100_000), gaps[0] - 100_000 - PIECE.as_nanos() as u64);
+        // Some that are usual.
+        (0..4).for_each(|at| witness.gaps.push(at, at + 100_000));
+        let stops = witness.stops(witness.epoch, 0);
+        assert_eq!(stops.all.iter().map(|stop| stop.ns).max(), Some(gaps[0] - 100_000));
+        assert_eq!(witness.prices().gaps.len(), 5);
         // What was before the run is not of it.
-        assert_eq!(witness.stops(Instant::now(), &prices(0, 0, 0)).all, []);
+        assert_eq!(witness.stops(Instant::now(), 0).all, []);
     }
 
     #[test]
     fn late_beginnings_are_seen() {
         let witness = Witness::default();
-        // The worker is idle, and late to begin.
+        // The worker is asleep, and late to begin.
         let sent = Instant::now();
         pass(LONG);
         witness.serve(sent, Duration::ZERO, ANY);
         // The next one has been waiting since before that ended.
         pass(LONG);
         witness.serve(sent, Duration::ZERO, ANY);
+        // This one finds the worker awake.
+        let sent = Instant::now();
+        witness.serve(sent, Duration::ZERO, ANY);
         let (starts, waits) = (spans(&witness.starts), spans(&witness.waits));
-        assert!(starts.len() == 1 && waits.len() == 1, "{starts:?} {waits:?}");
+        assert!(starts.len() == 1 && waits.len() == 2, "{starts:?} {waits:?}");
         let ns = LONG.as_nanos() as u64;
         assert!(starts[0] >= ns && waits[0] >= ns, "{starts:?} {waits:?}");
-        let seen =
-            |request, start| witness.stops(witness.epoch, &prices(0, request, start)).all.len();
-        assert_eq!(
-            [seen(0, 1), seen(u64::MAX, 1), seen(0, starts[0]), seen(0, starts[0] / 2)],
-            [2, 1, 1, 1]
-        );
+        assert_eq!(witness.prices().starts, starts);
+        let seen = |request| witness.stops(witness.epoch, request).all.len();
+        assert_eq!([seen(0) > 0, seen(u64::MAX) == 0], [true, true]);
+        // Beside those that are usual, it was stopped.
+        (0..2).for_each(|at| witness.starts.push(at, at + starts[0] / 4));
+        assert_eq!(seen(u64::MAX), 1);
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl Engine<'_> {
         if self.rules.tick.is_some() {
             0
         } else {
-            self.rules.mechanism.receive + self.wait_for_lock(RECEIVES)
+            self.rules.mechanism.receive.sample(&mut self.random) + self.wait_for_lock(RECEIVES)
         }
     }
 

@@ -29,7 +29,7 @@ impl Rules {
     pub(super) fn of(scenario: &Scenario, policy: &dyn Policy) -> Self {
         let server = &scenario.server;
         let (mechanism, system) = (scenario.mechanism(), scenario.system());
-        let price = mechanism.receive + system.preempt_switch;
+        let price = mechanism.receive.mean_ns() as u64 + system.preempt_switch;
         let savings = Tax::SAVINGS.as_nanos() as u64;
         let tax = server.tax.filter(|&percent| percent < 100);
         Rules {
@@ -54,7 +54,7 @@ impl Rules {
         let mut time = service as f64 * (1.0 + self.mechanism.slowdown);
         if let Some(tick) = self.tick {
             // Each tick is received, whatever comes of it.
-            time /= 1.0 - (self.mechanism.receive as f64 / tick as f64).min(0.9);
+            time /= 1.0 - (self.mechanism.receive.mean_ns() / tick as f64).min(0.9);
         }
         if time == service as f64 { service } else { (time + 0.5) as u64 }
     }

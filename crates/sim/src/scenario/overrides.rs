@@ -38,8 +38,8 @@ macro_rules! overrides {
 
 overrides! {
     mechanism, change_mechanism, Mechanism {
-        times { send scan receive switch lock }
-        delays { deliver late }
+        times { send scan switch lock }
+        delays { deliver late receive }
     }
     system, change_system, System {
         times {

@@ -1,0 +1,103 @@
+//! What rounds show of prices: how late preemptions came, what they and wake-ups took.
+//!
+//! [`prices`](super::prices) measures the same beforehand, while nothing else happens. Among
+//! requests it differs: the clock's thread has competition for its CPU, a worker sleeps less deeply
+//! than between the pauses there. What rounds have shown counts, as far as they have shown it.
+
+use quaver_sim::Delay;
+
+use super::lateness::Lateness;
+use super::median;
+use super::prices::Prices;
+use super::stops::{PIECE, Seen, is_usual};
+
+/// What one round has shown, or several.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Calibration {
+    /// How late preemptions came.
+    pub late: Lateness,
+    /// What they and wake-ups took.
+    pub seen: Seen,
+}
+
+impl Calibration {
+    /// Of all these rounds.
+    pub fn of<'a>(rounds: impl Iterator<Item = &'a Calibration>) -> Calibration {
+        rounds.fold(Calibration::default(), |mut all, round| {
+            let Calibration { late, seen } = round;
+            all.late.clock.extend(&late.clock);
+            all.late.bringer.extend(&late.bringer);
+            all.seen.gaps.extend(&seen.gaps);
+            all.seen.starts.extend(&seen.starts);
+            all
+        })
+    }
+
+    /// The prices, with what is known better from here.
+    pub fn in_place_of(self, prices: &Prices) -> Prices {
+        let mut prices = prices.clone();
+        let Lateness { mut clock, mut bringer } = self.late;
+        let delivered = median(bringer.iter().copied());
+        let delivered = delivered.unwrap_or(prices.deliver.mean_ns() as u64);
+        if !clock.is_empty() {
+            let mut wake: Vec<_> = clock.iter().map(|ns| ns.saturating_sub(delivered)).collect();
+            prices.wake = Delay::measured(&mut wake);
+            prices.late = Delay::measured(&mut clock);
+        }
+        if !bringer.is_empty() {
+            prices.deliver = Delay::measured(&mut bringer);
+        }
+        // A gap begins with the last reading of the clock, on average half a piece before its turn
+        // ended.
+        if let Some(gaps) = usual(&self.seen.gaps, PIECE.as_nanos() as u64 / 2) {
+            prices.preemption = gaps;
+        }
+        if let Some(starts) = usual(&self.seen.starts, prices.send_ns) {
+            prices.start = starts;
+        }
+        prices
+    }
+}
+
+/// The distribution of what is no stop, each less by so much; `None` if there is nothing.
+fn usual(values: &[u64], less: u64) -> Option<Delay> {
+    let middle = median(values.iter().copied())?;
+    let usual = values.iter().filter(|&&ns| is_usual(ns, middle));
+    Some(Delay::measured(&mut usual.map(|ns| ns.saturating_sub(less)).collect::<Vec<_>>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mean(delay: &Delay) -> u64 {
+        delay.mean_ns().round() as u64
+    }
+
+    #[test]
+    fn what_was_not_seen_stays_as_it_was() {
+        let mut prices = Prices::none();
+        prices.deliver = Delay::Fixed(7_000);
+        let late = |clock: &[u64], bringer: &[u64]| {
+            let late = Lateness { clock: clock.to_vec(), bringer: bringer.to_vec() };
+            let all = Calibration { late, seen: Seen::default() };
+            let Prices { late, wake, deliver, .. } = all.in_place_of(&prices);
+            [late, wake, deliver].each_ref().map(mean)
+        };
+        assert_eq!(late(&[], &[]), [0, 0, 7_000]);
+        assert_eq!(late(&[20_000; 3], &[]), [20_000, 13_000, 7_000]);
+        assert_eq!(late(&[20_000; 3], &[5_000; 3]), [20_000, 15_000, 5_000]);
+    }
+
+    #[test]
+    fn what_is_a_stop_is_no_price() {
+        let mut prices = Prices::none();
+        prices.send_ns = 1_000;
+        let seen = Seen { gaps: vec![12_000, 12_000, 900_000], starts: vec![31_000; 2] };
+        let one = Calibration { late: Lateness::default(), seen };
+        let both = Calibration::of([&one, &one].into_iter());
+        assert_eq!([both.seen.gaps.len(), both.seen.starts.len()], [6, 4]);
+        let Prices { preemption, start, .. } = both.in_place_of(&prices);
+        assert_eq!([&preemption, &start].map(mean), [10_000, 30_000]);
+    }
+}
