@@ -87,15 +87,12 @@ fn start() {
     }
     uthread::count_run_time();
     // The runtime's kernel threads begin with what this one blocks now.
-    // SAFETY: put back below.
-    let blocked = unsafe { signal::set_kernel_mask(signal::of_runtime()) };
-    match builder.build() {
+    // SAFETY: nothing that the program has said changes.
+    match unsafe { signal::with_kernel_mask(signal::of_runtime(), || builder.build()) } {
         // It ends with the process.
         Ok(runtime) => core::mem::forget::<Runtime>(runtime),
         Err(e) => fatal(format_args!("{e}")),
     }
-    // SAFETY: as it was.
-    unsafe { signal::set_kernel_mask(blocked) };
     state::set_internal(false);
     cancel::install_kick();
     if !FORK_HANDLER.swap(true, Relaxed) {

@@ -4,8 +4,12 @@
 //! Both ask the kernel which thread this is, then send the signal there. A user thread that is
 //! preempted in between may go on as another kernel thread, and the signal's handler would run on
 //! whatever the first one does by then. The C library's versions are nothing that one can tell by
-//! an address, so the program gets these, in whose [`range`] nobody is preempted. They are weak: a
+//! an address, so the program gets these, in whose [`ranges`] nobody is preempted. They are weak: a
 //! program or library that defines its own keeps it.
+//!
+//! A range ends behind the last call. By then the kernel has framed the handler on the thread's
+//! stack, which may go on anywhere; and most requests come there, because kernels deliver signals
+//! at the ends of calls.
 //!
 //! ```text
 //!   edi   the signal                                       raise
@@ -33,13 +37,15 @@ core::arch::global_asm!(
     ".type raise, @function",
     "quaver_raise:",
     "raise:",
+    "3:",
         ".cfi_startproc",
         "mov esi, edi",
         "quaver_kill_self",
+        "4:",
         "test eax, eax",
-        "js 2f",
+        "js 5f",
         "ret",
-        "2:",
+        "5:",
         "push rbx",
         ".cfi_adjust_cfa_offset 8",
         ".cfi_rel_offset rbx, 0",
@@ -57,17 +63,23 @@ core::arch::global_asm!(
     ".weak pthread_kill",
     ".type pthread_kill, @function",
     "pthread_kill:",
+    "6:",
         ".cfi_startproc",
         "cmp rdi, fs:[{pthread_self}]",
         "jne {another}",
         "quaver_kill_self",
+        "7:",
         "neg eax",
         "ret",
         ".cfi_endproc",
         ".size pthread_kill, . - pthread_kill",
-    ".globl quaver_raise_end",
-    ".hidden quaver_raise_end",
-    "quaver_raise_end:",
+    ".popsection",
+    ".pushsection .data.rel.ro.quaver_raise, \"aw\", @progbits",
+    ".balign 8",
+    ".globl quaver_raise_ranges",
+    ".hidden quaver_raise_ranges",
+    "quaver_raise_ranges:",
+        ".quad 3b, 4b, 6b, 7b",
     ".popsection",
     getpid = const libc::SYS_getpid,
     gettid = const libc::SYS_gettid,
@@ -79,13 +91,14 @@ core::arch::global_asm!(
 );
 
 unsafe extern "C" {
-    fn quaver_raise(signal: i32) -> i32;
-    static quaver_raise_end: u8;
+    static quaver_raise_ranges: [usize; 4];
 }
 
 /// Addresses in which the kernel thread must not change.
-pub(crate) fn range() -> core::ops::Range<usize> {
-    (quaver_raise as *const () as usize)..(&raw const quaver_raise_end as usize)
+pub(crate) fn ranges() -> [core::ops::Range<usize>; 2] {
+    // SAFETY: four addresses, the starts and ends, written above; nobody changes them.
+    let [a, b, c, d] = unsafe { quaver_raise_ranges };
+    [a..b, c..d]
 }
 
 /// The C library's, for other threads.
@@ -106,6 +119,10 @@ mod tests {
     use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
     use std::sync::mpsc::channel;
 
+    unsafe extern "C" {
+        fn quaver_raise(signal: i32) -> i32;
+    }
+
     static CAUGHT_ON: AtomicI32 = AtomicI32::new(0);
 
     extern "C" fn caught(_signal: i32) {
@@ -117,7 +134,7 @@ mod tests {
         // SAFETY: a handler that stores a number; signals that nobody else here uses.
         unsafe {
             libc::signal(libc::SIGUSR2, caught as *const () as usize);
-            assert_eq!(super::quaver_raise(libc::SIGUSR2), 0);
+            assert_eq!(quaver_raise(libc::SIGUSR2), 0);
             assert_eq!(CAUGHT_ON.swap(0, SeqCst), crate::sys::gettid());
             assert_eq!(libc::raise(libc::SIGUSR2), 0);
             assert_eq!(CAUGHT_ON.swap(0, SeqCst), crate::sys::gettid());
@@ -130,7 +147,7 @@ mod tests {
     fn errors_are_told_as_the_c_library_tells_them() {
         // SAFETY: no signal has this number.
         unsafe {
-            assert_eq!(super::quaver_raise(1000), -1);
+            assert_eq!(quaver_raise(1000), -1);
             assert_eq!(Error::last_os_error().raw_os_error(), Some(libc::EINVAL));
             assert_eq!(libc::pthread_kill(libc::pthread_self(), 1000), libc::EINVAL);
         }

@@ -103,7 +103,7 @@ pub(crate) fn refresh() {
     let mut table = RangeTable { program: sorted(found.program), ..RangeTable::default() };
     table.unsafe_code = found.unsafe_code;
     table.unsafe_code.push(crate::arch::resume::range());
-    table.unsafe_code.push(crate::arch::raise::range());
+    table.unsafe_code.extend(crate::arch::raise::ranges());
     table.unsafe_code = sorted(core::mem::take(&mut table.unsafe_code));
     table.libraries = found.libraries;
     table.libraries.extend_from_slice(symbols::of_this_program());
@@ -170,7 +170,10 @@ mod tests {
         assert_eq!(code_at(libc::malloc as *const () as usize), Code::Library);
         assert_eq!(code_at(libc_is_a_library_and_this_is_not as *const () as usize), Code::Free);
         assert_eq!(code_at(crate::arch::resume::range().start), Code::Unsafe);
-        assert_eq!(code_at(crate::arch::raise::range().start), Code::Unsafe);
+        for range in crate::arch::raise::ranges() {
+            assert_eq!(code_at(range.start), Code::Unsafe);
+            assert_eq!(code_at(range.end), Code::Free);
+        }
         // SAFETY: null is no handle; the name is a C string.
         let loaders = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__tls_get_addr".as_ptr()) };
         assert_eq!(code_at(loaders as usize), Code::Unsafe);

@@ -205,14 +205,10 @@ pub(super) fn default(signal: c_int) {
         dfl.sa_sigaction = libc::SIG_DFL;
         real!(sigaction(signal => c_int, &raw const dfl => *const libc::sigaction,
             core::ptr::null_mut() => *mut libc::sigaction) -> c_int);
-        let (one, mut before) = (bit(signal), 0u64);
-        let change = |how: c_int, new: *const u64, old: *mut u64| {
-            call(libc::SYS_rt_sigprocmask, [how as usize, new as usize, old as usize, 8, 0, 0]);
-        };
-        change(libc::SIG_UNBLOCK, &one, &mut before);
-        let pid = super::process() as usize;
-        call(libc::SYS_tgkill, [pid, sys::kernel_tid() as usize, signal as usize, 0, 0, 0]);
-        change(libc::SIG_SETMASK, &before, core::ptr::null_mut());
+        let (pid, tid) = (super::process() as usize, sys::kernel_tid() as usize);
+        super::with_kernel_mask(!bit(signal), || {
+            call(libc::SYS_tgkill, [pid, tid, signal as usize, 0, 0, 0])
+        });
     });
 }
 

@@ -292,11 +292,7 @@ pub(crate) fn told_to_kernel<R>(f: impl FnOnce() -> R) -> R {
     let section = super::Section::enter();
     let r = crate::exec::in_place(|| {
         // SAFETY: what the thread blocks; what is delivered meanwhile goes to the courier.
-        let before = unsafe { super::set_kernel_mask(for_exec(me)) };
-        let r = f();
-        // SAFETY: as it was.
-        unsafe { super::set_kernel_mask(before) };
-        r
+        unsafe { super::with_kernel_mask(for_exec(me), f) }
     });
     drop(section);
     deliver::deliver_here(me);

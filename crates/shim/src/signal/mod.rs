@@ -250,6 +250,20 @@ pub(crate) unsafe fn set_kernel_mask(mask: u64) -> u64 {
     before
 }
 
+/// Runs `f`, during which the calling kernel thread blocks `mask`.
+///
+/// # Safety
+///
+/// As [`set_kernel_mask`]; and `f` ends on the kernel thread where it begins.
+pub(crate) unsafe fn with_kernel_mask<R>(mask: u64, f: impl FnOnce() -> R) -> R {
+    // SAFETY: the caller's contract.
+    let before = unsafe { set_kernel_mask(mask) };
+    let r = f();
+    // SAFETY: as it was.
+    unsafe { set_kernel_mask(before) };
+    r
+}
+
 /// In the child of a fork: nothing is pending, nobody holds a lock, and its only thread is a kernel
 /// thread, whose signals are the kernel's affair.
 pub(crate) fn in_child() {

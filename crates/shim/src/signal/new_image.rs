@@ -6,7 +6,7 @@
 //! survives, with what is pending for it. The new image's first kernel thread finds it there
 //! ([`take_inherited`]).
 
-use super::{bit, courier, deliver, managed, mask, queue, send, set_kernel_mask};
+use super::{bit, courier, deliver, managed, mask, queue, send, with_kernel_mask};
 use crate::exec::in_place;
 use crate::state::Thread;
 use crate::sys::{self, call};
@@ -28,14 +28,12 @@ pub(crate) fn replace<R>(me: &'static Thread, f: impl FnOnce() -> R) -> R {
         }
     });
     in_place(|| {
-        // SAFETY: what the thread blocks, until it is put back.
-        let before = unsafe { set_kernel_mask(mask::for_exec(me)) };
-        let lent = is_managed.then(|| Lent::all(me));
-        let r = f();
-        drop(lent);
-        // SAFETY: as it was.
-        unsafe { set_kernel_mask(before) };
-        r
+        let lend = || {
+            let _lent = is_managed.then(|| Lent::all(me));
+            f()
+        };
+        // SAFETY: what the thread blocks.
+        unsafe { with_kernel_mask(mask::for_exec(me), lend) }
     })
 }
 
