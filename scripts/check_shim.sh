@@ -35,33 +35,44 @@ if have g++; then
     programs="$programs cxx"
 fi
 
-runs=0
 # run_one PROGRAM OPTION...
 run_one() {
-    local program=$1 status=0
+    local program=$1 status=0 out
+    out=$(mktemp "$work/out.XXXXXX")
     shift
     # Without preemption a thread that computes would keep the others waiting.
     local burners=2
     case "$*" in *off*) burners=0 ;; esac
-    timeout 120 "$quaver" run "$@" -- "$work/$program" "$burners" >"$work/out" 2>&1 || status=$?
-    [ "$status" -eq 0 ] || die "$program with $*: status $status: $(cat "$work/out")"
-    runs=$((runs + 1))
+    timeout 120 "$quaver" run "$@" -- "$work/$program" "$burners" >"$out" 2>&1 || status=$?
+    [ "$status" -eq 0 ] || die "$program with $*: status $status: $(cat "$out")"
+    rm "$out"
+    printf . >>"$work/runs"
+}
+# with_workers N: all programs, under several quanta.
+with_workers() {
+    local program round quantum
+    for program in $programs; do
+        for ((round = 0; round < rounds; round++)); do
+            run_one "$program" --workers "$1" --quantum off
+            for quantum in 100us 20us; do
+                run_one "$program" --workers "$1" --quantum "$quantum"
+            done
+            run_one "$program" --workers "$1" --quantum 5us --clock timer-thread
+        done
+    done
 }
 for program in $programs; do
     timeout 120 "$work/$program" >/dev/null || die "$program fails without the shim"
-    for ((round = 0; round < rounds; round++)); do
-        for workers in 1 2; do
-            run_one "$program" --workers "$workers" --quantum off
-            for quantum in 100us 20us; do
-                run_one "$program" --workers "$workers" --quantum "$quantum"
-            done
-            run_one "$program" --workers "$workers" --quantum 5us --clock timer-thread
-        done
-    done
 done
+with_workers 1 &
+one=$!
+with_workers 2 &
+two=$!
+wait "$one" || die "a program fails with one worker"
+wait "$two" || die "a program fails with two workers"
 # Preempted no more often than can be paid for.
 run_one threads --workers 1 --quantum 20us --tax 1
-printf 'test programs: %s runs\n' "$runs"
+printf 'test programs: %s runs\n' "$(wc -c <"$work/runs")"
 
 # A program that replaces itself goes on as what it has become, with the signals that it blocks; those that it starts are their own affair.
 # lines_after SCRIPT: how many programs have said what they did on user threads. Bash has a setenv of its own.

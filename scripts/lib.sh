@@ -22,10 +22,10 @@ die() {
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# Builds everything that the tests run, with assertions. All at once: what the members of the workspace ask of a
-# dependency is then always the same, and nothing is compiled twice.
+# Builds everything that the scripts run, with assertions. All at once: what the members of the workspace ask of a
+# dependency is then always the same. Without --tests, of which cargo test would make its own, again.
 # shellcheck disable=SC2034 # for the scripts
-build_all=(cargo build --locked --workspace --lib --bins --examples --tests)
+build_all=(cargo build --locked --workspace --lib --bins --examples)
 # The programs that the long forms of the tests run for hours.
 # shellcheck disable=SC2034
 build_fast=(cargo build --locked --profile fast -p quaver-cli -p quaver-shim -p quaver-bench-peers)

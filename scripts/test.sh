@@ -55,6 +55,7 @@ if [ "$size" = check ]; then
     step pages python3 -B scripts/check_docs.py
     finish
 fi
+step build-tests cargo test --locked --workspace --no-run
 step build "${build_all[@]}"
 step test cargo test --locked --workspace --no-fail-fast
 step examples scripts/run_examples.sh

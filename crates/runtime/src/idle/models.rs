@@ -81,15 +81,17 @@ impl Workers for Office {
     fn all_busy(&self) {}
 }
 
+/// With so many preemptions; one more in the full form of the tests.
 fn explore(preemptions: usize, program: impl Fn() + Sync + Send + 'static) {
+    let more = usize::from(std::env::var_os("QUAVER_TEST_FULL").is_some());
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
+    model.preemption_bound = Some(preemptions + more);
     model.check(program);
 }
 
 #[test]
 fn a_worker_finds_every_task() {
-    explore(4, || {
+    explore(3, || {
         let office = Office::new(1);
         let worker = loom::thread::spawn({
             let office = office.clone();
@@ -103,7 +105,7 @@ fn a_worker_finds_every_task() {
 
 #[test]
 fn two_makers_and_a_worker() {
-    explore(3, || {
+    explore(2, || {
         let office = Office::new(1);
         let maker = loom::thread::spawn({
             let office = office.clone();
