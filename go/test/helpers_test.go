@@ -158,7 +158,7 @@ func installed(t *testing.T) string {
 	return strings.TrimSpace(must(t, os.TempDir(), nil, "go", "env", "GOVERSION"))
 }
 
-// some returns the releases for what differs between releases: all, or the oldest, the newest and one in between.
+// some returns the releases for what differs between releases: all, or the oldest and the newest.
 func some() []string {
 	if full {
 		return releases

@@ -51,8 +51,12 @@ fn a_run_writes_report_and_json_and_prints_the_table() {
     let html = std::fs::read_to_string(out.join("report.html")).unwrap();
     assert!(html.starts_with("<!DOCTYPE html>") && html.trim_end().ends_with("</html>"));
     assert_eq!(html.matches("<svg").count(), 2);
+    for curves in ["get.svg", "scan.svg"] {
+        let svg = std::fs::read_to_string(out.join(curves)).unwrap();
+        assert!(svg.starts_with("<svg") && svg.contains("prefers-color-scheme: dark"), "{svg}");
+    }
     // No temporary file stays.
-    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 2);
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 4);
 }
 
 #[test]

@@ -129,7 +129,7 @@ pub struct Args {
     #[arg(long, help_heading = RESULT)]
     pub quick: bool,
 
-    /// Directory for report.html and report.json
+    /// Directory for report.html, report.json and the curves (get.svg, scan.svg)
     #[arg(long, value_name = "DIR", default_value = "quaver-report", help_heading = RESULT)]
     pub out: PathBuf,
 

@@ -33,6 +33,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 pub use args::Args;
 
+use crate::chart;
 use crate::interrupt::{Interrupt, Signal};
 use crate::noise::Noise;
 use crate::output::{self, Directory, Target};
@@ -124,6 +125,10 @@ fn measure_and_write(
 
     let page = directory.join("report.html");
     output::write_file(&page, report::render(&report)?.as_bytes())?;
+    for (name, chart) in report::charts(&report)? {
+        let path = directory.join(&format!("{name}.svg"));
+        output::write_file(&path, chart::standalone(&chart).as_bytes())?;
+    }
     let json = directory.join("report.json");
     Target::File(json.clone()).write_json(&report)?;
     if let Some(target) = &args.json {

@@ -32,7 +32,7 @@ pub fn render(report: &Report) -> Result<String> {
         push(&format!("<p class=\"note\">Noise: {}.</p>\n", escape(&noise)));
     }
     push("<div class=\"charts\">\n");
-    for chart in charts(report)? {
+    for (_, chart) in charts(report)? {
         push(&format!("<figure>{chart}</figure>\n"));
     }
     push("</div>\n");
@@ -42,20 +42,26 @@ pub fn render(report: &Report) -> Result<String> {
     Ok(page)
 }
 
-fn charts(report: &Report) -> Result<Vec<String>> {
+/// The curves of each class that was offered, with its name in lower case.
+///
+/// # Errors
+///
+/// A chart cannot be drawn.
+pub fn charts(report: &Report) -> Result<Vec<(&'static str, String)>> {
     let slo = report.settings.slo_us;
     let limit = format!("objective {}", table::time(slo));
     let get: fn(&Row) -> Option<&Latency> = |row| row.get.as_ref();
     let scan: fn(&Row) -> Option<&Latency> = |row| row.scan.as_ref();
     let mut charts = Vec::new();
-    for (title, class, limit) in
-        [("GET latency", get, Some((limit.as_str(), slo))), ("SCAN latency", scan, None)]
-    {
+    for (name, title, class, limit) in [
+        ("get", "GET latency", get, Some((limit.as_str(), slo))),
+        ("scan", "SCAN latency", scan, None),
+    ] {
         let curves = curves(report, class);
         if !curves.is_empty() {
             let x = "offered load, % of the workers' capacity";
             let chart = Chart { title, x, y: "", log: true, label: table::mark, limit };
-            charts.push(chart.draw(&curves)?);
+            charts.push((name, chart.draw(&curves)?));
         }
     }
     Ok(charts)
