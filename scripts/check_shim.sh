@@ -68,7 +68,7 @@ with_workers 1 &
 one=$!
 with_workers 2 &
 two=$!
-wait "$one" || die "a program fails with one worker"
+wait "$one" || { kill "$two"; die "a program fails with one worker"; }
 wait "$two" || die "a program fails with two workers"
 # Preempted no more often than can be paid for.
 run_one threads --workers 1 --quantum 20us --tax 1
