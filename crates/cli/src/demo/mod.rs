@@ -123,11 +123,12 @@ fn measure_and_write(
         return stopped(signal, &format!("after {done} of {all} runs"));
     }
 
+    let charts = report::charts(&report)?;
     let page = directory.join("report.html");
-    output::write_file(&page, report::render(&report)?.as_bytes())?;
-    for (name, chart) in report::charts(&report)? {
+    output::write_file(&page, report::render(&report, &charts).as_bytes())?;
+    for (name, chart) in &charts {
         let path = directory.join(&format!("{name}.svg"));
-        output::write_file(&path, chart::standalone(&chart).as_bytes())?;
+        output::write_file(&path, chart::standalone(chart).as_bytes())?;
     }
     let json = directory.join("report.json");
     Target::File(json.clone()).write_json(&report)?;

@@ -256,7 +256,7 @@ impl Real<'_> {
         let stops = witness.stops(served.start, prices.request_ns);
         let preempted = witness.preempted(served.start);
         let late = Lateness::of(&preempted, self.case.quantum_ns, &served.answers, &stops);
-        let calibration = Calibration { late, seen: witness.prices() };
+        let calibration = Calibration { late, seen: witness.seen() };
         let classes = schedule.classes().to_vec();
         Ok(Round { classes, answers: served.answers, stops, calibration })
     }

@@ -166,7 +166,7 @@ impl Witness {
     }
 
     /// What preemptions and wake-ups took, those outside the usual too, in nanoseconds.
-    pub fn prices(&self) -> Seen {
+    pub fn seen(&self) -> Seen {
         let lengths = |spans: &Spans| spans.all().map(|(from, to)| to - from).collect();
         Seen { gaps: lengths(&self.gaps), starts: lengths(&self.starts) }
     }
@@ -351,7 +351,7 @@ mod tests {
         (0..4).for_each(|at| witness.gaps.push(at, at + 100_000));
         let stops = witness.stops(witness.epoch, 0);
         assert_eq!(stops.all.iter().map(|stop| stop.ns).max(), Some(gaps[0] - 100_000));
-        assert_eq!(witness.prices().gaps.len(), 5);
+        assert_eq!(witness.seen().gaps.len(), 5);
         // What was before the run is not of it.
         assert_eq!(witness.stops(Instant::now(), 0).all, []);
     }
@@ -368,12 +368,13 @@ mod tests {
         witness.serve(sent, Duration::ZERO, ANY);
         // This one finds the worker awake.
         let sent = Instant::now();
+        witness.ended_ns.store(witness.since_epoch(sent) - SPIN.as_nanos() as u64 / 2, Relaxed);
         witness.serve(sent, Duration::ZERO, ANY);
         let (starts, waits) = (spans(&witness.starts), spans(&witness.waits));
         assert!(starts.len() == 1 && waits.len() == 2, "{starts:?} {waits:?}");
         let ns = LONG.as_nanos() as u64;
         assert!(starts[0] >= ns && waits[0] >= ns, "{starts:?} {waits:?}");
-        assert_eq!(witness.prices().starts, starts);
+        assert_eq!(witness.seen().starts, starts);
         let seen = |request| witness.stops(witness.epoch, request).all.len();
         assert_eq!([seen(0) > 0, seen(u64::MAX) == 0], [true, true]);
         // Beside those that are usual, it was stopped.

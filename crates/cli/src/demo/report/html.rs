@@ -11,12 +11,9 @@ use crate::demo::table;
 use crate::html::escape;
 use crate::parse::cpulist;
 
-/// Renders the report as one HTML page without references to anything outside.
-///
-/// # Errors
-///
-/// A chart cannot be drawn.
-pub fn render(report: &Report) -> Result<String> {
+/// Renders the report, with its [`charts`], as one HTML page without references to anything
+/// outside.
+pub fn render(report: &Report, charts: &[(&str, String)]) -> String {
     let mut page = String::from(HEAD);
     let mut push = |text: &str| page.push_str(text);
     push("<h1>Quaver: GETs beside SCANs, with and without preemption</h1>\n");
@@ -32,14 +29,14 @@ pub fn render(report: &Report) -> Result<String> {
         push(&format!("<p class=\"note\">Noise: {}.</p>\n", escape(&noise)));
     }
     push("<div class=\"charts\">\n");
-    for (_, chart) in charts(report)? {
+    for (_, chart) in charts {
         push(&format!("<figure>{chart}</figure>\n"));
     }
     push("</div>\n");
     push(&table_html(report));
     push(&details(report));
     push("</body>\n</html>\n");
-    Ok(page)
+    page
 }
 
 /// The curves of each class that was offered, with its name in lower case.
@@ -267,9 +264,13 @@ mod tests {
         all
     }
 
+    fn page(report: &Report) -> String {
+        render(report, &charts(report).unwrap())
+    }
+
     #[test]
     fn the_page_is_well_formed_and_has_curves_and_all_rows() {
-        let html = render(&report()).unwrap();
+        let html = page(&report());
         let elements = elements(&html);
         let count = |name: &str| elements.iter().filter(|e| *e == name).count();
         assert_eq!(count("svg"), 2);
@@ -281,7 +282,7 @@ mod tests {
 
     #[test]
     fn the_page_needs_nothing_else() {
-        let html = render(&report()).unwrap();
+        let html = page(&report());
         for part in ["src=", "href=", "url(", "@import", "<script", "<link"] {
             assert!(!html.contains(part), "{part} refers to something");
         }
@@ -293,30 +294,30 @@ mod tests {
 
     #[test]
     fn texts_are_escaped() {
-        let html = render(&report()).unwrap();
+        let html = page(&report());
         assert!(html.contains("A &lt;fast&gt; Processor &amp; more"));
     }
 
     #[test]
     fn light_and_dark_are_served() {
-        let html = render(&report()).unwrap();
+        let html = page(&report());
         assert!(html.contains("prefers-color-scheme: dark") && html.contains("currentColor"));
     }
 
     #[test]
     fn crowding_is_admitted() {
         let mut report = report();
-        assert!(!render(&report).unwrap().contains("class=\"note\""));
+        assert!(!page(&report).contains("class=\"note\""));
         report.machine.crowded = Some("the client shares a CPU with a worker");
-        assert!(render(&report).unwrap().contains("shares a CPU"));
+        assert!(page(&report).contains("shares a CPU"));
     }
 
     #[test]
     fn a_report_without_rows_or_scans_renders() {
         let mut report = report();
         report.rows.iter_mut().for_each(|row| row.scan = None);
-        assert_eq!(render(&report).unwrap().matches("<svg").count(), 1);
+        assert_eq!(page(&report).matches("<svg").count(), 1);
         report.rows.clear();
-        elements(&render(&report).unwrap());
+        elements(&page(&report));
     }
 }
