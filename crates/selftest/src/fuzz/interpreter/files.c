@@ -129,7 +129,9 @@ static void get_all(const long *a, struct record *r) {
 }
 
 static void end(const long *a, struct record *r) {
+    pthread_rwlock_rdlock(&children);
     returned(r, close(FD));
+    pthread_rwlock_unlock(&children);
     FD = -1;
 }
 

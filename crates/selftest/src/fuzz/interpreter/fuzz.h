@@ -89,6 +89,8 @@ extern struct thread threads[THREADS];
 extern struct object *objects;
 extern struct record *records;
 extern __thread struct thread *me;
+/* A child has its parent's descriptors: no pipe's end is closed, for a result that is the same each time, while one lives. */
+extern pthread_rwlock_t children;
 extern const struct entry lock_operations[], wait_operations[], signal_operations[], timer_operations[],
     file_operations[], thread_operations[];
 

@@ -137,8 +137,11 @@ static void compute(const long *a, struct record *r) {
     r->e = errno;
 }
 
-/* run_child HOW CODE MUTEX: a child that ends with CODE, or by a signal; 2: holding a process-shared mutex's lock; and how it ended. */
+pthread_rwlock_t children = PTHREAD_RWLOCK_INITIALIZER;
+
+/* run_child HOW CODE: a child that ends with CODE, or by a signal; and how it ended. */
 static void run_child(const long *a, struct record *r) {
+    pthread_rwlock_wrlock(&children);
     pid_t child = fork();
     if (child == 0) {
         if (a[0] == 1)
@@ -150,6 +153,7 @@ static void run_child(const long *a, struct record *r) {
     do
         got = waitpid(child, &status, 0);
     while (got < 0 && errno == EINTR);
+    pthread_rwlock_unlock(&children);
     r->r = got == child;
     r->x = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
