@@ -51,7 +51,7 @@ step plain-features cargo check --locked -p quaver -p quaver-sched
 if [ "$size" = check ]; then
     # Whole programs have their own step in the other sizes.
     step test-libraries cargo test --locked --workspace --exclude quaver-bench-peers --lib
-    step test-runtime cargo test --locked -p quaver --test preempt --test threads --test sync_user --test blocking
+    step test-runtime cargo test --locked -p quaver --test preempt --test threads --test sync --test blocking
     step pages python3 -B scripts/check_docs.py
     finish
 fi

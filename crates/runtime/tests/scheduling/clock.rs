@@ -1,7 +1,7 @@
 //! The clocks: when they interrupt, and that they stop.
 
-mod support;
-
+use crate::support::setup::with_leftover;
+use crate::support::{Setup, on_runtime, spin, with_runtime};
 use quaver::thread::Builder as Threads;
 use quaver::{Builder, Clock, yield_now};
 use std::io::{PipeReader, Read, Write, pipe};
@@ -9,8 +9,6 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
-use support::setup::with_leftover;
-use support::{Setup, on_runtime, spin};
 
 /// A quantum that no test lives to see the end of.
 const FOR_EVER: &str = "priority:quantum=900s,max-age=none";
@@ -166,4 +164,49 @@ fn a_thread_that_computes_is_not_rescued() {
         let end = Instant::now();
         assert!(other.join().unwrap() >= end, "it ran in the middle");
     });
+}
+
+/// Looks that find nothing become rare, until a thread outlives its quantum: then it is preempted,
+/// and others after it on time. (A machine that stops for longer than a quantum all the time makes
+/// threads look long, so one of many tries must succeed.)
+#[test]
+fn short_threads_cost_no_quantum() {
+    const TIME: Duration = Duration::from_millis(50);
+    const QUANTUM: Duration = Duration::from_micros(20);
+    for clock in [Clock::PosixTimer, Clock::TimerThread] {
+        let builder = Builder::new().clock(clock).workers(1).quantum(Some(QUANTUM));
+        with_runtime(builder, |rt| {
+            let interruptions = |_| {
+                let before = rt.stats().preempt_received;
+                rt.run(|| {
+                    let end = Instant::now() + TIME;
+                    let turns = || {
+                        while Instant::now() < end {
+                            yield_now();
+                        }
+                    };
+                    quaver::scope(|s| [(); 2].map(|()| _ = s.spawn(turns)));
+                });
+                rt.stats().preempt_received - before
+            };
+            let quanta = (TIME.as_nanos() / QUANTUM.as_nanos()) as u64;
+            assert!((0..100).map(interruptions).any(|n| n < quanta / 4), "{clock}");
+            // A hog is stopped all the same.
+            let (done, useful) = (AtomicBool::new(false), rt.stats().preempt_useful);
+            rt.run(|| {
+                quaver::scope(|s| {
+                    let hog = s.spawn(|| {
+                        while !done.load(SeqCst) {
+                            _ = spin(100)
+                        }
+                    });
+                    while rt.stats().preempt_useful < useful + 20 {
+                        yield_now();
+                    }
+                    done.store(true, SeqCst);
+                    hog.join().unwrap();
+                });
+            });
+        });
+    }
 }

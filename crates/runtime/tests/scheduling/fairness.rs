@@ -4,13 +4,11 @@
 //! The bounds are wide, because other programs may use the CPUs. What the rules come to exactly is
 //! tested in simulated time, in `quaver-sched`.
 
-mod support;
-
+use crate::support::{on_runtime, spin, with_runtime};
 use quaver::{Builder, Clock, PolicySpec, thread};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
-use support::{on_runtime, spin, with_runtime};
 
 const HOGS: u64 = 8;
 const QUANTUM: Duration = Duration::from_micros(200);

@@ -1,14 +1,12 @@
 //! Every policy in the runtime: chosen by name, one's own, and what a thread's creator says of it.
 
-mod support;
-
+use crate::support::{Setup, on_runtime, spin, until_preempted, with_runtime};
 use quaver::sched::queue::{Links, List};
 use quaver::sched::{Attributes, Class, Pick, Place, Running, Task, Time, Why};
 use quaver::thread::{self, Service};
 use quaver::{Builder, Clock, Policy, PolicySpec};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{Setup, on_runtime, spin, until_preempted, with_runtime};
 
 /// Threads that compute, yield, wait for one another and are preempted all come to their ends.
 #[test]

@@ -3,16 +3,14 @@
 //! A test goes on until everybody has had its turns, which takes milliseconds. Only where somebody
 //! starves it goes on for so long that a busy machine cannot be the reason.
 
-mod support;
-
+use crate::support::setup::alone;
+use crate::support::spin;
 use quaver::Builder;
 use quaver::foreign::futex::{End, Limits};
 use quaver::foreign::{lock, rwlock};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
-use support::setup::alone;
-use support::spin;
 
 const USERS: usize = 4;
 const KERNELS: usize = 2;

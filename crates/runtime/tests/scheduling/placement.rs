@@ -1,11 +1,9 @@
 //! On which CPUs the runtime's kernel threads run.
 
-mod support;
-
+use crate::support::{Setup, setup::with_runtime, until};
 use quaver::Clock;
 use std::fs;
 use std::path::Path;
-use support::{Setup, setup::with_runtime, until};
 
 /// The CPUs in the line `Cpus_allowed_list: 0-2,4` of a task's status; nothing if it has ended.
 fn allowed(task: &Path) -> Option<Vec<usize>> {

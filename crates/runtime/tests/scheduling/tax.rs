@@ -1,11 +1,9 @@
 //! What preemptions may cost: a bound on their share of a worker's time.
 
-mod support;
-
+use crate::support::{Setup, on_runtime, spin, with_runtime};
 use quaver::Builder;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::{Duration, Instant};
-use support::{Setup, on_runtime, spin, with_runtime};
 
 /// Two threads want one worker for `time`; how often it was interrupted, and what the runtime takes
 /// that to cost.

@@ -41,7 +41,7 @@ fn returns_an_error_if_asked() -> Result<(), String> {
 #[test]
 fn an_error_fails_the_test() {
     let run = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "returns_an_error_if_asked"])
+        .args(["--exact", "test_attribute::returns_an_error_if_asked"])
         .env(FAIL, "1")
         .output()
         .unwrap();

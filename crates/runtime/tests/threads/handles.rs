@@ -1,16 +1,14 @@
 //! What can be done with the handle of a thread: park and unpark, joining for a time, scoped
 //! threads with properties.
 
-mod support;
-
+use crate::support::setup::{alone, with_leftover};
+use crate::support::{Setup, quiet_expected_panics};
 use quaver::thread::{self, Builder, Thread};
 use quaver::{JoinHandle, ShutDown};
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
-use support::setup::{alone, with_leftover};
-use support::{Setup, quiet_expected_panics};
 
 const LONG: Duration = Duration::from_secs(300);
 const SHORT: Duration = Duration::from_millis(2);

@@ -10,11 +10,13 @@
 )]
 
 mod ends;
+mod handles;
 mod kernel;
 mod many;
 mod panics;
 mod results;
 mod scopes;
+mod select;
 mod shutdown;
 mod stacks;
 #[path = "../support/mod.rs"]

@@ -1,12 +1,10 @@
 //! Waiting for one of several channels, and asking threads to stop.
 
-mod support;
-
+use crate::support::{Rng, Setup};
 use quaver::sync::mpsc::{self, TryRecvError};
 use quaver::sync::{CancelToken, Cancelled, Source, select, select_timeout};
 use std::panic::catch_unwind;
 use std::time::{Duration, Instant};
-use support::{Rng, Setup};
 
 const LONG: Duration = Duration::from_secs(300);
 const SHORT: Duration = Duration::from_millis(2);
