@@ -213,7 +213,8 @@ class Uthread:
         self.name_at = struct.unpack_from("<QQ", block, d["Uthread.name"])
         self.label = struct.unpack_from("16s", block, d["Uthread.label"])[0].partition(b"\0")[0]
         self.alive = block[d["Uthread.phase"]] == d["phase.ALIVE"]
-        self.ended = bool(half("life") & d["life.DONE"])
+        self.life = half("life")
+        self.ended = bool(self.life & d["life.DONE"])
         self.parked = half("park") == d["park.PARKED"]
         self.waits_for, self.waits_at = word("waits_for"), word("waits_at")
         self.carrier = self.kernel_thread = None
@@ -508,6 +509,14 @@ def symbol_name(address):
     return name if found else f"{address:#x}"
 
 
+def waits_for_end(rt, t):
+    """Is it off its stack until another thread ends?"""
+    other = rt.by_address.get(t.waits_at) if t.waits_for else None
+    if other is None or not other.life & rt.d["life.SUSPENDED"]:
+        return False
+    return not other.life & rt.d["life.EXITING"]
+
+
 def waits_for(rt, t):
     """What a thread waits for, and who holds it, as far as that is known."""
     if t.ended or t.waits_for == 0:
@@ -542,7 +551,7 @@ def state_and_place(rt, t):
             place = code_name(telling_frame(frame if interrupted is None else interrupted))
         if t.kernel_thread is not None:
             return ("away" if t.carrier.worker is None else "running"), place
-        if t.parked:
+        if t.parked or waits_for_end(rt, t):
             return "parked", place
         return ("preempted" if interrupted is not None else "ready"), place
     except (gdb.error, gdb.GdbError) as error:

@@ -40,7 +40,7 @@ const fn field(name: &str, value: usize) -> Field {
     Field { name: to, value: value as u64 }
 }
 
-const FIELDS: [Field; 31] = [
+const FIELDS: [Field; 33] = [
     field("Inner.table.blocks", offset_of!(Inner, table.blocks)),
     field("Inner.table.high", offset_of!(Inner, table.high)),
     field("Inner.max_threads", offset_of!(Inner, config.max_threads)),
@@ -62,6 +62,8 @@ const FIELDS: [Field; 31] = [
     field("RawMutex.owner", RawMutex::OWNER),
     field("phase.ALIVE", phase::ALIVE as usize),
     field("life.DONE", life::DONE as usize),
+    field("life.EXITING", life::EXITING as usize),
+    field("life.SUSPENDED", life::SUSPENDED as usize),
     field("park.PARKED", park_state::PARKED as usize),
     field("GUARD", stack::GUARD),
     field("Carrier.this", GS_SELF),

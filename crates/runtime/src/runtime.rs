@@ -23,6 +23,7 @@ use crate::worker::spare::Spares;
 use crate::{debugger, interpose, kernel_thread, panics, park, preempt, sys, tls};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
+use quaver_sched::clock::Pace;
 use quaver_sched::{Policy, Tax, TimerHeap, TimerTable};
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
@@ -45,6 +46,8 @@ pub(crate) struct Inner {
     pub(crate) rescue: Option<Rescue>,
     /// What preemptions may cost; `None`: whatever they do.
     pub(crate) tax: Option<Tax>,
+    /// How much later a clock looks while its looks are in vain.
+    pub(crate) pace: Option<Pace>,
     pub(crate) idle: Idle,
     pub(crate) spares: Spares,
     pub(crate) room: Room,
@@ -317,10 +320,12 @@ impl Runtime {
             Box::leak(config.policy.build(config.workers, config.max_threads));
         let us = |n| tsc::from_duration(Duration::from_micros(n));
         let quantum = config.policy.quantum().map(tsc::from_duration);
-        let tax = config.tax.filter(|_| quantum.is_some()).map(|percent| {
-            let price = clock::price(config.clock, config.signal);
-            Tax::new(percent, price, tsc::from_duration(Tax::SAVINGS))
-        });
+        let price = quantum.map(|_| clock::price(config.clock, config.signal));
+        let tax = config
+            .tax
+            .zip(price)
+            .map(|(percent, price)| Tax::new(percent, price, tsc::from_duration(Tax::SAVINGS)));
+        let pace = quantum.zip(price).map(|(q, price)| Pace::new(q, price, tsc::from_duration));
         let inner: &'static Inner = Box::leak(Box::new(Inner {
             table,
             policy,
@@ -332,6 +337,7 @@ impl Runtime {
             rescue: Rescue::wanted(config.policy.quantum()).then(Rescue::new),
             signal_mask: kernel_thread::signal_mask(),
             tax,
+            pace,
             idle: Idle::new(),
             spares: Spares::new(config.max_blocking.max(1), config.workers),
             room: Room::new(),

@@ -10,6 +10,7 @@
 //! * [`Watch`], where one thread keeps time for all workers: it looks at each, interrupts those
 //!   that are due, and learns how it may sleep.
 //! * [`Alarm`], where each worker has a timer of its own: must it be set, and for when?
+//! * [`Pace`]: how much later a look may be while no task outlives its quantum.
 //!
 //! ```
 //! use quaver_sched::clock::{Nap, Watch, due, quantum};
@@ -32,6 +33,10 @@
 //! let at = due(&*policy, 0, &running, None, 0);
 //! assert!(look.worker(105_000, at, quantum(&*policy, 0, &running)), "interrupt it");
 //! ```
+
+mod pace;
+
+pub use pace::Pace;
 
 use crate::{Policy, Running, Time};
 
@@ -101,12 +106,21 @@ pub struct Watch {
     slop: Time,
     /// Looks since something waited.
     quiet: u32,
+    pace: Option<Pace>,
+    /// How much later looks are, and when a task has outlived its quantum last.
+    later: Time,
+    long_at: Time,
 }
 
 impl Watch {
     /// A watch that knows no better `quantum` yet.
     pub fn new(quantum: Time, slop: Time) -> Watch {
-        Watch { quantum, slop, quiet: 0 }
+        Watch { quantum, slop, quiet: 0, pace: None, later: 0, long_at: 0 }
+    }
+
+    /// The same, whose looks become rarer while they are in vain.
+    pub fn paced(self, pace: Pace) -> Watch {
+        Watch { pace: Some(pace), ..self }
     }
 
     /// Begin to look at the workers, at `now`. Each is shown to [`Look::worker`];
@@ -119,6 +133,8 @@ impl Watch {
             used_up: Time::MAX,
             quantum: Time::MAX,
             next: self.quantum,
+            long: false,
+            long_at: self.long_at,
         }
     }
 
@@ -128,15 +144,21 @@ impl Watch {
             self.quantum = look.quantum;
         }
         self.quiet = if look.due.is_some() { 0 } else { self.quiet.saturating_add(1) };
+        if look.long {
+            (self.later, self.long_at) = (0, look.began);
+        } else if let Some(pace) = &self.pace {
+            self.later = pace.in_vain(self.later, self.long_at, look.began);
+        }
         match look.due {
             Some(due) if due > self.soon(look).saturating_add(self.slop) => Nap::Long(Some(due)),
             None if self.quiet >= LINGER => Nap::Long(None),
             due => {
                 // Threads whose quanta end one after the other are not looked at one by one: that
                 // would be a wake-up for each.
-                let restless = look.began.saturating_add(self.slack());
+                let restless = look.began.saturating_add(self.restless());
                 let used_up = look.used_up.max(restless).min(self.soon(look));
-                Nap::Until(due.map_or(used_up, |due| due.min(used_up)).max(now))
+                let until = due.map_or(used_up, |due| due.min(used_up)).max(now);
+                Nap::Until(until.saturating_add(self.later))
             }
         }
     }
@@ -144,6 +166,15 @@ impl Watch {
     /// How much earlier something may be due than the end of a [`Nap::Until`] without the thread
     /// being woken for it: as long as it does not look for the sake of one thread among many.
     pub fn slack(&self) -> Time {
+        self.restless().saturating_add(self.later)
+    }
+
+    /// How much later looks are than at the end of a quantum.
+    pub fn later(&self) -> Time {
+        self.later
+    }
+
+    fn restless(&self) -> Time {
         self.quantum / RESTLESS
     }
 
@@ -167,6 +198,9 @@ pub struct Look {
     quantum: Time,
     /// The quantum of a thread of which nothing is known yet.
     next: Time,
+    /// A task has outlived its quantum; when one did before this look.
+    long: bool,
+    long_at: Time,
 }
 
 impl Look {
@@ -194,6 +228,11 @@ impl Look {
     /// When something will be due, as things are.
     pub fn due(&self) -> Option<Time> {
         self.due
+    }
+
+    /// When a task that [had outlived](Pace::is_long) its quantum has stopped last.
+    pub fn stopped_long(&mut self, at: Time) {
+        self.long |= at > self.long_at;
     }
 }
 
@@ -316,6 +355,34 @@ mod tests {
         assert_eq!(nap(Some(1_010), 1_001), Nap::Until(1_010));
         // It has had its quantum: who brings work interrupts it.
         assert_eq!(nap(None, 900), Nap::Until(1_100));
+    }
+
+    #[test]
+    fn looks_become_rarer_while_nothing_outlives_its_quantum() {
+        let unit = |span: core::time::Duration| span.as_micros() as Time;
+        let mut watch = watch().paced(Pace::new(100, 10, unit));
+        let mut now = 20_000;
+        // Something waits at each look, behind a thread that has just begun.
+        let mut look_at = |now: Time, long_at: Time| {
+            let mut look = watch.look(now);
+            look.stopped_long(long_at);
+            assert!(!look.worker(now, Some(now + 95), ends(now + 95)));
+            match watch.plan(&look, now) {
+                Nap::Until(at) => at - now,
+                nap => panic!("{nap:?}"),
+            }
+        };
+        for later in [100, 300, 400, 400] {
+            assert_eq!(look_at(now, 0), 95 + later);
+            now += 1_000;
+        }
+        // A thread has outlived its quantum: on time, for 10 ms.
+        let long_at = now - 1;
+        for _ in 0..10 {
+            assert_eq!(look_at(now, long_at), 95);
+            now += 1_000;
+        }
+        assert_eq!(look_at(now, long_at), 195);
     }
 
     #[test]

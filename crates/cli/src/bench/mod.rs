@@ -34,6 +34,7 @@ mod schbench;
 mod settings;
 #[cfg(feature = "selftest")]
 mod shim;
+mod short;
 mod stall;
 pub mod stats;
 mod wake;
@@ -90,6 +91,8 @@ enum Name {
     Preempt,
     /// The load that a key-value service bears while GETs stay fast
     Kv,
+    /// What a clock costs where no thread outlives its quantum
+    Short,
     /// How late sleepers wake beside threads that compute
     Wake,
     /// Memory and time of very many threads; several workers
@@ -115,6 +118,7 @@ impl Name {
     const BENCHMARKS: &[Name] = &[
         Name::Ops,
         Name::Preempt,
+        Name::Short,
         Name::Kv,
         Name::Wake,
         Name::Scale,
@@ -130,6 +134,7 @@ impl Name {
         match self {
             Name::Ops => "ops",
             Name::Preempt => "preempt",
+            Name::Short => "short",
             Name::Kv => "kv",
             Name::Wake => "wake",
             Name::Scale => "scale",
@@ -148,6 +153,7 @@ impl Name {
         match self {
             Name::Ops => Ok(ops::plan(context)),
             Name::Preempt => Ok(preempt::plan(context)),
+            Name::Short => Ok(short::plan(context)),
             Name::Kv => kv::plan(context),
             Name::Wake => Ok(wake::plan(context)),
             Name::Scale => Ok(scale::plan(context)),

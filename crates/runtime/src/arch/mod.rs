@@ -2,8 +2,13 @@
 //! oneself.
 
 pub(crate) mod entry;
+#[cfg(not(loom))]
+mod fence;
 pub(crate) mod pkru;
 pub(crate) mod raise;
 pub(crate) mod resume;
 pub(crate) mod segment;
 pub(crate) mod switch;
+
+#[cfg(not(loom))]
+pub(crate) use fence::fence;

@@ -46,7 +46,8 @@ impl PosixTimer {
     pub(crate) fn dispatched(&self, slot: &Slot) {
         let (armed, since) = (slot.armed.load(Relaxed), slot.run_since());
         // In time for whatever the policy would say: leave it alone, without asking.
-        let earliest = self.alarm.earliest(since, slot.affordable_at());
+        let later = slot.later.load(Relaxed);
+        let earliest = self.alarm.earliest(since, slot.affordable_at()).saturating_add(later);
         if Alarm::misses(armed, earliest, since, self.lost_after) {
             self.arm_if_waiting(slot, self.lost_after);
         }
@@ -56,8 +57,8 @@ impl PosixTimer {
     /// carrier, and is `due` then.
     #[inline]
     pub(crate) fn due_here(&self, slot: &Slot, due: Ticks) {
-        let armed = slot.armed.load(Relaxed);
-        if Alarm::misses(armed, due, slot.run_since(), self.lost_after) {
+        let (armed, later) = (slot.armed.load(Relaxed), slot.later.load(Relaxed));
+        if Alarm::misses(armed, due.saturating_add(later), slot.run_since(), self.lost_after) {
             self.arm_for_run(slot, due, tsc::now());
         }
     }
@@ -71,7 +72,8 @@ impl PosixTimer {
     fn arm_if_waiting(&self, slot: &Slot, lost_after: Ticks) -> bool {
         let Some((_, due)) = slot.preempt_due() else { return false };
         let (now, armed) = (tsc::now(), slot.armed.load(Relaxed));
-        let needed = Alarm::misses(armed, due, now, lost_after);
+        let latest = due.saturating_add(slot.later.load(Relaxed));
+        let needed = Alarm::misses(armed, latest, now, lost_after);
         if needed {
             self.arm_for_run(slot, due, now);
         }
@@ -80,7 +82,8 @@ impl PosixTimer {
 
     /// Sets the timer for the end of a quantum, of which setting it takes a part.
     pub(crate) fn arm_for_run(&self, slot: &Slot, due: Ticks, now: Ticks) {
-        self.arm(slot, self.alarm.at(due, now), now);
+        let later = slot.later.load(Relaxed);
+        self.arm(slot, self.alarm.at(due, now).saturating_add(later), now);
     }
 
     /// Sets the timer for `at`.

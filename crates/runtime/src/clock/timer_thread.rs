@@ -48,6 +48,7 @@ impl TimerThread {
 /// Shows all workers to `look`, and sends what is due.
 pub(super) fn pass(rt: &Inner, look: &mut Look) {
     for slot in rt.slots() {
+        look.stopped_long(slot.long_at.load(Relaxed));
         if let Some((run, running)) = slot.running() {
             let due = slot.preempt_due().filter(|&(same, _)| same == run).map(|(_, due)| due);
             let now = tsc::now();
@@ -67,13 +68,18 @@ pub(crate) fn run(rt: &'static Inner) {
     let longest_nap = tsc::from_duration(LONGEST_NAP);
     let mut duty = Duty::new(rt.config.clock_shares);
     let mut watch = Watch::new(clock.quantum, rt.timer_slop);
+    if let Some(pace) = rt.pace {
+        watch = watch.paced(pace);
+    }
     while !rt.stopping.load(Relaxed) {
         clock.sleep.begin_to_look();
         let mut look = watch.look(tsc::now());
         pass(rt, &mut look);
         let now = tsc::now();
-        let until = match watch.plan(&look, now) {
-            Nap::Until(at) if at <= now.saturating_add(longest_nap) => {
+        let plan = watch.plan(&look, now);
+        rt.slots().iter().for_each(|slot| slot.later.store(watch.later(), Relaxed));
+        let until = match plan {
+            Nap::Until(at) if at <= now.saturating_add(longest_nap + watch.later()) => {
                 let at = at.max(now + duty.gap());
                 if at > now {
                     clock.sleep.nap(tsc::to_duration(at - now));

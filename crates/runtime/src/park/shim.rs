@@ -25,11 +25,12 @@ pub(crate) use model::*;
 
 #[cfg(not(loom))]
 mod real {
+    pub(crate) use crate::arch::fence;
     pub(crate) use crate::preempt;
     pub(crate) use crate::thread::raw as user;
     pub(crate) use std::hint::spin_loop;
     pub(crate) use std::sync::Arc;
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
     use std::cell;
     use std::marker::PhantomData;

@@ -204,6 +204,7 @@ unsafe fn receive(
             Some((_, due)) if due <= now + rt.timer_slop => {}
             later => {
                 slot.stats.preempt_stale.add_shared(1, true);
+                slot.looked_in_vain(now);
                 if let Some((_, due)) = later {
                     rt.clock.arm_for_run(slot, due.max(slot.affordable_at()), now);
                 }

@@ -54,6 +54,8 @@ pub(crate) struct Uthread {
     /// A preemption was asked for inside a section or region: see to it at the end. Cleared at
     /// dispatch.
     pub(crate) deferred: Cell<bool>,
+    /// It was stopped at the end of its quantum when it ran last.
+    pub(crate) outlived: Cell<bool>,
     /// Depth of the calls that block ([`block_in_place`](crate::block_in_place)): while it is not 0
     /// the thread wants no worker.
     pub(crate) blocking: Cell<u32>,
@@ -126,6 +128,7 @@ impl Uthread {
             no_preempt: Cell::new(1),
             regions: Cell::new(0),
             deferred: Cell::new(false),
+            outlived: Cell::new(false),
             blocking: Cell::new(0),
             phase: AtomicU8::new(phase::FREE),
             home: AtomicPtr::new(core::ptr::null_mut()),

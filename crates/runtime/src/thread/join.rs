@@ -4,8 +4,11 @@ use super::control::Uthread;
 use super::handle::{Thread, ThreadId};
 use super::life::Wait;
 use super::{packet, recycle_here};
+use crate::block;
 use crate::park;
 use crate::runtime::{Inner, ShutDown};
+use crate::worker::carrier::{After, Carrier};
+use crate::worker::scheduler;
 use core::fmt;
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::*;
@@ -103,11 +106,16 @@ impl<T> JoinHandle<T> {
         if t.life.is_done() { Wait::Done } else { self.wait_long(t, deadline) }
     }
 
-    #[cold]
-    fn wait_long(&self, t: &Uthread, deadline: Option<Instant>) -> Wait {
+    fn wait_long(&self, t: &'static Uthread, deadline: Option<Instant>) -> Wait {
         let me = park::current();
         t.joiner.store(me.into_raw(), Relaxed);
         let _waiting = park::waits_for(c"end of thread", t);
+        if deadline.is_none()
+            && let Some(me) = super::raw::current()
+            && suspend(self.thread.rt, me, t)
+        {
+            return Wait::Done;
+        }
         t.life.wait(|| park::park_deadline(me, deadline), || self.thread.rt.has_stopped())
     }
 
@@ -148,6 +156,25 @@ impl<T> JoinHandle<T> {
     fn block(&self) -> &'static Uthread {
         self.thread.rt.table.get(self.thread.handle)
     }
+}
+
+/// Waits until `t`, of which the calling thread is the joiner, is DONE. `false`: not so, because it
+/// is a thread of another runtime than `rt`.
+#[inline]
+fn suspend(rt: &Inner, me: &'static Uthread, t: &'static Uthread) -> bool {
+    me.preempt_disable();
+    // SAFETY: preemption is disabled, and the reference is not used after the switch.
+    let same = core::ptr::eq(unsafe { Carrier::here() }.rt(), rt);
+    if same {
+        // SAFETY: the calling thread, preemption disabled.
+        unsafe { scheduler::leave(me, After::Join(me, t)) };
+    }
+    me.preempt_enable();
+    if same {
+        t.life.wait_until_done();
+        block::leave_again(me);
+    }
+    same
 }
 
 impl<T> Drop for JoinHandle<T> {

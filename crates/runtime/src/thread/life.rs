@@ -4,7 +4,7 @@
 //!   the thread                                its JoinHandle
 //!   ------------------------------------      ---------------------------------------------
 //!   READY:   the result exists                DETACHED: nobody will take the result
-//!   EXITING: it is leaving its stack          JOINING:  somebody waits for the end
+//!   EXITING: it is leaving its stack          JOINING or SUSPENDED: somebody waits for the end
 //!   DONE:    it has left its stack            RELEASED: the handle needs nothing more
 //! ```
 //!
@@ -15,11 +15,16 @@
 //!   does not sleep. EXITING comes before DONE so that the thread's worker can switch to the joiner
 //!   directly. DONE follows within nanoseconds, for the thread is not preemptible any more: the
 //!   joiner spins for that.
+//! * EXITING and SUSPENDED: the same where the joiner is a user thread that waits for nothing else.
+//!   The far side of the switch from the joiner sets SUSPENDED, so whoever comes second makes the
+//!   joiner runnable, and the joiner's token has no part in it.
 //! * DONE and RELEASED: recycle the thread. A handle that takes the result has seen DONE and
 //!   recycles without RELEASED.
 //!
 //! Each bit is set once in a life, by addition: unlike an `or` whose old value is wanted, that is
-//! one instruction. Only JOINING comes and goes with every timed join.
+//! one instruction. Only JOINING comes and goes with every timed join. A thread of which nothing
+//! borrows sets READY together with EXITING. While its joiner is suspended nobody else changes the
+//! word, so DONE is a store then.
 //!
 //! **Orderings.** All changes but [`begin`](Life::begin) acquire and release: whoever comes second
 //! sees what the first did before, the result and the joiner among it, and whoever recycles sees
@@ -44,8 +49,10 @@ const DETACHED: u32 = 4;
 const RELEASED: u32 = 8;
 /// There is somebody to wake at the end.
 const JOINING: u32 = 16;
-/// The thread is leaving its stack.
-const EXITING: u32 = 32;
+/// The thread is leaving its stack. Debuggers look for it.
+pub(crate) const EXITING: u32 = 32;
+/// The joiner is a user thread that is off its stack. Debuggers look for it.
+pub(crate) const SUSPENDED: u32 = 64;
 
 /// The word.
 #[repr(transparent)]
@@ -57,6 +64,19 @@ pub(crate) enum Wait {
     Done,
     TimedOut,
     ShutDown,
+}
+
+/// What a thread that leaves its stack must do about others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// Nothing.
+    Alone,
+    /// Wake the joiner.
+    Joined,
+    /// Make the joiner runnable.
+    Suspended,
+    /// Drop the result: nobody will take it.
+    Detached,
 }
 
 /// Before a thread's start.
@@ -77,23 +97,49 @@ impl Life {
 
 /// What the thread does, in this order.
 impl Life {
-    /// The result is in the packet. `true`: the thread is to drop it.
+    /// The result is in the packet, where others must know that before the end: a scope. `true`:
+    /// the thread is to drop it.
     #[inline]
     pub(crate) fn ready(&self) -> bool {
-        self.0.load(Relaxed) & DETACHED != 0 || self.0.fetch_add(READY, AcqRel) & DETACHED != 0
+        self.is_detached() || self.0.fetch_add(READY, AcqRel) & DETACHED != 0
     }
 
-    /// The thread is about to leave its stack and is not preemptible any more. `true`: it is to
-    /// wake its joiner.
+    /// Will nobody take the result? Then the thread is to drop it. (`false` may change.)
     #[inline]
-    pub(crate) fn exiting(&self) -> bool {
-        self.0.load(Relaxed) & RELEASED == 0 && self.0.fetch_add(EXITING, AcqRel) & JOINING != 0
+    pub(crate) fn is_detached(&self) -> bool {
+        self.0.load(Acquire) & DETACHED != 0
+    }
+
+    /// The thread is about to leave its stack and is not preemptible any more. `dropped`: there is
+    /// no result.
+    #[inline]
+    pub(crate) fn exiting(&self, dropped: bool) -> Leaving {
+        let seen = self.0.load(Relaxed);
+        if seen & RELEASED != 0 && (dropped || seen & READY != 0) {
+            return Leaving::Alone;
+        }
+        let ready = if seen & READY == 0 { READY } else { 0 };
+        let seen = self.0.fetch_add(EXITING + ready, AcqRel);
+        if seen & SUSPENDED != 0 {
+            Leaving::Suspended
+        } else if seen & JOINING != 0 {
+            Leaving::Joined
+        } else if seen & DETACHED != 0 && ready != 0 && !dropped {
+            Leaving::Detached
+        } else {
+            Leaving::Alone
+        }
     }
 
     /// The thread has left its stack. `true`: the caller is to recycle it; otherwise it is not the
     /// caller's any more.
     #[inline]
     pub(crate) fn done(&self) -> bool {
+        let seen = self.0.load(Relaxed);
+        if seen & SUSPENDED != 0 {
+            self.0.store(seen + DONE, Release);
+            return false;
+        }
         self.0.fetch_add(DONE, AcqRel) & RELEASED != 0
     }
 }
@@ -127,11 +173,24 @@ impl Life {
                 return Wait::TimedOut;
             }
         }
+        self.wait_until_done();
+        Wait::Done
+    }
+
+    /// The joiner is off its stack, says the far side of the switch, and waits for nothing but the
+    /// end. `true`: it need not wait, and the caller is to make it runnable.
+    #[inline]
+    pub(crate) fn suspend(&self) -> bool {
+        self.0.fetch_add(SUSPENDED, AcqRel) & EXITING != 0
+    }
+
+    /// A joiner that was [suspended](Life::suspend) runs again: waits for DONE.
+    #[inline]
+    pub(crate) fn wait_until_done(&self) {
         let mut relax = Relax::new();
         while !self.is_done() {
             relax.relax();
         }
-        Wait::Done
     }
 
     /// Nobody will take the result. `true`: the handle is to drop it.

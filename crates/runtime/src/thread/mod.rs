@@ -22,18 +22,20 @@ pub(crate) use scope::wake_owners;
 pub use scope::{Scope, ScopedJoinHandle, scope};
 
 use crate::arch::{pkru, switch};
-use crate::park;
+use crate::park::{self, Waiter};
 use crate::runtime::{Inner, NoRuntime, ShutDown};
 use crate::tls::shared;
 use crate::worker::carrier::{After, Carrier};
 use crate::worker::scheduler;
 use crate::worker::slot::Slot;
 use control::{Uthread, park_state, phase};
-use core::sync::atomic::{AtomicU64, Ordering::*};
+use core::sync::atomic::Ordering::*;
+use life::Leaving;
 use quaver_sched::{Attributes, Why};
 use stack::OwnStack;
 use std::io;
 use std::sync::Arc;
+use table::LocalPool;
 
 /// Starts a user thread.
 ///
@@ -81,9 +83,6 @@ pub(crate) fn spawn_detached_on(
     // SAFETY: everything is 'static.
     unsafe { Start { detached: true, ..Start::new(&Attributes::default()) }.start(rt, f) }.map(drop)
 }
-
-/// Where thread numbers come from.
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// What a thread is started with.
 struct Start<'a> {
@@ -133,7 +132,8 @@ impl<'a> Start<'a> {
         t.pkru.set(pkru::get());
         t.park.store(park_state::EMPTY, Relaxed);
         t.life.begin(self.detached);
-        let id = NEXT_ID.fetch_add(1, Relaxed);
+        // SAFETY: this carrier has the slot and preemption is disabled.
+        let id = LocalPool::next_id(slot.map(|s| unsafe { s.pool() }));
         t.id.set(id);
         t.permit.store(id << 1, Relaxed);
         t.ran.store(0, Relaxed);
@@ -226,10 +226,11 @@ extern "C" fn thread_main() -> ! {
         // SAFETY: placed by `start` for this run; catches panics.
         unsafe { run(t.packet.get()) };
     }
-    if t.life.ready() {
+    let scope = t.scope.replace(core::ptr::null());
+    let dropped = if scope.is_null() { t.life.is_detached() } else { t.life.ready() };
+    if dropped {
         packet::drop_result(t);
     }
-    let scope = t.scope.replace(core::ptr::null());
     if !scope.is_null() {
         // SAFETY: made by `Arc::into_raw` in `start`, and taken here once.
         unsafe { Arc::from_raw(scope) }.leave();
@@ -252,10 +253,21 @@ extern "C" fn thread_main() -> ! {
     // runs.
     drop(unsafe { (*t.name.get()).take() });
     t.preempt_disable();
-    if t.life.exiting()
-        && let Some(w) = t.joiner()
-    {
-        park::unpark(w);
+    match (t.life.exiting(dropped), t.joiner()) {
+        (Leaving::Joined, Some(joiner)) => park::unpark(joiner),
+        (Leaving::Suspended, Some(Waiter::User { handle, .. })) => {
+            // SAFETY: preemption is disabled, and the slot is used at once.
+            let slot = unsafe { Carrier::here() }.slot();
+            let joiner = rt.table.get(handle);
+            scheduler::make_runnable(rt, slot, joiner, Why::Woken, false);
+        }
+        (Leaving::Detached, _) => {
+            // Code of the user. Nobody waits for the end.
+            t.preempt_enable();
+            packet::drop_result(t);
+            t.preempt_disable();
+        }
+        _ => {}
     }
     // SAFETY: the calling thread, preemption disabled. Nobody resumes an ended thread.
     unsafe { scheduler::leave(t, After::Exit(t)) };

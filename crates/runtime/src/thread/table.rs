@@ -9,7 +9,8 @@ use super::stack::{self, OwnStack, Shape};
 use crate::park::SpinLock;
 use crate::sync::{Mutex, MutexGuard};
 use crate::tls;
-use core::sync::atomic::{AtomicIsize, AtomicU32, Ordering::*};
+use core::ops::Range;
+use core::sync::atomic::{AtomicIsize, AtomicU32, AtomicU64, Ordering::*};
 use std::io;
 use std::sync::PoisonError;
 
@@ -68,7 +69,14 @@ pub(crate) struct LocalPool {
     /// Handles given out minus handles returned by this slot. Kept apart for each slot so that
     /// spawning shares no cache line; only the sum over all slots and the table means something.
     balance: isize,
+    /// Numbers for the next threads that this slot makes.
+    ids: Range<u64>,
 }
+
+/// How many numbers a slot takes at a time.
+const IDS: u64 = 64;
+/// The first number that nobody has taken. Never 0, so that it is no thread's.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// How many free handles a slot keeps before it gives half of them back.
 const LOCAL_MAX: u32 = 256;
@@ -85,7 +93,18 @@ impl LocalPool {
     }
 
     pub(crate) const fn new() -> LocalPool {
-        LocalPool { first: NONE, len: 0, balance: 0 }
+        LocalPool { first: NONE, len: 0, balance: 0, ids: 0..0 }
+    }
+
+    /// A number for a new thread: unique in the process, never used again.
+    #[inline]
+    pub(crate) fn next_id(pool: Option<&mut LocalPool>) -> u64 {
+        let Some(pool) = pool else { return NEXT_ID.fetch_add(1, Relaxed) };
+        pool.ids.next().unwrap_or_else(|| {
+            let first = NEXT_ID.fetch_add(IDS, Relaxed);
+            pool.ids = first + 1..first + IDS;
+            first
+        })
     }
 }
 
@@ -173,7 +192,7 @@ impl Table {
     }
 
     /// Addresses of a thread's stack, without its guard.
-    pub(crate) fn stack(&self, t: &Uthread) -> core::ops::Range<usize> {
+    pub(crate) fn stack(&self, t: &Uthread) -> Range<usize> {
         t.region.load(Relaxed) + stack::GUARD..t.stack_top.load(Relaxed) + 1
     }
 
@@ -431,6 +450,18 @@ mod tests {
         assert_eq!(t.take(Some(&mut pool)).unwrap().handle, b);
         assert_eq!(t.take(Some(&mut pool)).unwrap().handle, a);
         assert_eq!(t.balance() + pool.balance, 2);
+    }
+
+    #[test]
+    fn no_number_is_given_twice() {
+        let mut pools = [LocalPool::new(), LocalPool::new()];
+        let mut seen = std::collections::HashSet::new();
+        for i in 0..1000 {
+            let (one, two) = pools.split_at_mut(1);
+            let pool = [None, one.first_mut(), two.first_mut()].into_iter().nth(i % 3).flatten();
+            let id = LocalPool::next_id(pool);
+            assert!(id != 0 && seen.insert(id), "{id}");
+        }
     }
 
     #[test]

@@ -24,12 +24,25 @@ pub(crate) enum After {
     Requeue(&'static Uthread, Why),
     /// It waits for an unpark.
     Park(&'static Uthread),
+    /// It waits for the end of the other.
+    Join(&'static Uthread, &'static Uthread),
     /// It waits in the room, by this node of its own.
     Aside(*mut Occupant),
     /// It has ended.
     Exit(&'static Uthread),
     /// It goes on with the slot of this carrier, on the one that waits for it.
     GoHome(&'static Carrier),
+}
+
+impl After {
+    /// Why the thread that was left is queued, if it is.
+    #[inline(always)]
+    pub(crate) fn why(&self) -> Option<Why> {
+        match self {
+            After::Requeue(_, why) => Some(*why),
+            _ => None,
+        }
+    }
 }
 
 /// State of a carrier; `gs` points to it. Used by its own kernel thread only, except for `seat`.

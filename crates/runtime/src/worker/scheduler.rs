@@ -147,7 +147,7 @@ pub(crate) unsafe fn leave(t: &'static Uthread, after: After) {
     if let Some(slot) = c.slot()
         && !c.rt().stopping.load(Relaxed)
     {
-        let now = tsc::now();
+        let now = slot.time_of_switch();
         if let Some(pick) = slot.pick(now) {
             // SAFETY: the caller's contract.
             unsafe { leave_to(c, slot, t, after, pick, now) };
@@ -202,6 +202,7 @@ fn account(slot: &Slot, t: &Uthread, now: Ticks) {
 #[inline(always)]
 unsafe fn leave_to(c: &Carrier, slot: &Slot, t: &Uthread, after: After, pick: Pick, now: Ticks) {
     c.after.set(after);
+    slot.stops(t, after.why(), now);
     if c.rt().accounts {
         account(slot, t, now);
     }
@@ -218,8 +219,10 @@ unsafe fn leave_to(c: &Carrier, slot: &Slot, t: &Uthread, after: After, pick: Pi
 unsafe fn leave_to_native(c: &Carrier, t: &Uthread, after: After) {
     c.after.set(after);
     if let Some(slot) = c.slot() {
+        let now = tsc::now();
+        slot.stops(t, after.why(), now);
         if c.rt().accounts {
-            account(slot, t, tsc::now());
+            account(slot, t, now);
         }
         slot.end_run();
     }
@@ -251,7 +254,7 @@ pub(crate) unsafe fn leave_if_work(t: &'static Uthread, why: Why) -> bool {
         unsafe { leave_to_native(c, t, After::Requeue(t, why)) };
         return true;
     }
-    let now = tsc::now();
+    let now = if why == Why::Preempted { tsc::now() } else { slot.time_of_switch() };
     let Some(pick) = slot.pick(now).or_else(|| balance(slot, now)) else { return false };
     // SAFETY: the caller's contract.
     unsafe { leave_to(c, slot, t, After::Requeue(t, why), pick, now) };
@@ -269,7 +272,7 @@ pub(crate) fn finish_switch() {
         // here: the dispatch must be visible before this side looks at the queues. (On the other
         // arms a locked instruction or the previous dispatch does the same.)
         After::None => {
-            core::sync::atomic::fence(SeqCst);
+            crate::park::shim::fence(SeqCst);
             rt.rescue.iter().for_each(Rescue::worker_is_busy);
         }
         After::Requeue(t, why) => make_runnable(rt, slot, t, why, false),
@@ -279,6 +282,11 @@ pub(crate) fn finish_switch() {
                 .is_err()
             {
                 t.park.store(park_state::EMPTY, Relaxed);
+                make_runnable(rt, slot, t, Why::Woken, false);
+            }
+        }
+        After::Join(t, other) => {
+            if other.life.suspend() {
                 make_runnable(rt, slot, t, Why::Woken, false);
             }
         }

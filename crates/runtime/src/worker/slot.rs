@@ -13,11 +13,14 @@ use crate::tsc::{self, NEVER, Ticks};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use quaver_sched::clock::{self, Quantum};
-use quaver_sched::{Class, Pick, Policy, Running, Task, TimerHeap, TimerRoom};
+use quaver_sched::{Class, Pick, Policy, Running, Task, TimerHeap, TimerRoom, Why};
 
 /// The lowest bit of a `run` word: the thread had been preempted before. The rest is the dispatch
 /// time.
 const RUN_PREEMPTED: u64 = 1;
+
+/// Switches in a row at which the time is not read.
+const UNREAD: u32 = 7;
 
 /// Timers that a pick fires at most.
 const MOST_EXPIRIES: usize = 16;
@@ -51,6 +54,14 @@ pub(crate) struct Slot {
     /// When this worker tells the others' clocks again that work waits. Used by the slot's carrier
     /// only.
     tells_at: AtomicU64,
+    /// When a thread has outlived its quantum last, and how much later this worker's timer is set
+    /// meanwhile (see [`Pace`](quaver_sched::clock::Pace)). Written by the slot's carrier only.
+    pub(crate) long_at: AtomicU64,
+    pub(crate) later: AtomicU64,
+    /// The time of the last dispatch, and how many there have been since the time was read. Used by
+    /// the slot's carrier only.
+    switched_at: AtomicU64,
+    unread: AtomicU32,
     /// No further request before this time.
     pub(crate) retry_at: AtomicU64,
     /// How long the next request of this dispatch is put off if it comes at a bad moment.
@@ -101,6 +112,10 @@ impl Slot {
             seen: Seen::new(),
             account: AtomicU64::new(0),
             tells_at: AtomicU64::new(0),
+            long_at: AtomicU64::new(0),
+            later: AtomicU64::new(0),
+            switched_at: AtomicU64::new(0),
+            unread: AtomicU32::new(0),
             retry_at: AtomicU64::new(0),
             retry_delay: AtomicU64::new(rt.retry),
             put_off_run: AtomicU64::new(0),
@@ -162,6 +177,7 @@ impl Slot {
             self.retry_at.store(0, Relaxed);
         }
         self.run_task.store(pick.task.0, Relaxed);
+        self.switched_at.store(now, Relaxed);
         self.run.store((now & !RUN_PREEMPTED) | class, Release);
         self.request.new_run();
     }
@@ -171,6 +187,47 @@ impl Slot {
     pub(crate) fn end_run(&self) {
         self.run.store(0, Release);
         self.request.new_run();
+    }
+
+    /// The time, for a thread that gives way to another of its own will. While no thread has
+    /// outlived its quantum for long, it is read at every eighth switch only: clocks look seldom
+    /// then, and a dispatch seems to have begun a little earlier than it has. The slot's carrier
+    /// only.
+    #[inline(always)]
+    pub(crate) fn time_of_switch(&self) -> Ticks {
+        let unread = self.unread.load(Relaxed);
+        if self.later.load(Relaxed) == 0 || unread >= UNREAD || self.rt.accounts {
+            self.unread.store(0, Relaxed);
+            return tsc::now();
+        }
+        self.unread.store(unread + 1, Relaxed);
+        // Another number, for another dispatch.
+        self.switched_at.load(Relaxed) + RUN_PREEMPTED + 1
+    }
+
+    /// The running thread `t` stops at `now`, for that reason if it goes on: looks are on time again
+    /// if it has outlived its quantum.
+    #[inline(always)]
+    pub(crate) fn stops(&self, t: &Uthread, why: Option<Why>, now: Ticks) {
+        let Some(pace) = &self.rt.pace else { return };
+        let again = t.outlived.replace(why == Some(Why::Preempted));
+        if pace.is_long(now.saturating_sub(self.run_since())) || again && t.outlived.get() {
+            self.saw_long(now);
+        }
+    }
+
+    #[cold]
+    fn saw_long(&self, now: Ticks) {
+        self.long_at.store(now, Relaxed);
+        self.later.store(0, Relaxed);
+    }
+
+    /// The worker's timer has expired at `now`, in vain.
+    pub(crate) fn looked_in_vain(&self, now: Ticks) {
+        if let Some(pace) = &self.rt.pace {
+            let (later, long_at) = (self.later.load(Relaxed), self.long_at.load(Relaxed));
+            self.later.store(pace.in_vain(later, long_at, now), Relaxed);
+        }
     }
 
     /// When the running thread was dispatched; 0 if none runs.

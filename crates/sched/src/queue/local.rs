@@ -45,8 +45,18 @@ impl<const N: usize> LocalQueue<N> {
 
     /// Take the oldest task. Owner only.
     pub fn pop(&self, links: &Links) -> Option<Task> {
+        self.pop_with(links, Ring::pop)
+    }
+
+    /// As [`pop`](LocalQueue::pop), where nobody ever steals: a few instructions less.
+    pub(super) fn pop_alone(&self, links: &Links) -> Option<Task> {
+        self.pop_with(links, Ring::pop_alone)
+    }
+
+    #[inline]
+    fn pop_with(&self, links: &Links, pop: impl Fn(&Ring<N>) -> Option<Task>) -> Option<Task> {
         loop {
-            let task = self.ring.pop();
+            let task = pop(&self.ring);
             if task.is_some() || !self.refill(links) {
                 return task;
             }

@@ -94,6 +94,18 @@ impl<const N: usize> Ring<N> {
         None
     }
 
+    /// As [`pop`](Ring::pop), where there are no thieves: no read-modify-write operation.
+    pub(super) fn pop_alone(&self) -> Option<Task> {
+        let head = self.head.load(Relaxed);
+        if head == self.tail.load(Relaxed) {
+            return None;
+        }
+        let task = self.slot(head).load(Relaxed);
+        // Release: whoever looks at the length from elsewhere sees no more than that.
+        self.head.store(head + 1, Release);
+        Some(Task(task))
+    }
+
     /// The oldest task, without taking it. Owner only; a thief may take the task at any moment.
     pub fn peek(&self) -> Option<Task> {
         let tail = self.tail.load(Relaxed);

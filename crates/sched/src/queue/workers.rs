@@ -56,7 +56,9 @@ impl<const N: usize> WorkerQueues<N> {
 
     /// Take the oldest task of the worker's own queue. That worker only.
     pub fn pop(&self, worker: usize, links: &Links) -> Option<Task> {
-        self.workers[worker].queue.pop(links)
+        let queue = &self.workers[worker].queue;
+        // Who is the only worker has no thieves.
+        if self.workers.len() == 1 { queue.pop_alone(links) } else { queue.pop(links) }
     }
 
     /// The oldest task of the worker's own queue, without taking it; a thief may take it at any

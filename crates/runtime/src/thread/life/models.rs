@@ -1,7 +1,7 @@
 //! A thread, its handle, and the end of the runtime. Cells stand for what the word protects: loom
 //! reports two who use one at once, and threads that all sleep.
 
-use super::{Life, Wait};
+use super::{Leaving, Life, Wait};
 use crate::park::{self, Waiter};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -40,18 +40,37 @@ impl Model {
     /// The thread, from its result to its end.
     fn run(&self) {
         assert!(!put(&self.result, true));
-        if self.life.ready() {
+        let dropped = self.life.is_detached();
+        self.end(dropped);
+    }
+
+    /// The same for a thread of a scope.
+    fn run_scoped(&self) {
+        assert!(!put(&self.result, true));
+        let dropped = self.life.ready();
+        self.end(dropped);
+    }
+
+    fn end(&self, dropped: bool) {
+        if dropped {
             self.take();
         }
-        if self.life.exiting() {
-            // SAFETY: loom checks the access.
-            let joiner = self.joiner.with(|j| unsafe { *j });
-            park::unpark(joiner.expect("a joiner"));
+        match self.life.exiting(dropped) {
+            Leaving::Alone => {}
+            Leaving::Joined | Leaving::Suspended => self.wake_joiner(),
+            Leaving::Detached => self.take(),
         }
         assert!(put(&self.stack_in_use, false));
         if self.life.done() {
             self.recycle();
         }
+    }
+
+    /// Its token stands for making it runnable.
+    fn wake_joiner(&self) {
+        // SAFETY: loom checks the access.
+        let joiner = self.joiner.with(|j| unsafe { *j });
+        park::unpark(joiner.expect("a joiner"));
     }
 
     /// Takes or drops the result.
@@ -67,6 +86,19 @@ impl Model {
         let me = park::current();
         put(&self.joiner, Some(me));
         self.life.wait(|| park::park_deadline(me, deadline), || self.stopped.load(Acquire))
+    }
+
+    /// A user thread waits for ever.
+    fn suspend(&self) {
+        if self.life.is_done() {
+            return;
+        }
+        let me = park::current();
+        put(&self.joiner, Some(me));
+        if !self.life.suspend() {
+            park::park(me);
+        }
+        self.life.wait_until_done();
     }
 
     /// The handle has waited.
@@ -101,9 +133,7 @@ impl Model {
     fn stop(&self) {
         self.stopped.store(true, SeqCst);
         if self.life.is_joined() {
-            // SAFETY: loom checks the access.
-            let joiner = self.joiner.with(|j| unsafe { *j });
-            park::unpark(joiner.expect("a joiner"));
+            self.wake_joiner();
         }
     }
 }
@@ -144,8 +174,19 @@ fn a_join_races_with_the_end() {
 }
 
 #[test]
+fn a_suspended_joiner_races_with_the_end() {
+    for run in [Model::run, Model::run_scoped] {
+        explore(2, run, |t| {
+            t.suspend();
+            t.joined();
+        });
+    }
+}
+
+#[test]
 fn a_handle_is_dropped_at_the_end() {
     explore(2, Model::run, Model::drop_handle);
+    explore(2, Model::run_scoped, Model::drop_handle);
 }
 
 #[test]
