@@ -20,7 +20,7 @@ doctor)
     "$quaver" doctor --json "$out/doctor.json"
     ;;
 demo)
-    "$quaver" demo --quick --out "$out/report" --json "$out/demo.json"
+    "$quaver" demo --quick --loads 20,60 --out "$out/report" --json "$out/demo.json"
     for file in report.html report.json; do
         [ -s "$out/report/$file" ] || die "no $file was written"
     done

@@ -166,6 +166,14 @@ func some() []string {
 	return []string{releases[0], releases[len(releases)-1]}
 }
 
+// inFull skips a test in the quick form, because it builds Go's standard library once more.
+func inFull(t *testing.T) {
+	t.Helper()
+	if !full {
+		t.Skip("in the long form only")
+	}
+}
+
 // module writes a module into a new folder and returns the folder.
 func module(t *testing.T, files map[string]string) string {
 	t.Helper()

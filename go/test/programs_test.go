@@ -92,6 +92,7 @@ func TestCgo(t *testing.T) {
 // A library for C programs, loaded or linked: it preempts, and what it does not understand is no reason to end its
 // host.
 func TestLibrariesForC(t *testing.T) {
+	inFull(t)
 	if _, err := exec.LookPath("cc"); err != nil {
 		t.Skip("there is no C compiler")
 	}
@@ -126,10 +127,9 @@ int main(void) { printf(Preempts() > 0 ? "preempted\n" : "not preempted\n"); ret
 
 // The runtime differs with the experiments that a toolchain is built with.
 func TestExperiments(t *testing.T) {
-	experiments := []string{"nogreenteagc", "noswissmap,nospinbitmutex"}
-	if full {
-		experiments = append(experiments, "heapminimum512kib", "randomizedheapbase64", "goroutineleakprofile", "synctest", "jsonv2")
-	}
+	inFull(t)
+	experiments := []string{"nogreenteagc", "noswissmap,nospinbitmutex", "heapminimum512kib", "randomizedheapbase64",
+		"goroutineleakprofile", "synctest", "jsonv2"}
 	for _, experiment := range experiments {
 		env := []string{"GOEXPERIMENT=" + experiment}
 		if r := run(t, "", env, "go", "version"); r.status != 0 {

@@ -22,12 +22,13 @@ func TestReleases(t *testing.T) {
 				}
 			}
 			scenes(t, build(t, env, "hog"))
-			dir := hello(t)
-			commands := [][]string{{"test", "./..."}, {"list", "./..."}}
-			if full || release == releases[0] { // vet reads what is not overlaid, and reads all of it
-				commands = append(commands, []string{"vet", "./..."})
+			if !full {
+				stress := build(t, env, "stress")
+				must(t, "", []string{"QUAVER_GO=quantum=20us"}, stress, "-for=1s")
+				return
 			}
-			for _, args := range commands {
+			dir := hello(t)
+			for _, args := range [][]string{{"test", "./..."}, {"list", "./..."}, {"vet", "./..."}} {
 				if r := run(t, dir, env, tool, args...); r.status != 0 || r.stderr != "" {
 					t.Errorf("quaver-go %v: status %d\n%s", args, r.status, r.stderr)
 				}

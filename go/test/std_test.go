@@ -102,11 +102,10 @@ func TestDebugCalls(t *testing.T) {
 
 // The examples of std are programs with known output.
 func TestStdExamples(t *testing.T) {
-	packages := []string{"sort", "strings", "container/heap", "text/template", "encoding/json", "sync", "regexp"}
-	if full {
-		packages = append(packages, "compress/flate", "crypto/cipher", "database/sql", "encoding/gob", "go/ast", "html/template", "image/png",
-			"log", "math/big", "net/url", "os/exec", "slices", "strconv", "text/tabwriter", "time", "unicode/utf8")
-	}
+	inFull(t)
+	packages := []string{"sort", "strings", "container/heap", "text/template", "encoding/json", "sync", "regexp",
+		"compress/flate", "crypto/cipher", "database/sql", "encoding/gob", "go/ast", "html/template", "image/png", "log",
+		"math/big", "net/url", "os/exec", "slices", "strconv", "text/tabwriter", "time", "unicode/utf8"}
 	std(t, nil, "20us", packages, "-run=^Example")
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct Config {
     /// One for each worker, or empty: not pinned.
     pub(crate) cpus: Vec<usize>,
     pub(crate) policy: Choice,
+    /// Its quantum is to be what suits the machine.
+    pub(crate) auto_quantum: bool,
     pub(crate) clock: Clock,
     /// Where the clock's own thread may run, or empty: anywhere.
     pub(crate) clock_cpus: Vec<usize>,
@@ -64,7 +66,7 @@ pub struct Builder {
     workers: Option<usize>,
     cpus: Option<Vec<usize>>,
     pin: bool,
-    quantum: Option<Option<Duration>>,
+    quantum: Quantum,
     policy: Choice,
     clock: Clock,
     notification: Notification,
@@ -74,7 +76,7 @@ pub struct Builder {
     max_blocking: usize,
     idle_spin: Duration,
     max_deferral: Option<Duration>,
-    tax: u32,
+    tax: Option<u32>,
     signal: i32,
     resume: Resume,
     tls: Tls,
@@ -88,7 +90,19 @@ pub const DEFAULT_STACK_SIZE: usize = 256 * 1024;
 /// See [`Builder::max_deferral`].
 const DEFAULT_MAX_DEFERRAL: Duration = Duration::ZERO;
 
-/// See [`Builder::tax`].
+/// Who says how long a thread may run.
+#[derive(Clone, Copy, Debug)]
+enum Quantum {
+    /// The policy, or the machine if it says nothing.
+    Policy,
+    /// The machine.
+    Auto,
+    Given(Option<Duration>),
+}
+
+/// See [`Builder::tax`]: where the machine says what the quantum is.
+const AUTO_TAX: u32 = 2;
+/// And where somebody else does.
 const DEFAULT_TAX: u32 = 100;
 
 impl Default for Builder {
@@ -104,7 +118,7 @@ impl Builder {
             workers: None,
             cpus: None,
             pin: false,
-            quantum: None,
+            quantum: Quantum::Policy,
             policy: Choice::BuiltIn(Spec::default()),
             clock: Clock::Auto,
             notification: Notification::Auto,
@@ -114,7 +128,7 @@ impl Builder {
             max_blocking: 512,
             idle_spin: Duration::from_micros(20),
             max_deferral: Some(DEFAULT_MAX_DEFERRAL),
-            tax: DEFAULT_TAX,
+            tax: None,
             signal: libc::SIGURG,
             resume: Resume::Auto,
             tls: Tls::Private,
@@ -144,13 +158,15 @@ impl Builder {
     }
 
     /// How long a thread may run while others wait; `None`: nothing is ever preempted. Default: the
-    /// policy's.
+    /// policy's, and where that names none, three times what an interruption takes on this machine,
+    /// at least 20 us ([`quantum_for`](crate::sched::quantum_for)).
     pub fn quantum(mut self, quantum: Option<Duration>) -> Builder {
-        self.quantum = Some(quantum);
+        self.quantum = Quantum::Given(quantum);
         self
     }
 
-    /// [`quantum`](Builder::quantum) as text: `20us`, `0.5ms`, `off`.
+    /// [`quantum`](Builder::quantum) as text: `20us`, `0.5ms`, `off`; `auto`: as suits the machine,
+    /// whatever the policy says.
     pub fn quantum_str(self, quantum: &str) -> Builder {
         self.set("quantum", quantum)
     }
@@ -251,17 +267,17 @@ impl Builder {
         self.set("max_deferral", limit)
     }
 
-    /// How much of a worker's time preemptions may take, in percent, 1 to 100; 100, the default: as
-    /// much as they do.
+    /// How much of a worker's time preemptions may take, in percent, 1 to 100 (as much as they do).
+    /// Default: 2, and 100 where a quantum was chosen, here or by the policy.
     ///
     /// A preemption takes some microseconds of the worker, in virtual machines ten to twenty, and
     /// where a worker has more to do than time for it, these are missing. With a tax of 10 a worker
-    /// loses a tenth of its time at most: when that is spent, quanta become longer. Time in which
-    /// the worker has nothing to do is spent on preemptions first, so at moderate loads the quantum
-    /// is kept. What one costs is measured when the first runtime is built that has to know it,
-    /// which takes a millisecond.
+    /// loses a tenth of its time at most, and three tenths of the time in which it has nothing to
+    /// do: when that is spent, quanta become longer. What an interruption costs is measured when
+    /// the first runtime is built, which takes about a millisecond
+    /// ([`Runtime::preemption_price`](crate::Runtime::preemption_price)). Not in the papers.
     pub fn tax(mut self, percent: u32) -> Builder {
-        self.tax = percent;
+        self.tax = Some(percent);
         self
     }
 
@@ -348,9 +364,14 @@ impl Builder {
         };
         let own_cpus = if clock_cpus.is_empty() { &allowed } else { &clock_cpus };
         let clock_shares = crate::clock::shares(own_cpus, workers, pinned);
+        let auto_quantum = match self.quantum {
+            Quantum::Auto => self.policy.quantum().is_some(),
+            Quantum::Policy => !self.policy.has_own_quantum(),
+            Quantum::Given(_) => false,
+        };
         let policy = match self.quantum {
-            Some(q) => self.policy.with_quantum(q),
-            None => self.policy,
+            Quantum::Given(q) => self.policy.with_quantum(q),
+            Quantum::Auto | Quantum::Policy => self.policy,
         };
         let clock = match self.clock {
             Clock::Auto => crate::platform::recommend().clock,
@@ -374,8 +395,9 @@ impl Builder {
         if self.max_threads == 0 || self.max_threads > 1 << 24 {
             return Err(BuildError::MaxThreads(self.max_threads));
         }
-        if !(1..=100).contains(&self.tax) {
-            return Err(BuildError::Tax(self.tax));
+        let tax = self.tax.unwrap_or(if auto_quantum { AUTO_TAX } else { DEFAULT_TAX });
+        if !(1..=100).contains(&tax) {
+            return Err(BuildError::Tax(tax));
         }
         if !preempt::signal_is_valid(self.signal) {
             return Err(BuildError::BadSignal(self.signal));
@@ -385,6 +407,7 @@ impl Builder {
             workers,
             cpus,
             policy,
+            auto_quantum,
             clock,
             clock_cpus,
             clock_shares,
@@ -393,7 +416,7 @@ impl Builder {
             max_blocking: self.max_blocking,
             idle_spin: self.idle_spin,
             max_deferral: self.max_deferral,
-            tax: (self.tax < 100).then_some(self.tax),
+            tax: (tax < 100).then_some(tax),
             signal: self.signal,
             resume: self.resume,
             tls: self.tls,

@@ -63,6 +63,22 @@ impl Choice {
         }
     }
 
+    /// Has somebody chosen the quantum?
+    pub(crate) fn has_own_quantum(&self) -> bool {
+        match self {
+            Choice::BuiltIn(spec) => spec.has_own_quantum(),
+            Choice::Custom(_) => true,
+        }
+    }
+
+    /// As [`with_quantum`](Choice::with_quantum); times that nobody has chosen follow the quantum.
+    pub(crate) fn rescaled(self, quantum: Duration) -> Choice {
+        match self {
+            Choice::BuiltIn(spec) => Choice::BuiltIn(spec.rescaled(Some(quantum))),
+            custom => custom.with_quantum(Some(quantum)),
+        }
+    }
+
     pub(crate) fn build(&self, workers: usize, max_threads: u32) -> Box<dyn Policy> {
         match self {
             Choice::BuiltIn(spec) => spec.build(workers, max_threads, tsc::from_duration),

@@ -24,7 +24,7 @@ use crate::{debugger, interpose, kernel_thread, panics, park, preempt, sys, tls}
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 use quaver_sched::clock::Pace;
-use quaver_sched::{Policy, Tax, TimerHeap, TimerTable};
+use quaver_sched::{Policy, Tax, TimerHeap, TimerTable, quantum_for};
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -46,6 +46,8 @@ pub(crate) struct Inner {
     pub(crate) rescue: Option<Rescue>,
     /// What preemptions may cost; `None`: whatever they do.
     pub(crate) tax: Option<Tax>,
+    /// What an interruption takes, where there are any.
+    pub(crate) price: Option<Ticks>,
     /// How much later a clock looks while its looks are in vain.
     pub(crate) pace: Option<Pace>,
     pub(crate) idle: Idle,
@@ -286,7 +288,7 @@ impl Runtime {
     }
 
     fn start_exclusively(
-        config: Config,
+        mut config: Config,
         tls: Option<&'static tls::Layout>,
     ) -> Result<Runtime, BuildError> {
         tsc::init();
@@ -316,11 +318,15 @@ impl Runtime {
         }
         let table = Table::new(config.max_threads, config.stack_size, tls)
             .map_err(|error| BuildError::Os { what: "reserve the thread table", error })?;
+        let us = |n| tsc::from_duration(Duration::from_micros(n));
+        let price = config.policy.quantum().map(|_| clock::price(config.clock, config.signal));
+        if let (true, Some(price)) = (config.auto_quantum, price) {
+            let quantum = quantum_for(tsc::to_duration(price));
+            config.policy = config.policy.rescaled(quantum);
+        }
+        let quantum = config.policy.quantum().map(tsc::from_duration);
         let policy: &'static dyn Policy =
             Box::leak(config.policy.build(config.workers, config.max_threads));
-        let us = |n| tsc::from_duration(Duration::from_micros(n));
-        let quantum = config.policy.quantum().map(tsc::from_duration);
-        let price = quantum.map(|_| clock::price(config.clock, config.signal));
         let tax = config
             .tax
             .zip(price)
@@ -337,6 +343,7 @@ impl Runtime {
             rescue: Rescue::wanted(config.policy.quantum()).then(Rescue::new),
             signal_mask: kernel_thread::signal_mask(),
             tax,
+            price,
             pace,
             idle: Idle::new(),
             spares: Spares::new(config.max_blocking.max(1), config.workers),
@@ -434,10 +441,11 @@ impl Runtime {
         self.inner.config.clock
     }
 
-    /// What the runtime takes a preemption to cost a worker, where
-    /// [`Builder::tax`](crate::Builder::tax) bounds that.
+    /// What an interruption costs a worker on this machine with this clock, as measured when the
+    /// runtime was built: the quantum `auto` and [`Builder::tax`](crate::Builder::tax) go by it.
+    /// `None`: nothing is ever preempted.
     pub fn preemption_price(&self) -> Option<Duration> {
-        self.inner.tax.as_ref().map(|tax| tsc::to_duration(tax.price()))
+        self.inner.price.map(tsc::to_duration)
     }
 
     /// The policy in use.

@@ -94,7 +94,7 @@ pub static SETTINGS: &[Setting] = &[
     setting("policy", "QUAVER_POLICY", Kind::Policy, "two-queue:long=100us",
         "which thread runs next"),
     setting("quantum", "QUAVER_QUANTUM", Kind::Quantum, "20us",
-        "how long a thread may run while others wait"),
+        "how long a thread may run while others wait; auto: as suits the machine"),
     setting("clock", "QUAVER_CLOCK",
         Kind::Word(&["auto", "timer-core", "timer-thread", "posix-timer"]), "timer-thread",
         "who keeps time"),
@@ -152,6 +152,7 @@ impl Setting {
                 Value::Policy(spec.parse().map_err(|e: SpecError| e.to_string())?)
             }
             Kind::Quantum if text == "0" => Value::Duration(None),
+            Kind::Quantum if text == "auto" => Value::Word("auto"),
             Kind::Quantum | Kind::OrOff if matches!(text, "off" | "none") => Value::Duration(None),
             Kind::Quantum | Kind::OrOff | Kind::Duration => {
                 Value::Duration(Some(parse_duration(text).map_err(|e| e.to_string())?))

@@ -1,13 +1,13 @@
 //! The choice of a policy as text: `two-queue`, `ws:quantum=50us`,
-//! `two-queue:quantum=20us,long=100us,max-age=1ms`.
+//! `two-queue:quantum=20us,long=400us,max-age=10ms`.
 //!
 //! ```text
 //! SPEC  = NAME [ ":" KEY "=" VALUE { "," KEY "=" VALUE } ]
 //! VALUE = a duration, or "none"; a quantum of zero means none
 //! ```
 //!
-//! Keys that are left out take defaults that follow the quantum: `long` is five quanta (Aspen
-//! section 3.2 uses 100 us), `max-age` fifty. The default quantum is 20 us. What each policy has is
+//! Keys that are left out take defaults that follow the quantum: for `two-queue` `long` is twenty
+//! quanta, `max-age` five hundred; for `aspen` five (section 3.2 uses 100 us) and fifty. The default quantum is 20 us. What each policy has is
 //! in one table (`table`).
 
 mod error;
@@ -186,7 +186,7 @@ impl Spec {
     /// # use std::time::Duration;
     /// let spec: quaver_sched::Spec = "two-queue:max-age=3ms".parse()?;
     /// let spec = spec.rescaled(Some(Duration::from_micros(5)));
-    /// assert_eq!(spec.to_string(), "two-queue:quantum=5us,long=25us,max-age=3ms");
+    /// assert_eq!(spec.to_string(), "two-queue:quantum=5us,long=100us,max-age=3ms");
     /// # Ok::<(), quaver_sched::SpecError>(())
     /// ```
     #[must_use]
@@ -198,6 +198,16 @@ impl Spec {
             }
         }
         new
+    }
+
+    /// Was the quantum given, in text or by [`with_quantum`](Self::with_quantum)? Otherwise a host
+    /// may choose another one ([`rescaled`](Self::rescaled)). `fifo` has none to choose.
+    pub fn has_own_quantum(&self) -> bool {
+        self.known
+            .keys
+            .iter()
+            .position(|key| key.form == Form::Quantum)
+            .is_none_or(|i| self.given[i])
     }
 
     /// How long a preempted thread may run while only preempted ones wait (`two-queue`); `None` for
@@ -252,7 +262,7 @@ impl Default for Spec {
     }
 }
 
-/// In full, as [`FromStr`] reads it back: `two-queue:quantum=20us,long=100us,max-age=1ms`.
+/// In full, as [`FromStr`] reads it back: `two-queue:quantum=20us,long=400us,max-age=10ms`.
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;

@@ -2,11 +2,11 @@
 //!
 //! Where threads are interrupted in order to serve short requests soon, the interruptions
 //! themselves take time, and on a busy worker that time is missing. A [`Tax`] bounds it: a worker's
-//! account gains a share of the time in which the worker works, and all of the time in which it has
-//! nothing to do, for that nobody else wants; each interruption is paid from it. So a worker with
-//! time to spare preempts as often as the quantum says, a busy one no more often than the share
-//! allows, and no load suffers more from preemption than that share of the capacity. What is saved
-//! is bounded, so that a quiet hour does not pay for a bad second.
+//! account gains a share of the time in which the worker works, and a larger one of the time in
+//! which it has nothing to do; each interruption is paid from it. So a worker with time to spare
+//! preempts as often as the quantum says, a busy one no more often than the share allows. Not all
+//! of the idle time is spent, for a queue grows without bound as that comes to its end. What is
+//! saved is bounded, so that a quiet hour does not pay for a bad second.
 //!
 //! The account is one number, the time up to which the share of the past has been spent: the
 //! generic cell rate algorithm of telephone networks, which needs no timer. Not in the papers;
@@ -30,8 +30,8 @@ use core::time::Duration;
 /// assert_eq!(tax.earliest(account), 1000);
 /// account = tax.charge(account, 1000);
 /// assert_eq!(tax.earliest(account), 1100);
-/// // Idle time counts as a whole.
-/// assert_eq!(tax.earliest(tax.rest(account, 10)), 1010);
+/// // Of idle time three tenths count.
+/// assert_eq!(tax.earliest(tax.rest(account, 30)), 1040);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tax {
@@ -43,10 +43,33 @@ pub struct Tax {
     fills_in: Time,
 }
 
+/// The quantum for a machine on which an interruption takes `price`: three times that, in steps of
+/// 10 us, between the policies' [own default](crate::DEFAULT_QUANTUM) and 200 us. A shorter quantum
+/// would make those wait whom it is to serve.
+///
+/// ```
+/// use core::time::Duration;
+/// use quaver_sched::quantum_for;
+///
+/// assert_eq!(quantum_for(Duration::from_micros(2)), Duration::from_micros(20));
+/// assert_eq!(quantum_for(Duration::from_micros(21)), Duration::from_micros(70));
+/// assert_eq!(quantum_for(Duration::from_millis(1)), Duration::from_micros(200));
+/// ```
+pub fn quantum_for(price: Duration) -> Duration {
+    const STEP: u64 = 10_000;
+    const MOST: Duration = Duration::from_micros(200);
+    let price = price.min(MOST).as_nanos() as u64;
+    let steps = (3 * price).div_ceil(STEP);
+    Duration::from_nanos(steps * STEP).clamp(crate::DEFAULT_QUANTUM, MOST)
+}
+
 impl Tax {
     /// How much of its time a worker of the runtime keeps for preemptions that come later: a burst
     /// of short requests behind long ones is a matter of milliseconds.
     pub const SAVINGS: Duration = Duration::from_millis(2);
+
+    /// The percentage of idle time that may be spent, if `percent` is less.
+    pub const OF_IDLE_TIME: u32 = 30;
 
     /// `percent` of the time, 1 to 99, for interruptions that take `price` each; up to `savings` of
     /// it may be kept for later. Other percentages are taken for the nearest of these.
@@ -79,7 +102,8 @@ impl Tax {
     #[must_use]
     pub fn rest(&self, account: Time, idle: Time) -> Time {
         // The time itself has passed for everybody: its share is there already.
-        account.saturating_sub(idle.saturating_mul(100 - self.percent) / self.percent)
+        let more = u64::from(Tax::OF_IDLE_TIME).saturating_sub(self.percent);
+        account.saturating_sub(idle.saturating_mul(more) / self.percent)
     }
 }
 
@@ -116,12 +140,15 @@ mod tests {
     }
 
     #[test]
-    fn idle_time_is_worth_all_of_itself() {
-        let tax = Tax::new(20, 10, 0);
+    fn idle_time_is_worth_more() {
+        let tax = Tax::new(5, 10, 0);
         let account = tax.charge(0, 1000);
-        assert_eq!(tax.earliest(account), 1050);
-        // After 10 of idleness one more can be paid: at 1010.
-        assert_eq!(tax.earliest(tax.rest(account, 10)), 1010);
+        assert_eq!(tax.earliest(account), 1200);
+        // 20 of idleness pay 6, and 80 of work the other 4: at 1100.
+        assert_eq!(tax.earliest(tax.rest(account, 20)), 1100);
+        // Who may spend half of his time may spend half of his idle time.
+        let tax = Tax::new(50, 10, 0);
+        assert_eq!(tax.earliest(tax.rest(tax.charge(0, 1000), 10)), 1020);
     }
 
     #[test]

@@ -19,15 +19,15 @@ fn parse(text: &str) -> Spec {
 #[test]
 fn full_forms() {
     for (text, full) in [
-        ("two-queue", "two-queue:quantum=20us,long=100us,max-age=1ms"),
-        (" two-queue ", "two-queue:quantum=20us,long=100us,max-age=1ms"),
-        ("two-queue:quantum=5us", "two-queue:quantum=5us,long=25us,max-age=250us"),
+        ("two-queue", "two-queue:quantum=20us,long=400us,max-age=10ms"),
+        (" two-queue ", "two-queue:quantum=20us,long=400us,max-age=10ms"),
+        ("two-queue:quantum=5us", "two-queue:quantum=5us,long=100us,max-age=2.5ms"),
         (
             "two-queue: max-age = none , long=0.2ms",
             "two-queue:quantum=20us,long=200us,max-age=none",
         ),
-        ("two-queue:quantum=none", "two-queue:quantum=none,long=100us,max-age=1ms"),
-        ("two-queue:quantum=0,long=1ns", "two-queue:quantum=none,long=1ns,max-age=1ms"),
+        ("two-queue:quantum=none", "two-queue:quantum=none,long=400us,max-age=10ms"),
+        ("two-queue:quantum=0,long=1ns", "two-queue:quantum=none,long=1ns,max-age=10ms"),
         ("ws", "ws:quantum=20us"),
         ("ws:quantum=50us", "ws:quantum=50us"),
         ("ws:quantum=0ms", "ws:quantum=none"),
@@ -121,10 +121,12 @@ fn names_are_complete_and_build_what_they_say() {
 fn builder_keeps_the_parameters_sound() {
     let spec = Spec::two_queue().with_quantum(Some(us(200)));
     assert_eq!(spec.quantum(), Some(us(200)));
+    assert_eq!(spec.long_quantum(), Some(us(400)));
+    let spec = spec.with_long_quantum(us(1));
     assert_eq!(spec.long_quantum(), Some(us(200)), "not below the quantum");
     assert_eq!(spec.clone().with_long_quantum(us(1)).long_quantum(), Some(us(200)));
     assert_eq!(spec.with_max_age(None).max_age(), None);
-    assert_eq!(Spec::two_queue().max_age(), Some(us(1000)));
+    assert_eq!(Spec::two_queue().max_age(), Some(us(10_000)));
     assert_eq!(Spec::round_robin().with_quantum(Some(us(0))).quantum(), None);
     assert_eq!(Spec::round_robin().with_quantum(None).quantum(), None);
     // Keys that a policy does not have stay without effect.

@@ -71,12 +71,12 @@ fn quanta_leave_other_parameters_alone() {
     assert_eq!(
         policies,
         [
-            "two-queue:quantum=5us,long=25us,max-age=3ms",
-            "two-queue:quantum=40us,long=200us,max-age=3ms",
+            "two-queue:quantum=5us,long=100us,max-age=3ms",
+            "two-queue:quantum=40us,long=800us,max-age=3ms",
             "cfs:quantum=5us,latency=30us",
             "cfs:quantum=40us,latency=40us",
-            "two-queue:quantum=5us,long=80us,max-age=250us",
-            "two-queue:quantum=40us,long=80us,max-age=2ms",
+            "two-queue:quantum=5us,long=80us,max-age=2.5ms",
+            "two-queue:quantum=40us,long=80us,max-age=20ms",
         ]
     );
 }

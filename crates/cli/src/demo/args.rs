@@ -97,13 +97,14 @@ pub struct Args {
           default_values_t = [Mode::RunToCompletion, Mode::Preemptive])]
     pub modes: Vec<Mode>,
 
-    /// How long a thread may run while others wait, 1us to 1s [default: that of --policy]
+    /// How long a thread may run while others wait, 1us to 1s [default: that of --policy, or what
+    /// suits the machine]
     #[arg(long, value_name = "TIME", help_heading = RUNTIME,
           value_parser = duration::within(US..=S))]
     pub quantum: Option<Duration>,
 
     /// Scheduling policy of the preemptive mode, such as two-queue, rr, ws or
-    /// two-queue:long=100us,max-age=1ms
+    /// two-queue:quantum=50us,long=1ms
     #[arg(long, value_name = "POLICY", default_value = "two-queue", help_heading = RUNTIME)]
     pub policy: PolicySpec,
 

@@ -160,6 +160,9 @@ fn text(report: &results::Report, slo: Duration) -> String {
         settings.notification,
         duration::format(slo),
     );
+    if let Some(chosen) = &report.summary.chosen {
+        text += &format!("Quantum {:.0} us: {}.\n\n", chosen.quantum_us, chosen.why);
+    }
     text += &table::render(&report.rows, settings.slo_us);
     if let Some(crowded) = report.machine.crowded {
         text += &format!("\nBeware: {crowded}, which disturbs the latencies.\n");

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
-use quaver::{Builder, Clock, PolicySpec};
+use quaver::{ActivePolicy, Builder, Clock, PolicySpec, Runtime};
 use quaver_load::{Class, Mix, ServiceTime};
 
 use super::args::{Args, Mode};
 use super::calibrate::Services;
 use super::placement::{Placement, place};
-use super::results::{Machine, Report, Row, Settings, SloLoads};
+use super::results::{Chosen, Machine, Report, Row, Settings, SloLoads, Summary};
 use super::serve::Client;
 use super::summary::summarise;
 use super::sweep::{self, CLASSES, Sweep};
@@ -25,6 +25,7 @@ pub(super) struct Plan {
     pub(super) placement: Placement,
     modes: Vec<(Mode, Builder)>,
     policy: PolicySpec,
+    chosen: Option<Chosen>,
     clock: Clock,
     machine: Machine,
 }
@@ -56,15 +57,23 @@ impl Plan {
             .notification(args.notification)
             .idle_spin(args.idle_spin)
             .timer_cpu(placement.timer);
+        let asked_for = policy;
+        let mut policy = asked_for.clone();
         let builder = |mode| match mode {
             Mode::RunToCompletion => base.clone().policy(PolicySpec::fifo()),
-            Mode::Preemptive => base.clone().policy(policy.clone()),
+            Mode::Preemptive => base.clone().policy(asked_for.clone()),
         };
         let modes: Vec<_> = modes.into_iter().map(|mode| (mode, builder(mode))).collect();
-        let mut clock = args.clock;
+        let (mut clock, mut chosen) = (args.clock, None);
         for (mode, builder) in &modes {
             let runtime = sweep::build(*mode, builder)?;
             clock = runtime.clock();
+            if *mode == Mode::Preemptive {
+                chosen = Chosen::of(&runtime, asked_for.has_own_quantum());
+                if let ActivePolicy::BuiltIn(spec) = runtime.policy() {
+                    policy = spec;
+                }
+            }
             runtime.shutdown();
         }
 
@@ -79,7 +88,7 @@ impl Plan {
             crowded: placement.crowded,
             noise: Noise::default(),
         };
-        Ok(Plan { placement, modes, policy, clock, machine })
+        Ok(Plan { placement, modes, policy, chosen, clock, machine })
     }
 
     /// The sweep, now that the requests are calibrated.
@@ -149,8 +158,34 @@ impl Plan {
             },
             services: sweep.services.clone(),
             capacity_rps: sweep.capacity_rps,
-            summary: summarise(&rows, loads, &table::time(us(args.slo))),
+            summary: Summary {
+                chosen: self.chosen.clone(),
+                ..summarise(&rows, loads, &table::time(us(args.slo)))
+            },
             rows,
         }
+    }
+}
+
+impl Chosen {
+    /// What this runtime preempts with. `None`: it does not.
+    fn of(runtime: &Runtime, quantum_was_given: bool) -> Option<Chosen> {
+        let us = |span: std::time::Duration| span.as_secs_f64() * 1e6;
+        let price_us = us(runtime.preemption_price()?);
+        let ActivePolicy::BuiltIn(policy) = runtime.policy() else { return None };
+        let why = if quantum_was_given {
+            "it was asked for".to_owned()
+        } else {
+            format!(
+                "three times what an interruption takes here ({price_us:.0} us), at least 20 us"
+            )
+        };
+        Some(Chosen {
+            quantum_us: us(policy.quantum()?),
+            price_us,
+            clock: runtime.clock().to_string(),
+            notification: "signal".to_owned(),
+            why,
+        })
     }
 }

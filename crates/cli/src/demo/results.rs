@@ -172,6 +172,35 @@ pub struct Summary {
     pub ratio: Option<f64>,
     /// What preemption bought, in a sentence.
     pub verdict: String,
+    /// GET p99 with preemption by that without, for each load that both modes were measured at.
+    pub get_p99_ratio: Vec<LoadRatio>,
+    /// The same of SCANs.
+    pub scan_p99_ratio: Vec<LoadRatio>,
+    /// What the runtime preempts with.
+    pub chosen: Option<Chosen>,
+}
+
+/// A ratio at a load.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct LoadRatio {
+    pub load_percent: f64,
+    pub ratio: f64,
+}
+
+/// What the runtime preempts with, and why.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Chosen {
+    /// How long a request may run while others wait.
+    pub quantum_us: f64,
+    /// What an interruption takes of a worker's time, as measured.
+    pub price_us: f64,
+    /// Who keeps time.
+    pub clock: String,
+    /// How a worker is told.
+    pub notification: String,
+    /// Why this quantum.
+    pub why: String,
 }
 
 /// For each mode the highest load that met the objective: 0 when not even the lowest did, `null`

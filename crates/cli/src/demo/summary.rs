@@ -2,7 +2,7 @@
 //! claim no more than was measured.
 
 use super::args::Mode;
-use super::results::{Row, SloLoads, Summary};
+use super::results::{LoadRatio, Row, SloLoads, Summary};
 
 /// Sums up the rows, given for each mode the highest load that met the objective.
 pub fn summarise(rows: &[Row], loads: SloLoads, slo: &str) -> Summary {
@@ -16,7 +16,22 @@ pub fn summarise(rows: &[Row], loads: SloLoads, slo: &str) -> Summary {
         (None, Some(load)) => single("preemption", load, slo),
         (None, None) => "Nothing to compare: no GETs were measured.".to_owned(),
     };
-    Summary { slo_load_percent: loads, ratio, verdict }
+    let get_p99_ratio = ratios(rows, |row| Some(row.get.as_ref()?.p99_us));
+    let scan_p99_ratio = ratios(rows, |row| Some(row.scan.as_ref()?.p99_us));
+    let (slo_load_percent, chosen) = (loads, None);
+    Summary { slo_load_percent, ratio, verdict, get_p99_ratio, scan_p99_ratio, chosen }
+}
+
+/// With preemption by without, at each load that both were measured at.
+fn ratios(rows: &[Row], p99: impl Fn(&Row) -> Option<f64>) -> Vec<LoadRatio> {
+    let of =
+        |mode, load| p99(rows.iter().find(|row| row.mode == mode && row.load_percent == load)?);
+    let preemptive = rows.iter().filter(|row| row.mode == Mode::Preemptive);
+    let ratio = |load_percent| {
+        let without = of(Mode::RunToCompletion, load_percent).filter(|&us| us > 0.0)?;
+        Some(LoadRatio { load_percent, ratio: of(Mode::Preemptive, load_percent)? / without })
+    };
+    preemptive.filter_map(|row| ratio(row.load_percent)).collect()
 }
 
 fn both(rows: &[Row], without: f64, with: f64, slo: &str) -> String {

@@ -3,7 +3,10 @@
 //! The choices are the runtime's own ([`quaver::platform`]); the reasons that it does not give are
 //! given here.
 
+use std::time::Duration;
+
 use quaver::platform::{self, Choice};
+use quaver::sched::quantum_for;
 use quaver::{DEFAULT_STACK_SIZE, PolicySpec};
 use serde::Serialize;
 
@@ -29,7 +32,6 @@ pub fn choose(facts: &Facts) -> Vec<Chosen> {
 fn describe(facts: &Facts, choice: &Choice) -> Vec<Chosen> {
     let policy = PolicySpec::default();
     let described = PolicySpec::names().iter().find(|(name, _)| *name == policy.name());
-    let quantum = policy.quantum().map_or("none".to_owned(), duration::format);
     let shortest = duration::format(choice.clock.min_quantum());
     let chosen = |name, value: String, why: String| Chosen { name, value, why };
     vec![
@@ -42,11 +44,7 @@ fn describe(facts: &Facts, choice: &Choice) -> Vec<Chosen> {
             policy.name().to_owned(),
             described.map_or_else(String::new, |(_, what)| (*what).to_owned()),
         ),
-        chosen(
-            "quantum",
-            quantum,
-            format!("the policy's default; {} keeps quanta down to {shortest}", choice.clock),
-        ),
+        quantum(facts, &format!("{} keeps quanta down to {shortest}", choice.clock)),
         chosen(
             "stack",
             format!("{} KiB", DEFAULT_STACK_SIZE >> 10),
@@ -56,6 +54,17 @@ fn describe(facts: &Facts, choice: &Choice) -> Vec<Chosen> {
             ),
         ),
     ]
+}
+
+fn quantum(facts: &Facts, shortest: &str) -> Chosen {
+    let (value, why) = match facts.interruption_us {
+        Some(us) => (
+            duration::format(quantum_for(Duration::from_secs_f64(us / 1e6))),
+            format!("three times what an interruption takes here ({us:.1} us), at least 20us"),
+        ),
+        None => ("20us".to_owned(), "what an interruption takes could not be measured".to_owned()),
+    };
+    Chosen { name: "quantum", value, why: format!("{why}; {shortest}") }
 }
 
 fn notification(facts: &Facts, choice: &Choice) -> String {

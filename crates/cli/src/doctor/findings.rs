@@ -170,6 +170,7 @@ pub(crate) mod tests {
                 btf: true,
                 unprivileged_disabled: Some(2),
             },
+            interruption_us: Some(12.5),
         }
     }
 

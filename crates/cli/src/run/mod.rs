@@ -19,7 +19,7 @@ const SHIM: &str = "libquaver_shim.so";
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// How long a thread may run while others wait (`20us`); with `off` only calls that block are
-    /// interrupted
+    /// interrupted [default: auto, what suits the machine]
     #[arg(long, value_name = "TIME", env = "QUAVER_QUANTUM")]
     quantum: Option<String>,
     /// How many threads run at the same time [default: the CPUs that the process may use]
@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, value_name = "CLOCK", env = "QUAVER_CLOCK")]
     clock: Option<String>,
     /// How much of a worker's time preemptions may take, in percent; then quanta become longer
-    /// [default: 100]
+    /// [default: 2, and 100 with a quantum]
     #[arg(long, value_name = "PERCENT", env = "QUAVER_TAX")]
     tax: Option<u32>,
     /// Stack of every thread, such as `8m` [default: as ulimit -s]

@@ -9,6 +9,9 @@ use crate::run::find_shim;
 /// Instructions stepped for each scenario: a second or less, and half a minute.
 const QUICK_STEPS: u64 = 8_000;
 const FULL_STEPS: u64 = 1_000_000;
+/// Where scenarios are cut off: most are shorter than the second number unless they wait.
+const QUICK_MOST: u64 = 12_000;
+const FULL_MOST: u64 = 300_000;
 /// How long each program runs.
 const QUICK_SECONDS: f64 = 1.2;
 const FULL_SECONDS: f64 = 60.0;
@@ -40,6 +43,7 @@ pub(super) fn jobs(args: &Args, seed: u64) -> anyhow::Result<Vec<Job>> {
                 scenario: name.into(),
                 workers,
                 steps: args.steps.unwrap_or(if args.quick { QUICK_STEPS } else { FULL_STEPS }),
+                most: if args.quick { QUICK_MOST } else { FULL_MOST },
                 seed,
                 only: args.at,
             }));

@@ -1,7 +1,7 @@
 //! Settings as text: from the environment, from C, from macro arguments. Which there are, and how
 //! they are written, is in [`quaver_sched::settings`].
 
-use super::{BuildError, Builder};
+use super::{BuildError, Builder, Quantum};
 use crate::policy::Choice;
 use core::fmt;
 use core::str::FromStr;
@@ -104,7 +104,8 @@ impl Builder {
             ("cpus", Value::Cpus(cpus)) => self.cpus = Some(cpus),
             ("pin", Value::Flag(pin)) => self.pin = pin,
             ("policy", Value::Policy(spec)) => self.policy = Choice::BuiltIn(spec),
-            ("quantum", Value::Duration(quantum)) => self.quantum = Some(quantum),
+            ("quantum", Value::Duration(quantum)) => self.quantum = Quantum::Given(quantum),
+            ("quantum", Value::Word(_)) => self.quantum = Quantum::Auto,
             ("clock", Value::Word(word)) => self.clock = one_of(word)?,
             ("timer_cpu", Value::Number(n)) => self.timer_cpu = Some(number(n)?),
             ("notification", Value::Word(word)) => self.notification = one_of(word)?,
@@ -116,7 +117,7 @@ impl Builder {
             ("max_blocking", Value::Number(n)) => self.max_blocking = number(n)?,
             ("idle_spin", Value::Duration(Some(spin))) => self.idle_spin = spin,
             ("max_deferral", Value::Duration(limit)) => self.max_deferral = limit,
-            ("tax", Value::Number(n)) => self.tax = number(n)?,
+            ("tax", Value::Number(n)) => self.tax = Some(number(n)?),
             (name, value) => return Err(format!("nothing takes {value:?} as {name}")),
         }
         Ok(())

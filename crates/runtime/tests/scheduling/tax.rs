@@ -1,7 +1,8 @@
 //! What preemptions may cost: a bound on their share of a worker's time.
 
 use crate::support::{Setup, on_runtime, spin, with_runtime};
-use quaver::Builder;
+use quaver::sched::quantum_for;
+use quaver::{ActivePolicy, Builder};
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::{Duration, Instant};
 
@@ -65,13 +66,35 @@ fn what_waits_beside_a_thread_that_computes_runs_also_when_the_account_is_empty(
     }
 }
 
+/// The quantum follows what an interruption costs here, unless somebody has chosen one.
 #[test]
-fn without_a_tax_nothing_is_measured() {
-    let price = |builder| with_runtime(builder, |rt| rt.preemption_price());
-    assert_eq!(price(Builder::new()), None);
-    assert_eq!(price(Builder::new().tax(100)), None);
-    assert_eq!(price(Builder::new().tax(5).quantum(None)), None);
-    assert!(price(Builder::new().tax(5)).is_some_and(|price| !price.is_zero()));
+fn the_machine_says_what_the_quantum_is() {
+    let chosen = |builder| {
+        with_runtime(builder, |rt| match rt.policy() {
+            ActivePolicy::BuiltIn(spec) => (spec.quantum(), rt.preemption_price()),
+            ActivePolicy::Custom(name) => panic!("{name}"),
+        })
+    };
+    for builder in [
+        Builder::new(),
+        Builder::new().policy_str("ws"),
+        Builder::new().policy_str("rr:quantum=7ms").quantum_str("auto"),
+    ] {
+        let (quantum, price) = chosen(builder);
+        assert_eq!(quantum, price.map(quantum_for));
+        assert!(quantum >= Some(Duration::from_micros(20)), "{quantum:?}");
+    }
+    let us = Duration::from_micros;
+    for (builder, expected) in [
+        (Builder::new().quantum(Some(us(70))), Some(us(70))),
+        (Builder::new().policy_str("rr:quantum=90us"), Some(us(90))),
+        (Builder::new().quantum(None), None),
+        (Builder::new().policy_str("fifo").quantum_str("auto"), None),
+        (Builder::new().policy_str("rr:quantum=none"), None),
+    ] {
+        let (quantum, price) = chosen(builder);
+        assert_eq!((quantum, price.is_some()), (expected, expected.is_some()));
+    }
 }
 
 #[test]

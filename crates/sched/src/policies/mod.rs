@@ -28,6 +28,7 @@ mod fifo;
 mod las;
 mod looks;
 mod priority;
+mod resumed;
 mod rr;
 mod shenango;
 mod turns;

@@ -12,6 +12,9 @@
 //! * A fresh task stops when it has used the quantum and anything waits here. A preempted task
 //!   stops after the quantum if new work waits, and after the long quantum if only preempted work
 //!   waits here.
+//! * A preempted task that stops for new work goes on after it, before other preempted work, until
+//!   it has run for a long quantum in all; then it goes to the tail (`resumed`). As policy `aspen`
+//!   it goes to the tail at once.
 //! * *Age.* Preempted work could wait for ever behind a stream of new work (Aspen's footnote 3
 //!   leaves it to a load balancer). So if the oldest of a worker's preempted tasks has waited for
 //!   longer than the maximal age, it is dispatched before new work; but never at two dispatches in
@@ -29,9 +32,9 @@ use alloc::boxed::Box;
 
 use crate::{
     Class, Pick, Place, Policy, Running, Task, Time, Why,
-    policies::{looks::Looks, stop_at, turns::Turns},
+    policies::{looks::Looks, resumed::Resumed, stop_at, turns::Turns},
     queue::{Links, List, WorkerQueues},
-    sync::{AtomicBool, AtomicU64, CachePadded, Ordering::Relaxed},
+    sync::{AtomicBool, AtomicU32, AtomicU64, CachePadded, Ordering::Relaxed},
     table,
 };
 
@@ -58,7 +61,7 @@ pub struct TwoQueue {
     links: Links,
     shared: List,
     new: WorkerQueues,
-    preempted: WorkerQueues,
+    preempted: Resumed,
     /// When each task was last preempted; valid while it is in a preempted queue.
     preempted_at: Box<[AtomicU64]>,
     workers: Box<[CachePadded<Worker>]>,
@@ -77,6 +80,44 @@ struct Worker {
     turns: Turns,
     /// The last dispatch went to a task because of its age.
     aged: AtomicBool,
+    /// The number plus one of the preempted task whose turn it is, when it was dispatched last, and
+    /// how much of its turn it had used before.
+    turn_of: AtomicU32,
+    began: AtomicU64,
+    used: AtomicU64,
+}
+
+impl Worker {
+    fn new() -> Self {
+        Worker {
+            turns: Turns::new(),
+            aged: AtomicBool::new(false),
+            turn_of: AtomicU32::new(0),
+            began: AtomicU64::new(0),
+            used: AtomicU64::new(0),
+        }
+    }
+
+    /// A preempted task is dispatched; its turn goes on if it was at the front.
+    fn resume(&self, task: Task, at_front: bool, now: Time) {
+        if !at_front {
+            self.used.store(0, Relaxed);
+        }
+        self.turn_of.store(task.0 + 1, Relaxed);
+        self.began.store(now, Relaxed);
+    }
+
+    /// A task stops at `now`: is that within its turn, of which it had used more then? A task that
+    /// is preempted for the first time has had no turn.
+    fn goes_on(&self, task: Task, now: Time, turn: Time) -> bool {
+        if self.turn_of.load(Relaxed) != task.0 + 1 {
+            return false;
+        }
+        let ran = now.saturating_sub(self.began.load(Relaxed));
+        let used = self.used.load(Relaxed).saturating_add(ran);
+        self.used.store(used, Relaxed);
+        used < turn
+    }
 }
 
 impl TwoQueue {
@@ -86,7 +127,6 @@ impl TwoQueue {
     ///
     /// If `workers` is 0, and as [`Links::new`].
     pub fn new(workers: usize, max_tasks: u32, times: TwoQueueTimes) -> Self {
-        let worker = || Worker { turns: Turns::new(), aged: AtomicBool::new(false) };
         TwoQueue {
             quantum: AtomicU64::new(times.quantum.unwrap_or(NEVER)),
             long_quantum: AtomicU64::new(times.long_quantum),
@@ -94,9 +134,9 @@ impl TwoQueue {
             links: Links::new(max_tasks),
             shared: List::new(),
             new: WorkerQueues::new(workers),
-            preempted: WorkerQueues::new(workers),
+            preempted: Resumed::new(workers),
             preempted_at: table::zeroed_u64(max_tasks),
-            workers: (0..workers).map(|_| CachePadded(worker())).collect(),
+            workers: (0..workers).map(|_| CachePadded(Worker::new())).collect(),
             looks: Looks::new(workers),
             own_first: false,
         }
@@ -128,14 +168,15 @@ impl TwoQueue {
             aged.store(false, Relaxed);
             return None;
         }
-        let oldest = self.preempted.peek(worker, &self.links)?;
-        let since = self.preempted_at[oldest.0 as usize].load(Relaxed);
-        if now.saturating_sub(since) <= max_age {
+        let since = |task: Task| self.preempted_at[task.0 as usize].load(Relaxed);
+        let oldest = self.preempted.oldest(worker, &self.links, since)?;
+        if now.saturating_sub(oldest.since) <= max_age {
             return None;
         }
         // A thief may have taken the one just looked at; then its successor runs a little before
         // its time.
-        let task = self.preempted.pop(worker, &self.links)?;
+        let task = self.preempted.pop_oldest(worker, &self.links, oldest)?;
+        self.workers[worker].resume(task, oldest.at_front, now);
         aged.store(true, Relaxed);
         Some(task)
     }
@@ -160,14 +201,21 @@ impl TwoQueue {
             return None;
         }
         let stolen = if self.own_first { None } else { self.new.steal(worker, &self.links) };
-        let own = || self.preempted.pop(worker, &self.links).map(preempted);
+        let own = || {
+            let (task, at_front) = self.preempted.pop(worker, &self.links)?;
+            self.workers[worker].resume(task, at_front, now);
+            Some(preempted(task))
+        };
         stolen.map(fresh).or_else(own)
     }
 
     /// What `worker`, which has nothing, gets from others.
-    fn steal(&self, worker: usize) -> Option<Pick> {
+    fn steal(&self, worker: usize, now: Time) -> Option<Pick> {
         let fresh = |task| Pick { task, class: Class::Fresh };
-        let preempted = |task| Pick { task, class: Class::Preempted };
+        let preempted = |task| {
+            self.workers[worker].resume(task, false, now);
+            Pick { task, class: Class::Preempted }
+        };
         let (new, old, links) = (&self.new, &self.preempted, &self.links);
         if self.own_first {
             return old.victims(worker).find_map(|victim| {
@@ -199,7 +247,12 @@ impl Policy for TwoQueue {
             (Place::Local(worker), Why::Preempted) => {
                 self.preempted_at[task.0 as usize].store(now, Relaxed);
                 self.looks.queued(worker, task);
-                self.preempted.push(worker, &self.links, task);
+                let turn = self.long_quantum.load(Relaxed).max(self.quantum.load(Relaxed));
+                if !self.own_first && self.workers[worker].goes_on(task, now, turn) {
+                    self.preempted.put_back(worker, &self.links, task);
+                } else {
+                    self.preempted.push(worker, &self.links, task);
+                }
             }
             (Place::Local(worker), why) => {
                 self.looks.queued(worker, task);
@@ -222,8 +275,8 @@ impl Policy for TwoQueue {
         self.chosen(worker, self.choose(worker, now))
     }
 
-    fn balance(&self, worker: usize, _now: Time) -> Option<Pick> {
-        self.chosen(worker, self.steal(worker))
+    fn balance(&self, worker: usize, now: Time) -> Option<Pick> {
+        self.chosen(worker, self.steal(worker, now))
     }
 
     fn preempt_at(&self, worker: usize, running: &Running, timer: Option<Time>) -> Option<Time> {
@@ -245,7 +298,7 @@ impl Policy for TwoQueue {
         };
         if new_waits
             || preempted_waits
-            || !self.looks.any_has_more(worker, |other| self.preempted.len(other) >= 2)
+            || !self.looks.any_has_more(worker, |other| self.preempted.movable(other) >= 2)
         {
             return at;
         }

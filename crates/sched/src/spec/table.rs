@@ -90,7 +90,11 @@ pub(super) static POLICIES: [Known; 12] = [
         name: "two-queue",
         about: "new threads before preempted ones, a queue of each per worker, stealing; the \
                 default (keys: quantum, long, max-age)",
-        keys: &[QUANTUM_KEY, key(LONG, Form::AtLeastQuantum, 500), AGE_KEY],
+        keys: &[
+            QUANTUM_KEY,
+            key(LONG, Form::AtLeastQuantum, 2_000),
+            key(MAX_AGE, Form::OrNone, 50_000),
+        ],
         build: |room| Box::new(room.two_queue()),
     },
     Known {

@@ -25,6 +25,10 @@ pub struct Model {
 struct Worker {
     new: Queue,
     preempted: Queue,
+    /// The preempted task that goes on before the others.
+    front: Option<u32>,
+    /// The preempted task whose turn it is, when it was dispatched, what it had used before.
+    turn: Option<(u32, Time, Time)>,
     dispatches: u32,
     /// A task gave way: the shared queue comes first.
     shared_next: bool,
@@ -37,6 +41,13 @@ struct Worker {
     running: Option<u32>,
     /// The other worker that it watches for having more.
     watched: std::cell::Cell<usize>,
+}
+
+impl Worker {
+    fn resume(&mut self, task: Option<u32>, at_front: bool, now: Time) {
+        let used = self.turn.filter(|_| at_front).map_or(0, |(_, _, used)| used);
+        self.turn = task.map(|task| (task, now, used)).or(self.turn);
+    }
 }
 
 impl Model {
@@ -54,6 +65,20 @@ impl Model {
     }
 
     pub fn enqueue(&mut self, place: Place, task: u32, why: Why, now: Time) {
+        if let ("two-queue", Place::Local(worker), Why::Preempted) = (self.rule, place, why) {
+            let (long, me) = (self.long, &mut self.workers[worker]);
+            if let Some((whose, began, used)) = &mut me.turn
+                && *whose == task
+            {
+                *used += now.saturating_sub(*began);
+                if *used < long && me.front.is_none() {
+                    me.front = Some(task);
+                    self.preempted_at[task as usize] = now;
+                    me.running = me.running.filter(|&running| running != task);
+                    return;
+                }
+            }
+        }
         let queue = match (self.rule, place, why) {
             ("fifo" | "rr", _, _) | (_, Place::Shared, _) => &mut self.shared,
             ("two-queue", Place::Local(worker), Why::Preempted) => {
@@ -93,14 +118,15 @@ impl Model {
         let others = (0..self.workers.len()).filter(|&other| other != worker);
         let longest = others.max_by_key(|&other| self.evened(other).len());
         let (Some(longest), Some(_)) = (longest, at) else { return };
-        let mine = self.evened(worker).len() + running;
+        let front = usize::from(self.workers[worker].front.is_some());
+        let mine = self.evened(worker).len() + running + front;
         let half = (self.evened(longest).len() + 1).saturating_sub(mine) / 2;
         let moved: Vec<_> = self.evened(longest).drain(..half).collect();
         self.evened(worker).extend(moved);
     }
 
     pub fn waiting(&self) -> usize {
-        let own = |w: &Worker| w.new.len() + w.preempted.len();
+        let own = |w: &Worker| w.new.len() + w.preempted.len() + usize::from(w.front.is_some());
         self.shared.len() + self.workers.iter().map(own).sum::<usize>()
     }
 
@@ -110,12 +136,16 @@ impl Model {
         self.workers[worker].running = pick.map(|pick| pick.task.0);
         let preempted_at = &self.preempted_at;
         let me = &mut self.workers[worker];
-        let aged = me.preempted.front().is_some_and(|&oldest| {
-            !me.aged && now.saturating_sub(preempted_at[oldest as usize]) > self.max_age
-        });
+        let since = |task: u32| preempted_at[task as usize];
+        let head = me.preempted.front().copied();
+        let at_front = me.front.is_some_and(|f| head.is_none_or(|head| since(f) <= since(head)));
+        let oldest = if at_front { me.front } else { head };
+        let aged = oldest.is_some_and(|t| !me.aged && now.saturating_sub(since(t)) > self.max_age);
         me.aged = aged;
         if aged {
-            return same(me.preempted.pop_front(), Class::Preempted, pick);
+            let task = if at_front { me.front.take() } else { me.preempted.pop_front() };
+            me.resume(task, at_front, now);
+            return same(task, Class::Preempted, pick);
         }
         me.dispatches += 1;
         let shared_first = std::mem::take(&mut me.shared_next) || me.dispatches.is_multiple_of(31);
@@ -125,27 +155,44 @@ impl Model {
         if expected.is_some() {
             me.from_shared = from_shared;
         }
-        if expected.is_some() || me.preempted.is_empty() {
+        if expected.is_some() || me.preempted.is_empty() && me.front.is_none() {
             return same(expected, Class::Fresh, pick);
         }
         if self.workers.iter().any(|w| !w.new.is_empty()) {
             return self.steal(worker, |w| &mut w.new, Class::Fresh, pick);
         }
-        same(self.workers[worker].preempted.pop_front(), Class::Preempted, pick)
+        let me = &mut self.workers[worker];
+        let at_front = me.front.is_some();
+        let task = me.front.take().or_else(|| me.preempted.pop_front());
+        me.resume(task, at_front, now);
+        same(task, Class::Preempted, pick)
     }
 
     /// Is `pick` right for `balance`? If so, do the same.
-    pub fn balance(&mut self, worker: usize, pick: Option<Pick>) -> Result<(), String> {
+    pub fn balance(&mut self, worker: usize, now: Time, pick: Option<Pick>) -> Result<(), String> {
         self.workers[worker].running = pick.map(|pick| pick.task.0);
         let other = |&(i, _): &(usize, &Worker)| i != worker;
         let others = || self.workers.iter().enumerate().filter(other);
         if others().any(|(_, w)| !w.new.is_empty()) {
             self.steal(worker, |w| &mut w.new, Class::Fresh, pick)
-        } else if others().any(|(_, w)| !w.preempted.is_empty()) {
-            self.steal(worker, |w| &mut w.preempted, Class::Preempted, pick)
+        } else if others().any(|(_, w)| !w.preempted.is_empty() || w.front.is_some()) {
+            self.workers[worker].resume(pick.map(|pick| pick.task.0), false, now);
+            self.steal_preempted(worker, pick)
         } else {
             same(None, Class::Fresh, pick)
         }
+    }
+
+    /// As [`steal`](Self::steal), or the front of one whose queue is empty.
+    fn steal_preempted(&mut self, worker: usize, pick: Option<Pick>) -> Result<(), String> {
+        let task = pick.map(|pick| pick.task.0);
+        let is_it = |&(v, w): &(usize, &Worker)| {
+            v != worker && w.preempted.is_empty() && w.front.is_some() && w.front == task
+        };
+        if let Some((victim, _)) = self.workers.iter().enumerate().find(is_it) {
+            return same(self.workers[victim].front.take(), Class::Preempted, pick);
+        }
+        self.steal(worker, |w| &mut w.preempted, Class::Preempted, pick)
     }
 
     /// The pick must be the oldest of some other worker; move the older half of that queue.
@@ -195,13 +242,14 @@ impl Model {
         let mut reasons = vec![];
         reasons.extend(new_waits.then_some(end));
         reasons.extend(timer.map(|timer| timer.max(end)));
-        if !me.preempted.is_empty() {
+        let preempted_waits = !me.preempted.is_empty() || me.front.is_some();
+        if preempted_waits {
             reasons.push(match run.class {
                 Class::Fresh => end,
                 Class::Preempted => run.since + self.long,
             });
         }
-        if self.rule != "rr" && !new_waits && me.preempted.is_empty() && self.watches_two(worker) {
+        if self.rule != "rr" && !new_waits && !preempted_waits && self.watches_two(worker) {
             reasons.push(end.max(me.looks_at.unwrap_or(0)));
         }
         reasons.into_iter().min()

@@ -119,7 +119,7 @@ proptest! {
                     model.dequeue(worker, now, pick).map_err(TestCaseError::fail)?;
                     if pick.is_none() {
                         pick = policy.balance(worker, now);
-                        model.balance(worker, pick).map_err(TestCaseError::fail)?;
+                        model.balance(worker, now, pick).map_err(TestCaseError::fail)?;
                         // Work conservation: who finds nothing leaves nothing.
                         prop_assert!(pick.is_some() || model.waiting() == 0);
                     }

@@ -193,3 +193,25 @@ fn a_clock_behind_the_preemption_is_no_age() {
     enqueue(&*policy, Place::Local(0), Why::New, [2]);
     assert_eq!(policy.task_dequeue(0, 999_000).unwrap().task, Task(2));
 }
+
+/// A long task is not sent to the tail for each short one that comes, until its turn is over.
+#[test]
+fn a_preempted_task_goes_on_first_after_new_work() {
+    let policy = build("two-queue:quantum=20us,long=50us,max-age=none", 1, 8);
+    let run = |now| next(&*policy, 0, now).unwrap().task.0;
+    enqueue(&*policy, Place::Local(0), Why::Preempted, [1, 2, 3]);
+    let mut now = 0;
+    for expected in [1, 1, 1, 2, 2, 2, 3] {
+        assert_eq!(run(now), expected, "at {now}");
+        now += 20_000;
+        enqueue(&*policy, Place::Local(0), Why::New, [7]);
+        policy.task_enqueue(Place::Local(0), Task(expected), Why::Preempted, now);
+        assert_eq!(run(now), 7);
+    }
+    // As `aspen` it is.
+    let policy = build("aspen:quantum=20us,long=50us,max-age=none", 1, 8);
+    enqueue(&*policy, Place::Local(0), Why::Preempted, [1, 2]);
+    assert_eq!(next(&*policy, 0, 0).unwrap().task.0, 1);
+    enqueue(&*policy, Place::Local(0), Why::Preempted, [1]);
+    assert_eq!(next(&*policy, 0, 0).unwrap().task.0, 2);
+}

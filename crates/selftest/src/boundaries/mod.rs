@@ -24,6 +24,8 @@ pub struct Job {
     pub workers: usize,
     /// How many instructions may be stepped, roughly.
     pub steps: u64,
+    /// A scenario with more boundaries than this is cut off there.
+    pub most: u64,
     /// Which boundaries are chosen where not all can be tried.
     pub seed: u64,
     /// Only these preemptions: the first boundary, and the distance to the next (0: there is no
@@ -41,9 +43,6 @@ const MOST_DIFFERENCES: usize = 8;
 /// Runs of one pass that end before their boundary is reached, before there are taken to be no
 /// more.
 const MISSES: u32 = 3;
-/// A scenario with more boundaries than this is cut off.
-const FIRST_LOOK: u64 = 300_000;
-
 /// Does the job in this process, which must not have had a runtime before.
 pub fn run(job: &Job) -> Outcome {
     let mut outcome = Outcome::new(&job.scenario, job.workers);
@@ -187,7 +186,7 @@ impl<'a> Driver<'a> {
         // The first calls resolve symbols, make variables, warm pools up.
         let expected = (scenario.run)();
         (scenario.run)();
-        let (state, limit) = (settled_state(), FIRST_LOOK);
+        let (state, limit) = (settled_state(), job.most);
         Driver { scenario, job, outcome, expected, state, limit, ticks_per_us: ticks_per_us() }
     }
 
@@ -196,10 +195,9 @@ impl<'a> Driver<'a> {
             self.once(first, if stride == 0 { NEVER } else { stride });
             return;
         }
-        self.limit = FIRST_LOOK;
         let boundaries = self.once(NEVER, NEVER);
         self.outcome.counts.boundaries = boundaries;
-        if boundaries >= FIRST_LOOK {
+        if boundaries >= self.job.most {
             self.outcome.note = Some("cut off: the first part only".into());
         }
         self.limit = (2 * boundaries).saturating_add(10_000);

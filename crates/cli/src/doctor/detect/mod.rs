@@ -39,6 +39,9 @@ pub struct Facts {
     pub memory: memory::Memory,
     pub limits: limits::Limits,
     pub bpf: bpf::Bpf,
+    /// What an interruption takes of a worker's time with the clock that the runtime chooses, in
+    /// us; `None`: no runtime can be built.
+    pub interruption_us: Option<f64>,
 }
 
 /// Looks at this machine, as this process sees it.
@@ -57,7 +60,13 @@ pub fn detect() -> Facts {
         memory: memory::detect(),
         limits: limits::detect(),
         bpf: bpf::detect(),
+        interruption_us: interruption_us(),
     }
+}
+
+fn interruption_us() -> Option<f64> {
+    let price = quaver::Builder::new().workers(1).build().ok()?.preemption_price()?;
+    Some(price.as_secs_f64() * 1e6)
 }
 
 /// The runtime's own facts as JSON.
