@@ -1,6 +1,7 @@
 //! Threads that a request finds in a system call that blocks: they make it without a worker.
 
 use super::defer::put_off;
+use super::frame::{Call, Frame};
 use super::judge::Verdict;
 use crate::arch::pkru;
 use crate::runtime::Inner;
@@ -11,7 +12,6 @@ use crate::worker::carrier::{After, Carrier};
 use crate::worker::scheduler;
 use crate::worker::slot::Slot;
 use core::sync::atomic::Ordering::*;
-use libc::ucontext_t;
 use quaver_sched::Why;
 
 /// `t` waits for a lock of the C library or a mutex. Others go on meanwhile; but it is not stopped
@@ -26,7 +26,7 @@ pub(super) unsafe fn wait_for_library(
     slot: &Slot,
     t: &'static Uthread,
     now: tsc::Ticks,
-    uc: *mut ucontext_t,
+    frame: &mut impl Frame,
 ) -> Verdict {
     let rt = c.rt();
     if rt.stopping.load(Relaxed) {
@@ -42,7 +42,7 @@ pub(super) unsafe fn wait_for_library(
     let verdict = unsafe {
         if scheduler::hand_over(c) {
             slot.count_useful(late);
-            make_call_without_slot(rt, t, uc);
+            make_call_without_slot(rt, t, frame);
             Verdict::HandedOver
         } else if scheduler::leave_if_work(t, Why::Preempted) {
             slot.count_useful(late);
@@ -65,31 +65,24 @@ pub(super) unsafe fn wait_for_library(
 ///
 /// # Safety
 ///
-/// `uc` is `t`'s signal frame, interrupted at a `syscall` instruction; the gate is closed.
-pub(super) unsafe fn make_call_without_slot(rt: &Inner, t: &'static Uthread, uc: *mut ucontext_t) {
-    // SAFETY: the frame is ours; the arguments are what the thread itself was about to pass to the
-    // kernel.
+/// `t`, the calling thread, was interrupted at `frame`, at a `syscall` instruction; the gate is
+/// closed.
+pub(super) unsafe fn make_call_without_slot(
+    rt: &Inner,
+    t: &'static Uthread,
+    frame: &mut impl Frame,
+) {
+    let Call { number, args } = frame.call();
+    // SAFETY: the arguments are what the thread itself was about to pass to the kernel.
     unsafe {
-        let g = &mut (*uc).uc_mcontext.gregs;
-        let arg = |r: i32| g[r as usize] as u64;
-        let args = [
-            arg(libc::REG_RDI),
-            arg(libc::REG_RSI),
-            arg(libc::REG_RDX),
-            arg(libc::REG_R10),
-            arg(libc::REG_R8),
-            arg(libc::REG_R9),
-        ];
-        let number = g[libc::REG_RAX as usize];
         let rights = pkru::get();
-        pkru::set(pkru::of_frame(uc));
+        pkru::set(frame.rights());
         t.away.store(sys::gettid(), SeqCst);
         let result = sys::syscall6(number, args);
         let again = t.away.swap(0, SeqCst) < 0 && result == -i64::from(libc::EINTR);
         pkru::set(rights);
         if !again {
-            g[libc::REG_RAX as usize] = result;
-            g[libc::REG_RIP as usize] += 2;
+            frame.finish_call(result);
         }
         let comes_back = rt.in_library.enter();
         if !comes_back && number == libc::SYS_futex && result == 0 {

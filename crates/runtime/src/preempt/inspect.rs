@@ -10,7 +10,9 @@
 //! No stable interface: it exists with the feature `inspect` only, for this project's own tests and
 //! `quaver selftest`.
 
-use super::{judge, judge::Source, leave as ways_back};
+use super::frame::Frame;
+use super::judge::{self, Source};
+use super::signal::{self, SignalFrame};
 use crate::runtime::Inner;
 use crate::thread::control::Uthread;
 use crate::thread::raw;
@@ -58,7 +60,10 @@ pub fn defer_in(addresses: core::ops::Range<usize>) {
 /// [`close`]. It calls [`leave`] as its last act.
 pub unsafe fn preempt(gate: Gate, uc: *mut libc::ucontext_t) -> Verdict {
     // SAFETY: the caller's contract.
-    unsafe { judge::judge(Source::Forced, gate.thread, gate.depth, uc) }
+    unsafe {
+        let mut frame = SignalFrame::new(uc);
+        judge::judge(Source::Forced, gate.thread, gate.depth, &mut frame)
+    }
 }
 
 /// Opens the gate and leaves the handler as the notification's handler does. Where this returns,
@@ -69,7 +74,7 @@ pub unsafe fn preempt(gate: Gate, uc: *mut libc::ucontext_t) -> Verdict {
 /// As for [`preempt`].
 pub unsafe fn leave(gate: Gate, uc: *mut libc::ucontext_t) {
     // SAFETY: the caller's contract.
-    unsafe { ways_back::leave_handler(gate.thread, gate.depth, uc) }
+    unsafe { SignalFrame::entered(uc).leave(gate.thread, gate.depth) }
 }
 
 /// [`leave`], by `rt_sigreturn` in any case.
@@ -79,7 +84,7 @@ pub unsafe fn leave(gate: Gate, uc: *mut libc::ucontext_t) {
 /// As for [`preempt`].
 pub unsafe fn leave_by_sigreturn(gate: Gate, uc: *mut libc::ucontext_t) {
     // SAFETY: the caller's contract.
-    unsafe { ways_back::leave_by_sigreturn(gate.thread, gate.depth, uc) }
+    unsafe { SignalFrame::entered(uc).leave_by_sigreturn(gate.thread, gate.depth) }
 }
 
 /// The worker of the calling handler's thread.
@@ -90,7 +95,7 @@ pub fn worker_behind(_gate: Gate) -> Option<usize> {
 
 /// Does [`leave`] resume in user mode (and not return)?
 pub fn resumes_in_user_mode() -> bool {
-    ways_back::resumes_in_user_mode()
+    signal::resumes_in_user_mode()
 }
 
 /// A handler met a worker without a thread: what the notification's handler does then.

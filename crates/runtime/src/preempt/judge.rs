@@ -1,12 +1,11 @@
-//! The receive path: what a notification does about the thread that it has interrupted. The
-//! protocol is in this folder's README.
+//! The receive path: what a notification does about the thread that it has interrupted, whatever
+//! notification it is. The protocol is in this folder's README.
 
 use super::blocked::{make_call_without_slot, wait_for_library};
 use super::defer::{defer_to_region, defer_to_section, put_off};
-use super::leave::leave_handler;
+use super::frame::Frame;
 use super::place::{Place, interrupted_at};
 use super::room::wait_in_room;
-use super::stranger;
 use crate::arch::pkru;
 use crate::thread::control::Uthread;
 use crate::tsc;
@@ -14,44 +13,7 @@ use crate::worker::carrier::Carrier;
 use crate::worker::scheduler;
 use crate::worker::slot::Slot;
 use core::sync::atomic::{Ordering::*, compiler_fence};
-use libc::ucontext_t;
 use quaver_sched::Why;
-
-/// The handler. `SA_NODEFER` and an empty mask: the kernel changes no mask on entry, so none has to
-/// be restored. `closed`: the interrupted thread, if [`entry`] has closed its gate already.
-pub(crate) unsafe extern "C" fn on_signal(
-    _sig: i32,
-    info: *mut libc::siginfo_t,
-    uc: *mut libc::c_void,
-    closed: Option<&'static Uthread>,
-) {
-    let uc = uc.cast::<ucontext_t>();
-    // SAFETY: attached where there is a thread; `uc` is the context of the frame that we are in;
-    // the kernel filled `info`.
-    unsafe {
-        let source = stranger::source(info);
-        let gate = match closed {
-            Some(t) => Some((t, t.no_preempt.get() - 1)),
-            None => crate::thread::raw::current().map(|t| (t, close_gate(t))),
-        };
-        match (gate, source) {
-            (Some((t, gate)), source) => {
-                match source {
-                    Some(source) => {
-                        judge(source, t, gate, uc);
-                    }
-                    None => stranger::hand_on(info),
-                }
-                leave_handler(t, gate, uc);
-            }
-            (None, None) => stranger::hand_on(info),
-            // A kernel thread that is no carrier (gs = 0) measures what signals cost. A carrier
-            // that ends clears `gs` after its clock has stopped.
-            (None, Some(_)) if !crate::thread::raw::attached() => {}
-            (None, Some(_)) => in_scheduler(),
-        }
-    }
-}
 
 /// Closes the gate, before anything else: from here on nothing moves the thread, and `pending`
 /// keeps the sender quiet. Returns what it was.
@@ -96,24 +58,22 @@ pub enum Verdict {
 ///
 /// # Safety
 ///
-/// Called in a signal handler on the user thread `t`, with [`close_gate`] called, which has
-/// returned `gate`; `uc` is the handler's frame.
+/// Called on the user thread `t`, which a notification has interrupted at `frame`, with
+/// [`close_gate`] called, which has returned `gate`.
 #[inline]
 pub(super) unsafe fn judge(
     source: Source,
     t: &'static Uthread,
     gate: u32,
-    uc: *mut ucontext_t,
+    frame: &mut impl Frame,
 ) -> Verdict {
     // SAFETY: attached, hence a carrier, and the gate is closed.
     let c = unsafe { Carrier::here() };
-    // SAFETY: `uc` is this frame's context.
-    c.keep_alt_stack(unsafe { (*uc).uc_stack.ss_sp });
     match c.slot() {
         Some(slot) => {
             slot.stats.preempt_received.add_shared(1, true);
-            // SAFETY: `uc` is this frame's context; the gate is closed.
-            let verdict = unsafe { receive(c, slot, t, gate, source, uc) };
+            // SAFETY: the caller's contract.
+            let verdict = unsafe { receive(c, slot, t, gate, source, frame) };
             if matches!(verdict, Verdict::Preempted | Verdict::HandedOver) {
                 count_migration(slot);
             }
@@ -137,7 +97,7 @@ fn count_migration(before: &Slot) {
     }
 }
 
-/// The signal found a carrier on its native stack: what it dispatches next starts with a clean
+/// A notification found a carrier on its native stack: what it dispatches next starts with a clean
 /// slate.
 #[cold]
 pub(super) fn in_scheduler() {
@@ -155,14 +115,14 @@ pub(super) fn in_scheduler() {
 ///
 /// # Safety
 ///
-/// Called by the handler with the gate closed; `gate` is what it was.
+/// As for [`judge`].
 unsafe fn receive(
     c: &Carrier,
     slot: &Slot,
     t: &'static Uthread,
     gate: u32,
     source: Source,
-    uc: *mut ucontext_t,
+    frame: &mut impl Frame,
 ) -> Verdict {
     let rt = c.rt();
     let now = tsc::now();
@@ -212,8 +172,8 @@ unsafe fn receive(
             }
         }
     }
-    // SAFETY: `uc` is a signal frame's context.
-    let place = pkru::with_all_rights(|| unsafe { interrupted_at(rt, t, uc) });
+    // SAFETY: `frame` is where `t` was interrupted.
+    let place = pkru::with_all_rights(|| unsafe { interrupted_at(rt, t, frame) });
     if source == Source::Clock
         && slot.rescue.load(Relaxed) == slot.run.load(Relaxed)
         && !stopping
@@ -233,7 +193,7 @@ unsafe fn receive(
         && rt.in_library.enter();
     if place == Place::LockWait {
         // SAFETY: as for this function; the thread is at that call.
-        return unsafe { wait_for_library(c, slot, t, now, uc) };
+        return unsafe { wait_for_library(c, slot, t, now, frame) };
     }
     if place == Place::Unsafe || place == Place::Library && !in_library {
         slot.stats.preempt_deferred.add_shared(1, true);
@@ -245,11 +205,11 @@ unsafe fn receive(
     if place == Place::Syscall && !stopping && unsafe { scheduler::hand_over(c) } {
         slot.count_useful(late);
         // SAFETY: as above; the registers are those of the call.
-        unsafe { make_call_without_slot(rt, t, uc) };
+        unsafe { make_call_without_slot(rt, t, frame) };
         return Verdict::HandedOver;
     }
     // SAFETY: as above.
-    if place == Place::Syscall && !stopping && unsafe { wait_in_room(c, slot, t, uc) } {
+    if place == Place::Syscall && !stopping && unsafe { wait_in_room(c, slot, t, frame) } {
         slot.count_useful(late);
         return Verdict::Preempted;
     }

@@ -2,28 +2,29 @@
 
 mod blocked;
 mod defer;
+mod frame;
 mod gate;
 mod in_library;
 #[cfg(feature = "inspect")]
 pub mod inspect;
 mod install;
 mod judge;
-mod leave;
+mod notify;
 mod place;
 pub(crate) mod ranges;
 mod request;
 mod room;
-mod send;
+mod signal;
 mod sigsegv;
 pub(crate) mod stranger;
 
 pub(crate) use gate::{disable, enable, in_section, take_deferred};
 pub(crate) use in_library::InLibrary;
 pub(crate) use install::{install, shadow_stack_active, signal_is_valid};
-pub(crate) use judge::on_signal;
+pub(crate) use notify::{register, send};
 pub(crate) use ranges::refresh;
 pub(crate) use request::Request;
-pub(crate) use send::send;
+pub(crate) use signal::on_signal;
 pub(crate) use sigsegv::{AltStack, install as install_overflow_report, overflow_is_a_fault};
 
 pub use gate::{NoPreempt, is_preemptible, no_preempt};

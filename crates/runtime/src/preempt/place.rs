@@ -1,11 +1,11 @@
 //! Where a thread was interrupted: may it be switched out there?
 
+use super::frame::Frame;
 use super::ranges::Code;
 use crate::arch::{entry, resume};
 use crate::runtime::Inner;
 use crate::sys::is_syscall;
 use crate::thread::control::Uthread;
-use libc::ucontext_t;
 
 /// Where a thread was interrupted.
 #[derive(PartialEq, Eq, Debug)]
@@ -28,20 +28,10 @@ pub(super) enum Place {
 
 /// # Safety
 ///
-/// `uc` is a signal frame's context.
-pub(super) unsafe fn interrupted_at(rt: &Inner, t: &Uthread, uc: *const ucontext_t) -> Place {
-    // SAFETY: as the caller says.
-    let (rip, rsp, rax, rsi, rdx) = unsafe {
-        let g = &(*uc).uc_mcontext.gregs;
-        let reg = |r: i32| g[r as usize];
-        (
-            reg(libc::REG_RIP) as usize,
-            reg(libc::REG_RSP) as usize,
-            reg(libc::REG_RAX),
-            reg(libc::REG_RSI),
-            reg(libc::REG_RDX),
-        )
-    };
+/// `frame` is where the calling thread `t` was interrupted.
+pub(super) unsafe fn interrupted_at(rt: &Inner, t: &Uthread, frame: &impl Frame) -> Place {
+    let (rip, rsp, call) = (frame.address(), frame.stack_pointer(), frame.call());
+    let (rax, rsi, rdx) = (call.number, call.args[1], call.args[2]);
     // A handler of the program may run on an alternate stack, which belongs to the carrier: it must
     // end there.
     if resume::range().contains(&rip)
@@ -63,9 +53,7 @@ pub(super) unsafe fn interrupted_at(rt: &Inner, t: &Uthread, uc: *const ucontext
         }
     }
     // Where threads share TLS, an address of it is right on this carrier only.
-    // SAFETY: general registers, up to rsp.
-    let general = unsafe { &(&(*uc).uc_mcontext.gregs)[..=libc::REG_RCX as usize] };
-    if t.fs.get() == 0 && crate::tls::shared::holds_address(general) {
+    if t.fs.get() == 0 && crate::tls::shared::holds_address(frame.general()) {
         return Place::Unsafe;
     }
     // SAFETY: rsp is on the thread's own stack.

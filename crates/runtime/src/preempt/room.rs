@@ -1,32 +1,31 @@
 //! Threads that a request finds in a system call that blocks, when there is no kernel thread to
 //! make it on.
 
+use super::frame::{Call, Frame};
 use crate::sys;
 use crate::thread::control::Uthread;
 use crate::worker::carrier::{After, Carrier};
 use crate::worker::room::{For, Occupant};
 use crate::worker::scheduler;
 use crate::worker::slot::Slot;
-use libc::ucontext_t;
 
 /// Lets `t` wait in the room until its call need not wait, if no kernel thread is to be had for it
 /// soon. `false`: it has not waited. Afterwards it makes the call on whatever worker it is.
 ///
 /// # Safety
 ///
-/// `uc` is the frame of `t`, the calling thread, at a system call that may block; the gate is
-/// closed.
+/// `t`, the calling thread, was interrupted at `frame`, at a system call that may block; the gate
+/// is closed.
 pub(super) unsafe fn wait_in_room(
     c: &Carrier,
     slot: &Slot,
     t: &'static Uthread,
-    uc: *const ucontext_t,
+    frame: &impl Frame,
 ) -> bool {
     if c.rt().spares.expected() {
         return false;
     }
-    // SAFETY: the caller's contract.
-    let Some(what) = (unsafe { waits_for(uc) }) else { return false };
+    let Some(what) = waits_for(frame.call()) else { return false };
     slot.stats.blocking_limit_reached.add_shared(1, true);
     let mut node = Occupant::new(t, what);
     // SAFETY: the calling thread, gate closed. The node outlives the wait, which ends when the
@@ -36,24 +35,17 @@ pub(super) unsafe fn wait_in_room(
 }
 
 /// What the call waits for; `None`: it does not wait, or for a limited time.
-///
-/// # Safety
-///
-/// As for [`wait_in_room`].
-unsafe fn waits_for(uc: *const ucontext_t) -> Option<For> {
-    // SAFETY: the caller's contract.
-    let g = unsafe { &(*uc).uc_mcontext.gregs };
-    let arg = |r: i32| g[r as usize];
-    let fd = arg(libc::REG_RDI) as i32;
-    let (events, flags) = match arg(libc::REG_RAX) {
+fn waits_for(call: Call) -> Option<For> {
+    let fd = call.args[0] as i32;
+    let (events, flags) = match call.number {
         libc::SYS_read | libc::SYS_readv | libc::SYS_accept | libc::SYS_accept4 => {
             (libc::POLLIN, 0)
         }
         libc::SYS_write | libc::SYS_writev | libc::SYS_connect => (libc::POLLOUT, 0),
-        libc::SYS_recvfrom | libc::SYS_recvmmsg => (libc::POLLIN, arg(libc::REG_R10)),
-        libc::SYS_recvmsg => (libc::POLLIN, arg(libc::REG_RDX)),
-        libc::SYS_sendto | libc::SYS_sendmmsg => (libc::POLLOUT, arg(libc::REG_R10)),
-        libc::SYS_sendmsg => (libc::POLLOUT, arg(libc::REG_RDX)),
+        libc::SYS_recvfrom | libc::SYS_recvmmsg => (libc::POLLIN, call.args[3]),
+        libc::SYS_recvmsg => (libc::POLLIN, call.args[2]),
+        libc::SYS_sendto | libc::SYS_sendmmsg => (libc::POLLOUT, call.args[3]),
+        libc::SYS_sendmsg => (libc::POLLOUT, call.args[2]),
         _ => return Some(For::Time),
     };
     // The call may be about to be made for the first time, so it is not known yet to wait.

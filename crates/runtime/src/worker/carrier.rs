@@ -208,8 +208,7 @@ impl Carrier {
 pub(crate) fn main(rt: &'static Inner, first: Option<&'static Slot>) {
     let alt_stack = AltStack::install();
     let tid = sys::gettid();
-    let signal = rt.config.signal;
-    unblock(signal);
+    crate::preempt::register(rt);
     sys::set_minimal_timer_slack();
     let carrier = Carrier {
         this: Cell::new(core::ptr::null()),
@@ -220,7 +219,7 @@ pub(crate) fn main(rt: &'static Inner, first: Option<&'static Slot>) {
         native_fs: segment::fs_base(),
         rt,
         tid,
-        timer: rt.clock.carrier_timer(tid, signal),
+        timer: rt.clock.carrier_timer(tid, rt.config.signal),
         cpu: Cell::new(None),
         away: Cell::new(false),
         alt_stack: alt_stack.as_stack_t(),
@@ -243,13 +242,4 @@ pub(crate) fn main(rt: &'static Inner, first: Option<&'static Slot>) {
     // SAFETY: nothing on this kernel thread uses `gs` from now on.
     unsafe { segment::set_gs_base(0) };
     rt.thread_gone();
-}
-
-fn unblock(signal: i32) {
-    // SAFETY: a complete signal set for the calling thread.
-    unsafe {
-        let mut set: libc::sigset_t = core::mem::zeroed();
-        libc::sigaddset(&mut set, signal);
-        sys::change_signal_mask(libc::SIG_UNBLOCK, Some(&set), None);
-    }
 }

@@ -1,0 +1,51 @@
+//! How a worker is told that it is to be preempted: one file for each notification.
+//!
+//! A request ([`request`](super::request)) goes through stages. The first is as cheap as the
+//! notification can make it. One that may go unnoticed (a word that probes look at; a user
+//! interrupt, which does not end a system call) has a second one, a signal, for when the first was
+//! not taken in time.
+
+use super::signal::Signals;
+use crate::runtime::Inner;
+use crate::tsc::Ticks;
+use crate::worker::slot::Slot;
+
+/// How urgently a worker is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// A request begins.
+    First,
+}
+
+/// Tells workers. Called from anywhere: a kernel thread, a handler, behind a gate; it neither
+/// waits nor allocates.
+pub(crate) trait Notifier: Sync {
+    /// The calling kernel thread becomes a carrier of `rt`: from now on it can be told.
+    fn register(&self, rt: &Inner);
+
+    /// Tells the carrier of `slot`, whose request is under way. `false`: it has none, or cannot be
+    /// told.
+    fn notify(&self, rt: &Inner, slot: &Slot, stage: Stage) -> bool;
+}
+
+/// What is used.
+static NOTIFIER: &dyn Notifier = &Signals;
+
+/// The calling kernel thread becomes a carrier.
+pub(crate) fn register(rt: &Inner) {
+    NOTIFIER.register(rt);
+}
+
+/// Sends a request to preempt the dispatch `run` of `slot`. At most one is under way. `true` if
+/// sent.
+pub(crate) fn send(rt: &Inner, slot: &Slot, run: u64, now: Ticks) -> bool {
+    if !slot.request.begin(run, now, rt.lost_after) {
+        return false;
+    }
+    if !NOTIFIER.notify(rt, slot, Stage::First) {
+        slot.request.over();
+        return false;
+    }
+    slot.stats.preempt_sent.add(1);
+    true
+}
