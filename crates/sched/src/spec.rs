@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Keys that are left out take defaults that follow the quantum: for `two-queue` `long` is twenty
-//! quanta, `max-age` five hundred; for `aspen` five (section 3.2 uses 100 us) and fifty. The default quantum is 20 us. What each policy has is
-//! in one table (`table`).
+//! quanta, `max-age` five hundred; for `aspen` five (section 3.2 uses 100 us) and fifty. The
+//! default quantum is 20 us. What each policy has is in one table (`table`).
 
 mod error;
 mod table;

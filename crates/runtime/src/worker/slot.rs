@@ -205,8 +205,8 @@ impl Slot {
         self.switched_at.load(Relaxed) + RUN_PREEMPTED + 1
     }
 
-    /// The running thread `t` stops at `now`, for that reason if it goes on: looks are on time again
-    /// if it has outlived its quantum.
+    /// The running thread `t` stops at `now`, and for that reason if it goes on. Looks are on time
+    /// again if it has outlived its quantum.
     #[inline(always)]
     pub(crate) fn stops(&self, t: &Uthread, why: Option<Why>, now: Ticks) {
         let Some(pace) = &self.rt.pace else { return };
