@@ -124,6 +124,7 @@ fn several_benchmarks_make_one_report() {
         "scale",
         "defer",
         "stall",
+        "short",
         "--quick",
         "--rounds",
         "1",
@@ -131,13 +132,18 @@ fn several_benchmarks_make_one_report() {
         "run-to-completion,timer-thread",
     ];
     let report = json(&args);
-    assert_eq!(report["benchmarks"], serde_json::json!(["wake", "scale", "defer", "stall"]));
+    assert_eq!(
+        report["benchmarks"],
+        serde_json::json!(["wake", "scale", "defer", "stall", "short"])
+    );
     let names = names(&report);
     for name in [
         "4 hogs p99",
         "1000 parked: memory of a thread",
         "yield with 1 workers",
         "pthread mutex 20us p99",
+        "queue stale",
+        "echo",
     ] {
         assert!(names.contains(name), "{name} in {names:?}; {}", notes(&report));
     }
@@ -157,7 +163,7 @@ fn benchmarks_are_listed() {
         let output = run(args);
         assert!(output.status.success());
         let listing = text(&output.stdout);
-        let names = ["ops", "preempt", "kv", "wake", "scale", "defer", "stall"];
+        let names = ["ops", "preempt", "short", "kv", "wake", "scale", "defer", "stall"];
         for name in names.into_iter().chain(["implementations: quaver"]) {
             assert!(listing.contains(name), "{name} in {listing}");
         }

@@ -29,7 +29,9 @@ const PARTS: Time = 50;
 /// What the machine takes of a task's time is less than this many interruptions.
 const DISTURBANCE: Time = 4;
 
-/// The bounds; see the [module documentation](self).
+/// How much later a clock looks while no task outlives its quantum: twice as much after each look
+/// that was in vain, until such looks take a fiftieth of the time, and never by more than
+/// [`MOST`](Pace::MOST).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     quantum: Time,
