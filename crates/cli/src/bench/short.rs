@@ -89,12 +89,8 @@ fn group(context: &Context, load: Load) -> Group {
 ///
 /// When the runtime cannot be built.
 pub fn run(spec: &ShortSpec) -> anyhow::Result<Outcome> {
-    let work = match spec.load {
-        Load::Queue => |work: &Arc<Chains>| chains(work),
-        Load::Echo => |work: &Arc<Chains>| echo(work),
-    };
     let runtime = spec.settings.build()?;
-    let shared = Arc::new(Chains::new(iterations(THREAD_NS)));
+    let shared = Arc::new(Shared::new(iterations(THREAD_NS)));
     let ends = {
         let (shared, time) = (shared.clone(), Duration::from_millis(spec.duration_ms));
         std::thread::spawn(move || {
@@ -108,7 +104,10 @@ pub fn run(spec: &ShortSpec) -> anyhow::Result<Outcome> {
         })
     };
     let before = runtime.stats();
-    runtime.run(|| work(&shared));
+    runtime.run(|| match spec.load {
+        Load::Queue => chains(&shared),
+        Load::Echo => echo(&shared),
+    });
     let stale = runtime.stats().since(&before).preempt_stale;
     let (elapsed, done) = ends.join().expect("it only sleeps");
     ensure!(done > 0, "nothing was done in {} ms", spec.duration_ms);
@@ -130,19 +129,19 @@ fn iterations(ns: u64) -> u64 {
 }
 
 /// What the threads share.
-struct Chains {
+struct Shared {
     iterations: u64,
     done: AtomicU64,
     stop: AtomicBool,
 }
 
-impl Chains {
-    fn new(iterations: u64) -> Chains {
-        Chains { iterations, done: AtomicU64::new(0), stop: AtomicBool::new(false) }
+impl Shared {
+    fn new(iterations: u64) -> Shared {
+        Shared { iterations, done: AtomicU64::new(0), stop: AtomicBool::new(false) }
     }
 }
 
-fn chains(shared: &Arc<Chains>) {
+fn chains(shared: &Arc<Shared>) {
     let ended = quaver::sync::WaitGroup::new();
     for _ in 0..WAITING {
         link(shared.clone(), ended.clone());
@@ -151,7 +150,7 @@ fn chains(shared: &Arc<Chains>) {
 }
 
 /// A thread that starts its successor and computes.
-fn link(shared: Arc<Chains>, ended: quaver::sync::WaitGroup) {
+fn link(shared: Arc<Shared>, ended: quaver::sync::WaitGroup) {
     if shared.stop.load(Relaxed) {
         drop(ended);
     } else {
@@ -163,7 +162,7 @@ fn link(shared: Arc<Chains>, ended: quaver::sync::WaitGroup) {
     }
 }
 
-fn echo(shared: &Chains) {
+fn echo(shared: &Shared) {
     let (to, from) = mpsc::channel::<u64>();
     let (back, answers) = mpsc::channel::<u64>();
     quaver::scope(|s| {

@@ -15,7 +15,7 @@ use super::serve::Client;
 use super::summary::summarise;
 use super::sweep::{self, CLASSES, Sweep};
 use super::table;
-use crate::doctor::detect;
+use crate::doctor::{choose, detect};
 use crate::noise::Noise;
 use quaver_bench_common::affinity;
 use quaver_bench_common::store::Store;
@@ -176,9 +176,7 @@ impl Chosen {
         let why = if quantum_was_given {
             "it was asked for".to_owned()
         } else {
-            format!(
-                "three times what an interruption takes here ({price_us:.0} us), at least 20 us"
-            )
+            choose::why_this_quantum(price_us)
         };
         Some(Chosen {
             quantum_us: us(policy.quantum()?),

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use quaver::platform::{self, Choice};
-use quaver::sched::quantum_for;
+use quaver::sched::{DEFAULT_QUANTUM, quantum_for};
 use quaver::{DEFAULT_STACK_SIZE, PolicySpec};
 use serde::Serialize;
 
@@ -56,13 +56,23 @@ fn describe(facts: &Facts, choice: &Choice) -> Vec<Chosen> {
     ]
 }
 
+/// Why the quantum `auto` is what it is where an interruption takes so long.
+pub fn why_this_quantum(interruption_us: f64) -> String {
+    let least = duration::format(DEFAULT_QUANTUM);
+    format!(
+        "three times what an interruption takes here ({interruption_us:.1} us), at least {least}"
+    )
+}
+
 fn quantum(facts: &Facts, shortest: &str) -> Chosen {
     let (value, why) = match facts.interruption_us {
-        Some(us) => (
-            duration::format(quantum_for(Duration::from_secs_f64(us / 1e6))),
-            format!("three times what an interruption takes here ({us:.1} us), at least 20us"),
+        Some(us) => {
+            (duration::format(quantum_for(Duration::from_secs_f64(us / 1e6))), why_this_quantum(us))
+        }
+        None => (
+            duration::format(DEFAULT_QUANTUM),
+            "what an interruption takes could not be measured".to_owned(),
         ),
-        None => ("20us".to_owned(), "what an interruption takes could not be measured".to_owned()),
     };
     Chosen { name: "quantum", value, why: format!("{why}; {shortest}") }
 }

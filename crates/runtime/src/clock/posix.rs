@@ -46,8 +46,7 @@ impl PosixTimer {
     pub(crate) fn dispatched(&self, slot: &Slot) {
         let (armed, since) = (slot.armed.load(Relaxed), slot.run_since());
         // In time for whatever the policy would say: leave it alone, without asking.
-        let later = slot.later.load(Relaxed);
-        let earliest = self.alarm.earliest(since, slot.affordable_at()).saturating_add(later);
+        let earliest = slot.looks_at(self.alarm.earliest(since, slot.affordable_at()));
         if Alarm::misses(armed, earliest, since, self.lost_after) {
             self.arm_if_waiting(slot, self.lost_after);
         }
@@ -57,8 +56,8 @@ impl PosixTimer {
     /// carrier, and is `due` then.
     #[inline]
     pub(crate) fn due_here(&self, slot: &Slot, due: Ticks) {
-        let (armed, later) = (slot.armed.load(Relaxed), slot.later.load(Relaxed));
-        if Alarm::misses(armed, due.saturating_add(later), slot.run_since(), self.lost_after) {
+        let armed = slot.armed.load(Relaxed);
+        if Alarm::misses(armed, slot.looks_at(due), slot.run_since(), self.lost_after) {
             self.arm_for_run(slot, due, tsc::now());
         }
     }
@@ -72,8 +71,7 @@ impl PosixTimer {
     fn arm_if_waiting(&self, slot: &Slot, lost_after: Ticks) -> bool {
         let Some((_, due)) = slot.preempt_due() else { return false };
         let (now, armed) = (tsc::now(), slot.armed.load(Relaxed));
-        let latest = due.saturating_add(slot.later.load(Relaxed));
-        let needed = Alarm::misses(armed, latest, now, lost_after);
+        let needed = Alarm::misses(armed, slot.looks_at(due), now, lost_after);
         if needed {
             self.arm_for_run(slot, due, now);
         }
@@ -82,8 +80,7 @@ impl PosixTimer {
 
     /// Sets the timer for the end of a quantum, of which setting it takes a part.
     pub(crate) fn arm_for_run(&self, slot: &Slot, due: Ticks, now: Ticks) {
-        let later = slot.later.load(Relaxed);
-        self.arm(slot, self.alarm.at(due, now).saturating_add(later), now);
+        self.arm(slot, slot.looks_at(self.alarm.at(due, now)), now);
     }
 
     /// Sets the timer for `at`.

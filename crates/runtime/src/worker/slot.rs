@@ -222,6 +222,12 @@ impl Slot {
         self.later.store(0, Relaxed);
     }
 
+    /// When the worker's timer looks for what is `due`: later while its looks are in vain.
+    #[inline(always)]
+    pub(crate) fn looks_at(&self, due: Ticks) -> Ticks {
+        due.saturating_add(self.later.load(Relaxed))
+    }
+
     /// The worker's timer has expired at `now`, in vain.
     pub(crate) fn looked_in_vain(&self, now: Ticks) {
         if let Some(pace) = &self.rt.pace {

@@ -82,8 +82,7 @@ impl Resumed {
     /// The one that [`oldest`](Resumed::oldest) has found, or its successor if a thief has taken
     /// that. That worker only.
     pub(super) fn pop_oldest(&self, worker: usize, links: &Links, oldest: Oldest) -> Option<Task> {
-        let from_queue = || self.queues.pop(worker, links);
-        if oldest.at_front { self.take_front(worker) } else { from_queue() }
+        if oldest.at_front { self.take_front(worker) } else { self.queues.pop(worker, links) }
     }
 
     /// What waits behind the front first, then the front.
