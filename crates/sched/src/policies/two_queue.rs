@@ -6,6 +6,9 @@
 //!   others' preempted. At every 31st dispatch the shared queue comes first, and when a running
 //!   task yields it gives way to shared work (`turns`). New work anywhere comes first, because a
 //!   short request may be among it (section 3.1.4).
+//! * Tasks that yield give way to preempted work too: as soon as they have yielded more often than
+//!   new tasks wait, the oldest preempted task is dispatched for a quantum. So a task that yields
+//!   until another has done its work waits for quanta, not for the maximal age.
 //! * As policy `aspen` in the order of Aspen's code: own new, shared new, own preempted; then one
 //!   victim after the other, its preempted before its new work. There a new request is a packet,
 //!   which a thief takes from a victim without threads only.
@@ -78,8 +81,11 @@ const NEVER: Time = Time::MAX;
 struct Worker {
     /// Among its own new work and that of the shared queue.
     turns: Turns,
-    /// The last dispatch went to a task because of its age.
-    aged: AtomicBool,
+    /// The last dispatch went to preempted work though new work waited.
+    out_of_turn: AtomicBool,
+    /// How often a task has yielded while preempted work waited, since such work was dispatched
+    /// out of turn.
+    yields: AtomicU32,
     /// The number plus one of the preempted task whose turn it is, when it was dispatched last, and
     /// how much of its turn it had used before.
     turn_of: AtomicU32,
@@ -91,7 +97,8 @@ impl Worker {
     fn new() -> Self {
         Worker {
             turns: Turns::new(),
-            aged: AtomicBool::new(false),
+            out_of_turn: AtomicBool::new(false),
+            yields: AtomicU32::new(0),
             turn_of: AtomicU32::new(0),
             began: AtomicU64::new(0),
             used: AtomicU64::new(0),
@@ -159,26 +166,39 @@ impl TwoQueue {
         self.long_quantum.store(long_quantum, Relaxed);
     }
 
-    /// The oldest preempted task of `worker`, if it has waited for too long and the dispatch before
-    /// was not such a one.
-    fn take_aged(&self, worker: usize, now: Time) -> Option<Task> {
-        let max_age = self.max_age?;
-        let aged = &self.workers[worker].aged;
-        if aged.load(Relaxed) {
-            aged.store(false, Relaxed);
+    /// The oldest preempted task of `worker`, if it may come before new work: because it has waited
+    /// for too long, or because tasks gave way.
+    fn take_out_of_turn(&self, worker: usize, now: Time) -> Option<Task> {
+        let state = &self.workers[worker];
+        if state.out_of_turn.load(Relaxed) {
+            state.out_of_turn.store(false, Relaxed);
+            return None;
+        }
+        let gave_way = self.yields_outnumber_new(worker);
+        if !gave_way && self.max_age.is_none() {
             return None;
         }
         let since = |task: Task| self.preempted_at[task.0 as usize].load(Relaxed);
         let oldest = self.preempted.oldest(worker, &self.links, since)?;
-        if now.saturating_sub(oldest.since) <= max_age {
+        let is_old = self.max_age.is_some_and(|age| now.saturating_sub(oldest.since) > age);
+        if !is_old && !gave_way {
             return None;
         }
         // A thief may have taken the one just looked at; then its successor runs a little before
         // its time.
         let task = self.preempted.pop_oldest(worker, &self.links, oldest)?;
-        self.workers[worker].resume(task, oldest.at_front, now);
-        aged.store(true, Relaxed);
+        if is_old || oldest.at_front {
+            state.resume(task, oldest.at_front, now);
+        }
+        state.yields.store(0, Relaxed);
+        state.out_of_turn.store(true, Relaxed);
         Some(task)
+    }
+
+    /// Have more tasks yielded since preempted work had its turn than wait here as new ones?
+    fn yields_outnumber_new(&self, worker: usize) -> bool {
+        let yields = self.workers[worker].yields.load(Relaxed) as usize;
+        yields != 0 && yields > self.new.len(worker) + self.shared.len()
     }
 
     fn take_new(&self, worker: usize) -> Option<Task> {
@@ -191,7 +211,7 @@ impl TwoQueue {
     fn choose(&self, worker: usize, now: Time) -> Option<Pick> {
         let fresh = |task| Pick { task, class: Class::Fresh };
         let preempted = |task| Pick { task, class: Class::Preempted };
-        if let Some(task) = self.take_aged(worker, now) {
+        if let Some(task) = self.take_out_of_turn(worker, now) {
             return Some(preempted(task));
         }
         if let Some(task) = self.take_new(worker) {
@@ -257,7 +277,12 @@ impl Policy for TwoQueue {
             (Place::Local(worker), why) => {
                 self.looks.queued(worker, task);
                 if why == Why::Yielded {
-                    self.workers[worker].turns.give_way(self.new.is_empty(worker));
+                    let state = &self.workers[worker];
+                    state.turns.give_way(self.new.is_empty(worker));
+                    if !self.own_first && !self.preempted.is_empty(worker) {
+                        let yields = state.yields.load(Relaxed).saturating_add(1);
+                        state.yields.store(yields, Relaxed);
+                    }
                 }
                 self.new.push(worker, &self.links, task);
             }

@@ -34,7 +34,10 @@ struct Worker {
     shared_next: bool,
     /// The last new task came from the shared queue.
     from_shared: bool,
-    aged: bool,
+    /// The last dispatch went to preempted work though new work waited.
+    out_of_turn: bool,
+    /// Since the last dispatch out of turn, while preempted work waited.
+    yields: usize,
     /// When it looks what others have; none before its first dispatch.
     looks_at: Option<Time>,
     /// What was dispatched last and has not come back.
@@ -90,6 +93,9 @@ impl Model {
                 if why == Why::Yielded || (why == Why::Preempted && rule == "ws") {
                     me.shared_next = me.new.is_empty() || !me.from_shared;
                 }
+                if why == Why::Yielded && (!me.preempted.is_empty() || me.front.is_some()) {
+                    me.yields += 1;
+                }
                 &mut me.new
             }
         };
@@ -140,11 +146,17 @@ impl Model {
         let head = me.preempted.front().copied();
         let at_front = me.front.is_some_and(|f| head.is_none_or(|head| since(f) <= since(head)));
         let oldest = if at_front { me.front } else { head };
-        let aged = oldest.is_some_and(|t| !me.aged && now.saturating_sub(since(t)) > self.max_age);
-        me.aged = aged;
-        if aged {
+        let is_old = |t| now.saturating_sub(since(t)) > self.max_age;
+        let aged = oldest.is_some_and(is_old);
+        let gave_way = me.yields > me.new.len() + self.shared.len();
+        let was_out_of_turn = std::mem::take(&mut me.out_of_turn);
+        if oldest.is_some() && !was_out_of_turn && (aged || gave_way) {
+            me.out_of_turn = true;
+            me.yields = 0;
             let task = if at_front { me.front.take() } else { me.preempted.pop_front() };
-            me.resume(task, at_front, now);
+            if aged || at_front {
+                me.resume(task, at_front, now);
+            }
             return same(task, Class::Preempted, pick);
         }
         me.dispatches += 1;

@@ -89,6 +89,33 @@ fn a_yielding_task_gives_way_to_shared_work() {
     assert_eq!(drain(&*policy, 0, 0), [1, 0]);
 }
 
+/// Two wait for what the third will do, which goes on soon, again and again.
+#[test]
+fn yielding_tasks_give_way_to_preempted_work() {
+    let policy = build(PLAIN, 1, 10);
+    enqueue(&*policy, Place::Local(0), Why::Preempted, [3]);
+    enqueue(&*policy, Place::Local(0), Why::New, [1, 2]);
+    let order: Vec<_> = (0..9)
+        .map(|_| {
+            let pick = next(&*policy, 0, 0).unwrap();
+            let why = if pick.task.0 == 3 { Why::Preempted } else { Why::Yielded };
+            enqueue(&*policy, Place::Local(0), why, [pick.task.0]);
+            pick.task.0
+        })
+        .collect();
+    assert_eq!(order, [1, 2, 1, 3, 2, 1, 2, 3, 1]);
+}
+
+/// Preempted work does not come before new work because one task yielded.
+#[test]
+fn new_work_stays_before_preempted_work_when_a_task_yields() {
+    let policy = build(PLAIN, 1, 10);
+    enqueue(&*policy, Place::Local(0), Why::Preempted, [3]);
+    enqueue(&*policy, Place::Local(0), Why::New, [1, 2]);
+    enqueue(&*policy, Place::Local(0), Why::Yielded, [0]);
+    assert_eq!(drain(&*policy, 0, 0), [1, 2, 0, 3]);
+}
+
 #[test]
 fn when_a_fresh_task_stops() {
     let at =
