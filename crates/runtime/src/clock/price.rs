@@ -9,7 +9,7 @@ use crate::config::Clock;
 use crate::kernel_thread;
 use crate::sys;
 use crate::tsc::{self, Ticks};
-use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering::*};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -61,6 +61,7 @@ fn by_signal(signal: i32) -> Ticks {
         cpu: AtomicUsize::new(0),
         signal: AtomicI32::new(0),
         sent: AtomicUsize::new(0),
+        state: AtomicU32::new(WAITING),
     };
     SENDER.to.store(sys::gettid(), Relaxed);
     // SAFETY: no requirements.
@@ -73,8 +74,23 @@ fn by_signal(signal: i32) -> Ticks {
     let end = tsc::now() + tsc::from_duration(PATIENCE);
     // The sender may be kept from its CPU.
     let gap = |i| (tsc::now() < end).then(|| longest_gap(|_| SENDER.sent.load(Acquire) == i));
-    lower_quartile(core::array::from_fn(|i| gap(i).unwrap_or(0)))
+    let gaps = core::array::from_fn(|i| gap(i).unwrap_or(0));
+    // A signal that came later would be taken for somebody else's: this thread may wait for those
+    // some time, in the kernel.
+    while SENDER.state.compare_exchange(WAITING, OVER, AcqRel, Relaxed) == Err(SENDING) {
+        sys::sched_yield();
+    }
+    // What has been sent arrives at the latest on the way out of the kernel.
+    sys::sched_yield();
+    lower_quartile(gaps)
 }
+
+/// States of the sender.
+const WAITING: u32 = 0;
+/// About to send, or sending.
+const SENDING: u32 = 1;
+/// It sends nothing any more.
+const OVER: u32 = 2;
 
 struct Sender {
     to: AtomicI32,
@@ -82,6 +98,7 @@ struct Sender {
     cpu: AtomicUsize,
     signal: AtomicI32,
     sent: AtomicUsize,
+    state: AtomicU32,
 }
 
 /// The other thread, on another CPU where there is one: the kernel may leave both on the same, and
@@ -98,7 +115,11 @@ extern "C" fn send(s: &'static Sender) {
     let pid = std::process::id() as i32;
     for i in 1..=TIMES {
         std::thread::sleep(APART);
+        if s.state.compare_exchange(WAITING, SENDING, AcqRel, Relaxed).is_err() {
+            return;
+        }
         let _ = sys::tgkill(pid, s.to.load(Relaxed), s.signal.load(Relaxed));
+        s.state.store(WAITING, Release);
         s.sent.store(i, Release);
     }
 }
