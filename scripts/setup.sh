@@ -99,6 +99,8 @@ for task in "$@"; do
         want kccachetest kyotocabinet-utils
         want memcached memcached
         want db_bench rocksdb-tools
+        # A peer of `quaver bench`, left out when absent.
+        [ -e /usr/include/boost/fiber/all.hpp ] || packages+=(libboost-fiber-dev)
         ;;
     *) die "unknown task $task: build and test are known" ;;
     esac

@@ -6,10 +6,14 @@
 //! quaver-bench-peers NAME SPEC            do what SPEC (JSON) asks, print the outcome (JSON)
 //! ```
 //!
+//! Boost.Fiber is among them if its headers were in `/usr/include` when this was built.
+//!
 //! For example `quaver-bench-peers may
 //! '{"benchmark":"ops","op":"yield","warmup_ms":20,"measure_ms":100}'`. What the operations are is
 //! said at [`Op`](quaver_bench_common::Op); `quaver bench` pins the process before it starts.
 
+#[cfg(boost_fiber)]
+mod boost_fibers;
 mod kernel_threads;
 mod kv;
 mod may_coroutines;
@@ -24,7 +28,7 @@ struct Peer {
     run: fn(&Spec) -> Outcome,
 }
 
-const PEERS: [Peer; 4] = [
+const PEERS: &[Peer] = &[
     Peer { name: "pthread", run: kernel_threads::run },
     Peer {
         name: "tokio-current-thread",
@@ -35,6 +39,8 @@ const PEERS: [Peer; 4] = [
         run: |spec| tokio_tasks::run(tokio_tasks::Flavour::MultiThread, spec),
     },
     Peer { name: "may", run: may_coroutines::run },
+    #[cfg(boost_fiber)]
+    Peer { name: "boost-fiber", run: boost_fibers::run },
 ];
 
 fn main() -> anyhow::Result<()> {

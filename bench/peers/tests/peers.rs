@@ -32,7 +32,11 @@ fn sample(name: &str, spec: &Spec) -> Sample {
 
 #[test]
 fn all_do_all_operations() {
-    assert_eq!(names(), ["pthread", "tokio-current-thread", "tokio-multi-thread", "may"]);
+    let mut expected = vec!["pthread", "tokio-current-thread", "tokio-multi-thread", "may"];
+    if cfg!(boost_fiber) {
+        expected.push("boost-fiber");
+    }
+    assert_eq!(names(), expected);
     for name in names() {
         for op in Op::ALL {
             let sample = sample(&name, &Spec::Ops { op, budget: SHORT });
