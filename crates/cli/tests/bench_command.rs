@@ -84,6 +84,35 @@ fn preempted_threads_compute_rightly_in_every_variant() {
 }
 
 #[test]
+fn the_cost_of_a_preemption_is_split_for_chosen_threads() {
+    let only = ["--quick", "--rounds", "2", "--only", "timer-thread", "--tasks"];
+    let report = json(&[&["preempt"], &only[..], &["get*2+scan*2"]].concat());
+    assert_eq!(report["crashes"], serde_json::json!([]));
+    let names = names(&report);
+    if notes(&report).contains("take a second CPU") {
+        return;
+    }
+    for what in ["slowdown", "cost", "handler", "switch"] {
+        let name = format!("get*2+scan*2 100us {what}");
+        assert!(names.contains(&name), "{name} in {names:?}; {}", notes(&report));
+    }
+    let output = run(&["preempt", "--tasks", "put*2"]);
+    assert!(!output.status.success());
+    let error = text(&output.stderr);
+    assert!(error.contains("\"put\" is no kind of thread"), "{error}");
+}
+
+#[test]
+fn pointers_are_chased_with_all_ways_to_save_registers() {
+    let report = json(&["chase", "--quick", "--rounds", "2"]);
+    assert_eq!(names(&report), ["32 KiB", "1024 KiB"].map(String::from).into());
+    let rows = report["rows"].as_array().unwrap();
+    let of = |name: &str| rows.iter().filter(|row| row["implementation"] == name).count();
+    assert_eq!(of("quaver general registers"), 2, "{}", notes(&report));
+    assert_eq!(of("quaver signal frame"), 2, "{}", notes(&report));
+}
+
+#[test]
 fn threads_that_wake_one_another_are_measured_with_schbenchs_options() {
     let flags = "-m 1 -t 2 -r 0.5 -w 0 -n 1 -F 8";
     let report = json(&["schbench", "--quick", "--rounds", "1", "--schbench", flags]);
@@ -166,7 +195,7 @@ fn benchmarks_are_listed() {
         let output = run(args);
         assert!(output.status.success());
         let listing = text(&output.stdout);
-        let names = ["ops", "preempt", "short", "kv", "wake", "scale", "defer", "stall"];
+        let names = ["ops", "preempt", "chase", "short", "kv", "wake", "scale", "defer", "stall"];
         for name in names.into_iter().chain(["implementations: quaver"]) {
             assert!(listing.contains(name), "{name} in {listing}");
         }

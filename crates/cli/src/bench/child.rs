@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::settings::Settings;
 #[cfg(feature = "selftest")]
 use super::shim;
-use super::{defer, kv, mixes, ours, preempt, schbench, short, stall};
+use super::{chase, defer, kv, mixes, ours, preempt, schbench, short, stall};
 
 /// One measurement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -23,6 +23,8 @@ pub enum Work {
     },
     /// The cost of preemption.
     Preempt(preempt::PreemptSpec),
+    /// The cost of a switch by what is saved.
+    Chase(chase::ChaseSpec),
     /// Clocks beside short threads.
     Short(short::ShortSpec),
     /// Preemptions that are put off.
@@ -57,6 +59,7 @@ pub fn run(work: &str) -> anyhow::Result<()> {
     let outcome = match &work {
         Work::Ours { settings, spec } => ours::run(settings, spec),
         Work::Preempt(spec) => preempt::run(spec),
+        Work::Chase(spec) => chase::run(spec),
         Work::Short(spec) => short::run(spec),
         Work::Defer(spec) => defer::run(spec),
         #[cfg(feature = "selftest")]

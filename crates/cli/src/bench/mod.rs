@@ -15,6 +15,7 @@
 //! left over from the one before, and one that hangs is killed. What all implementations must do
 //! alike is in the crate `quaver-bench-common`; `bench/README.md` explains the numbers.
 
+mod chase;
 pub mod child;
 mod context;
 mod defer;
@@ -77,6 +78,9 @@ pub struct Args {
     /// Options of schbench, for `schbench`: e.g. "-m 1 -t 8 -n 10 -F 128 -r 10"
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     schbench: Option<schbench::Flags>,
+    /// The threads of `preempt`: so many of `scalar`, `avx`, `get`, `scan`
+    #[arg(long, value_name = "KIND*N+...")]
+    tasks: Option<preempt::Mix>,
     /// Do the work (JSON) of one measurement and print its outcome
     #[arg(long, value_name = "WORK", hide = true)]
     child: Option<String>,
@@ -89,6 +93,8 @@ enum Name {
     Ops,
     /// One preemption with a switch, at quanta from 5 to 200 µs
     Preempt,
+    /// What a preemption costs by how registers are saved, beside caches of all sizes
+    Chase,
     /// The load that a key-value service bears while GETs stay fast
     Kv,
     /// What a clock costs where no thread outlives its quantum
@@ -118,6 +124,7 @@ impl Name {
     const BENCHMARKS: &[Name] = &[
         Name::Ops,
         Name::Preempt,
+        Name::Chase,
         Name::Short,
         Name::Kv,
         Name::Wake,
@@ -134,6 +141,7 @@ impl Name {
         match self {
             Name::Ops => "ops",
             Name::Preempt => "preempt",
+            Name::Chase => "chase",
             Name::Short => "short",
             Name::Kv => "kv",
             Name::Wake => "wake",
@@ -152,7 +160,8 @@ impl Name {
     fn plan(self, context: &Context, args: &Args) -> anyhow::Result<Plan> {
         match self {
             Name::Ops => Ok(ops::plan(context)),
-            Name::Preempt => Ok(preempt::plan(context)),
+            Name::Preempt => Ok(preempt::plan(context, args.tasks.as_ref())),
+            Name::Chase => Ok(chase::plan(context)),
             Name::Short => Ok(short::plan(context)),
             Name::Kv => kv::plan(context),
             Name::Wake => Ok(wake::plan(context)),

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 /// How to build the runtime that is measured. What is not said is the default.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Settings {
+    /// The name of the policy, if not the default one.
+    #[serde(default)]
+    pub policy: Option<String>,
     /// The clock; `None`: no preemption.
     pub preemption: Option<Preemption>,
     /// The CPU of each worker.
@@ -45,9 +48,15 @@ impl Settings {
         Self { preemption: Some(preemption), ..Self::run_to_completion(cpus) }
     }
 
+    /// With this policy, whose other parameters are the default ones.
+    pub fn policy(self, name: &str) -> Self {
+        Self { policy: Some(name.to_owned()), ..self }
+    }
+
     /// Workers on these CPUs that never preempt.
     pub fn run_to_completion(cpus: &[usize]) -> Self {
         Self {
+            policy: None,
             preemption: None,
             cpus: cpus.to_vec(),
             timer_cpu: None,
@@ -70,6 +79,9 @@ impl Settings {
     pub fn build(&self) -> anyhow::Result<quaver::Runtime> {
         let mut builder =
             quaver::Builder::new().workers(self.cpus.len()).cpus(self.cpus.clone()).quantum(None);
+        if let Some(policy) = &self.policy {
+            builder = builder.policy_str(policy);
+        }
         if self.shared_tls {
             builder = builder.tls(quaver::Tls::Shared);
         }
@@ -102,6 +114,9 @@ impl fmt::Display for Settings {
             Some(Preemption { clock, quantum_us }) => write!(f, "quaver {clock} {quantum_us}us"),
             None => write!(f, "quaver run-to-completion"),
         }?;
+        if let Some(policy) = &self.policy {
+            write!(f, " {policy}")?;
+        }
         if let Some(limit) = &self.max_deferral {
             write!(f, " max-deferral={limit}")?;
         }

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use super::measure::{Done, Hog, timed};
+use super::crew::Crew;
+use super::measure::{Done, timed};
 use super::ticker::{self, Source, Ticker};
 
-/// Runs both hogs, one after the other, on the calling kernel thread, which is interrupted every
-/// `quantum`.
+/// Runs the threads' work, one after the other, on the calling kernel thread, which is interrupted
+/// every `quantum`.
 pub fn run(
-    hog: Hog,
+    crew: &Crew,
     source: Source,
     quantum: Duration,
     helper_cpu: Option<usize>,
@@ -16,7 +17,7 @@ pub fn run(
     ticker::install(handler)?;
     let ticker = Ticker::start(source, quantum, helper_cpu)?;
     let before = ticker::events();
-    let (results, took) = timed(|| [hog.compute(0), hog.compute(1)])?;
+    let (results, took) = timed(|| crew.compute_all())?;
     let events = ticker::events() - before;
     drop(ticker);
     Ok(Done { results, events, took })

@@ -1,14 +1,18 @@
 //! `quaver bench preempt`: what one preemption costs.
 //!
-//! A fixed amount of computing, split between two threads that never yield, is done on one worker:
-//! first by a plain kernel thread (the baseline), then with preemption at a quantum, then by a
-//! plain kernel thread again. Two threads, so that every preemption is a real switch. With T the
-//! CPU time of the worker's kernel thread and T0 the mean of the two baselines,
+//! A fixed amount of work, split between threads that never yield, is done on one worker: first by
+//! a plain kernel thread (the baseline), then with preemption at a quantum, then by a plain kernel
+//! thread again. At least two threads, so that every preemption is a real switch: two that compute,
+//! or those of `--tasks`, such as `get*8+scan*8` (Aspen, Fig. 8). With T the CPU time of the
+//! worker's kernel thread and T0 the mean of the two baselines,
 //!
 //! * *slowdown* = T / T0 - 1, what preempting at this quantum takes from the threads;
 //! * *cost* = (T - T0) / events, what one event takes;
 //! * *clock* = CPU time of all other threads of the process, in percent of the time on the wall:
 //!   what keeping time takes elsewhere.
+//!
+//! With `--tasks` the cost is split: *handler* is what an empty handler takes at the same quantum
+//! (Aspen's preemption cost), *switch* the rest (Aspen's context-switch cost).
 //!
 //! Ours, with each clock, stands beside an *empty* signal handler (what the kernel takes for
 //! delivering a signal) and a *naive* one that switches contexts inside the handler and goes back
@@ -16,11 +20,12 @@
 //! another core that spins and calls `tgkill`, one quantum after the last event was over, and by a
 //! periodic POSIX timer.
 //!
-//! Each loop also checks that its result is that of the baseline: whoever corrupts a register
-//! changes it.
+//! Each thread's result must be that of the baseline: whoever corrupts a register changes it.
 
 mod bare;
+mod crew;
 mod measure;
+mod mix;
 mod naive;
 mod ours;
 mod ticker;
@@ -31,6 +36,7 @@ use quaver_bench_common::compute::Loop;
 use serde::{Deserialize, Serialize};
 
 pub use self::measure::run;
+pub use self::mix::Mix;
 use self::ticker::Source;
 use super::child::Work;
 use super::context::{Context, Task};
@@ -42,10 +48,12 @@ use super::settings::{CLOCKS, Settings, TICKLESS};
 pub struct PreemptSpec {
     /// Who preempts.
     mechanism: Mechanism,
-    /// What is preempted.
-    work: Loop,
+    /// Who is preempted.
+    mix: Mix,
     /// How often, in µs.
     quantum_us: u64,
+    /// Who sends to the empty handler with which the cost is compared.
+    split: Option<Source>,
     /// How much work: what takes that long without preemption, in ms.
     work_ms: u64,
     /// The core of the threads that compute.
@@ -66,8 +74,22 @@ enum Mechanism {
     Naive(Source),
 }
 
-/// The jobs of this benchmark.
-pub fn plan(context: &Context) -> Plan {
+impl Mechanism {
+    /// Who sends the same signals to the handler with which its cost is compared.
+    fn source(&self) -> Option<Source> {
+        match self {
+            Mechanism::Ours(settings) => match settings.preemption.as_ref()?.clock.as_str() {
+                "posix-timer" => Some(Source::PosixTimer),
+                _ => Some(Source::Tgkill),
+            },
+            Mechanism::Naive(source) => Some(*source),
+            Mechanism::Empty(_) => None,
+        }
+    }
+}
+
+/// The jobs of this benchmark, with these threads or the usual ones.
+pub fn plan(context: &Context, tasks: Option<&Mix>) -> Plan {
     let quanta = context.effort.pick(vec![20, 100], vec![5, 10, 20, 50, 100, 200]);
     let mut plan = Plan::default();
     for &quantum in &quanta {
@@ -75,12 +97,14 @@ pub fn plan(context: &Context) -> Plan {
             plan.notes.push(format!("preempt: {clock} left out at {quantum} us: it is too slow"));
         }
     }
-    for work in [Loop::Scalar, Loop::Avx] {
-        if work.available() {
-            plan.groups.extend(quanta.iter().map(|&quantum| group(context, work, quantum)));
+    let usual = [Loop::Scalar, Loop::Avx].map(Mix::two);
+    for mix in tasks.map_or(&usual[..], std::slice::from_ref) {
+        if mix.threads().all(mix::Kind::available) {
+            let split = tasks.is_some();
+            let groups = quanta.iter().map(|&quantum| group(context, mix, quantum, split));
+            plan.groups.extend(groups);
         } else {
-            let name = work.name();
-            plan.notes.push(format!("preempt: {name} left out: it takes AVX2 and FMA"));
+            plan.notes.push(format!("preempt: {mix} left out: avx takes AVX2 and FMA"));
         }
     }
     if context.place.helper.is_none() {
@@ -100,11 +124,11 @@ fn too_slow(quantum_us: u64) -> Vec<&'static str> {
     CLOCKS.into_iter().filter(refuses).collect()
 }
 
-fn group(context: &Context, work: Loop, quantum_us: u64) -> Group {
+fn group(context: &Context, mix: &Mix, quantum_us: u64, split: bool) -> Group {
     let jobs = mechanisms(context, quantum_us)
         .into_iter()
-        .map(|(name, mechanism)| job(context, name, mechanism, work, quantum_us));
-    Group { title: format!("preempt {} {quantum_us}us", work.name()), jobs: jobs.collect() }
+        .map(|(name, mechanism)| job(context, name, mechanism, mix, quantum_us, split));
+    Group { title: format!("preempt {mix} {quantum_us}us"), jobs: jobs.collect() }
 }
 
 /// Who can preempt at this quantum on this machine; ours first.
@@ -114,8 +138,9 @@ fn mechanisms(context: &Context, quantum_us: u64) -> Vec<(String, Mechanism)> {
     let clocks = if two_cpus { &CLOCKS[..] } else { &TICKLESS };
     let too_slow = too_slow(quantum_us);
     let ours = clocks.iter().filter(|clock| !too_slow.contains(clock)).map(|clock| {
-        let settings =
-            Settings::preemptive(clock, quantum_us, &[place.worker]).timer_cpu(place.helper);
+        // Under round robin every quantum ends in a preemption while another thread waits.
+        let settings = Settings::preemptive(clock, quantum_us, &[place.worker]).policy("rr");
+        let settings = settings.timer_cpu(place.helper);
         (format!("quaver {clock}"), Mechanism::Ours(settings))
     });
     let sources = [(Source::Tgkill, "tgkill"), (Source::PosixTimer, "timer_create")];
@@ -129,23 +154,35 @@ fn mechanisms(context: &Context, quantum_us: u64) -> Vec<(String, Mechanism)> {
     ours.chain(signals).collect()
 }
 
-fn job(context: &Context, name: String, mechanism: Mechanism, work: Loop, quantum_us: u64) -> Job {
+fn job(
+    context: &Context,
+    name: String,
+    mechanism: Mechanism,
+    mix: &Mix,
+    quantum_us: u64,
+    split: bool,
+) -> Job {
     let place = &context.place;
     let work_ms = context.effort.pick(40, 200);
-    let row = |what: &str| format!("{} {quantum_us}us {what}", work.name());
-    let task = Task {
-        cpus: place.both(),
-        expected: Duration::from_millis(5 * work_ms),
-        readings: vec![
-            Reading::new(row("slowdown"), measure::SLOWDOWN_PERCENT, "%"),
-            Reading::new(row("cost"), measure::NS_PER_EVENT, "ns"),
-            Reading::new(row("clock"), measure::CLOCK_PERCENT, "%"),
-        ],
+    let split = mechanism.source().filter(|_| split);
+    let row = |what: &str, metric, unit| {
+        Reading::new(format!("{mix} {quantum_us}us {what}"), metric, unit)
     };
+    let mut readings = vec![
+        row("slowdown", measure::SLOWDOWN_PERCENT, "%"),
+        row("cost", measure::NS_PER_EVENT, "ns"),
+        row("clock", measure::CLOCK_PERCENT, "%"),
+    ];
+    if split.is_some() {
+        readings.push(row("handler", measure::HANDLER_NS, "ns"));
+        readings.push(row("switch", measure::SWITCH_NS, "ns"));
+    }
+    let task = Task { cpus: place.both(), expected: Duration::from_millis(6 * work_ms), readings };
     let spec = PreemptSpec {
         mechanism,
-        work,
+        mix: mix.clone(),
         quantum_us,
+        split,
         work_ms,
         worker_cpu: place.worker,
         helper_cpu: place.helper,

@@ -1,68 +1,102 @@
 //! The naive way to preempt: switch contexts inside the signal handler, return through
 //! `rt_sigreturn` later.
 //!
-//! Two contexts, each with a stack, and the kernel thread's own stack as the third. The handler
-//! saves the callee-saved registers on the stack that it interrupted, changes to the other stack
-//! and returns from *that* context's earlier call, into that context's handler, which returns into
-//! `rt_sigreturn`. Everything else (all other registers, vector state, flags, the signal mask) lies
-//! in the signal frames that the kernel made.
+//! One context for each thread, with a stack, and the kernel thread's own stack as the last. The
+//! handler saves the callee-saved registers on the stack that it interrupted, changes to the next
+//! unfinished context's stack and returns from *that* context's earlier call, into that context's
+//! handler, which returns into `rt_sigreturn`. Everything else (all other registers, vector state,
+//! flags, the signal mask) lies in the signal frames that the kernel made.
 //!
 //! # States
 //!
-//! `CURRENT` is the context that runs. The handler switches only while both hogs are unfinished.
-//! The signal is blocked in handlers (the kernel does that), while a context other than the hogs
-//! runs, and from the moment at which the last hog leaves; a hog unblocks it when it starts. A hog
-//! that finishes sets `FINISHED` first, so that from then on no handler switches, and then changes
-//! to the other one by itself.
+//! `CURRENT` is the context that runs. The handler switches while another thread is unfinished.
+//! The signal is blocked in handlers (the kernel does that), and while the kernel thread's own
+//! context runs; a thread unblocks it when it starts, and blocks it when it has finished. Then it
+//! is never chosen again, and changes to the next by itself.
 
 use std::arch::naked_asm;
 use std::mem;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use anyhow::ensure;
 
-use super::measure::{Done, Hog, timed};
+use super::crew::Crew;
+use super::measure::{Done, timed};
 use super::ticker::{self, SIGNAL, Source, Ticker};
 
-/// Enough for a hog and a signal frame with AVX-512 state, many times over.
+/// Enough for a thread and a signal frame with AVX-512 state, many times over.
 const STACK_WORDS: usize = 32 * 1024;
 
-/// The number of the kernel thread's own context; the hogs are 0 and 1.
-const MAIN: usize = 2;
+/// The contexts of this process; the last is the kernel thread's own.
+static CONTEXTS: OnceLock<Contexts> = OnceLock::new();
+static CURRENT: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// The stack pointers of contexts that do not run.
-static SAVED: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
-static CURRENT: AtomicUsize = AtomicUsize::new(MAIN);
-static FINISHED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
-static RESULTS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
-static HOG: OnceLock<Hog> = OnceLock::new();
+struct Contexts {
+    crew: &'static Crew,
+    all: Vec<Context>,
+}
 
-/// Runs both hogs as contexts on the calling kernel thread. Once in a process.
+#[derive(Default)]
+struct Context {
+    /// The stack pointer while it does not run.
+    saved: AtomicUsize,
+    finished: AtomicBool,
+    result: AtomicU64,
+}
+
+impl Contexts {
+    fn of_this_process() -> &'static Contexts {
+        CONTEXTS.get().expect("made before the first context runs")
+    }
+
+    /// The unfinished thread after `me`, round robin; `me` itself if there is no other.
+    fn next(&self, me: usize) -> usize {
+        let threads = self.crew.len();
+        let others = (1..threads).map(|i| (me + i) % threads);
+        let mut unfinished = others.filter(|&other| !self.all[other].finished.load(Relaxed));
+        unfinished.next().unwrap_or(me)
+    }
+
+    /// Leaves context `from` for context `to`; returns when somebody changes back.
+    fn change(&self, from: usize, to: usize) {
+        CURRENT.store(to, Relaxed);
+        let load = self.all[to].saved.load(Relaxed);
+        // SAFETY: `load` was saved by the last change from `to`, or made by `Stack::start`, and is
+        // used once: a context saves a new one before it is changed to again. Called with the
+        // signal blocked, so that nothing comes between.
+        unsafe { swap(self.all[from].saved.as_ptr(), load) }
+    }
+}
+
+/// Runs the threads as contexts on the calling kernel thread. Once in a process.
 pub fn run(
-    hog: Hog,
+    crew: &'static Crew,
     source: Source,
     quantum: Duration,
     helper_cpu: Option<usize>,
 ) -> anyhow::Result<Done> {
-    ensure!(HOG.set(hog).is_ok(), "the contexts of this process have been used");
-    let stacks = [Stack::new(), Stack::new()];
-    for (stack, saved) in stacks.iter().zip(&SAVED) {
-        saved.store(stack.start(), Ordering::Relaxed);
+    let main = crew.len();
+    let all = (0..=main).map(|_| Context::default()).collect();
+    ensure!(CONTEXTS.set(Contexts { crew, all }).is_ok(), "this process has measured before");
+    let contexts = Contexts::of_this_process();
+    let stacks: Vec<_> = (0..main).map(|_| Stack::new()).collect();
+    for (stack, context) in stacks.iter().zip(&contexts.all) {
+        context.saved.store(stack.start(), Relaxed);
     }
     ticker::install(handler)?;
     mask(libc::SIG_BLOCK);
     let ticker = Ticker::start(source, quantum, helper_cpu)?;
     let before = ticker::events();
-    let ((), took) = timed(|| change(MAIN, 0))?;
+    let ((), took) = timed(|| contexts.change(main, 0))?;
     let events = ticker::events() - before;
     drop(ticker);
     // Nothing runs on them any more, and the signal stays blocked on this thread.
     drop(stacks);
-    let results = RESULTS.each_ref().map(|result| result.load(Ordering::Relaxed));
-    Ok(Done { results, events, took })
+    let results = contexts.all[..main].iter().map(|context| context.result.load(Relaxed));
+    Ok(Done { results: results.collect(), events, took })
 }
 
 /// The memory of a stack.
@@ -90,38 +124,27 @@ impl Stack {
 }
 
 extern "C" fn handler(_: libc::c_int) {
-    let me = CURRENT.load(Ordering::Relaxed);
-    if me != MAIN && !FINISHED.iter().any(|finished| finished.load(Ordering::Relaxed)) {
+    let (contexts, me) = (Contexts::of_this_process(), CURRENT.load(Relaxed));
+    let next = contexts.next(me);
+    if next != me {
         ticker::event();
-        change(me, 1 - me);
+        contexts.change(me, next);
     }
     ticker::resumed();
 }
 
-/// Leaves context `from` for context `to`; returns when somebody changes back.
-fn change(from: usize, to: usize) {
-    CURRENT.store(to, Ordering::Relaxed);
-    let load = SAVED[to].load(Ordering::Relaxed);
-    // SAFETY: `load` was saved by the last change from `to`, or made by `Stack::start`, and is used
-    // once: a context saves a new one before it is changed to again. Called with the signal
-    // blocked, or when no handler changes any more, so that nothing comes between.
-    unsafe { swap(SAVED[from].as_ptr(), load) }
-}
-
-/// Where a hog's context begins.
+/// Where a thread's context begins, with the signal blocked.
 extern "sysv64" fn enter() -> ! {
-    let me = CURRENT.load(Ordering::Relaxed);
+    let (contexts, me) = (Contexts::of_this_process(), CURRENT.load(Relaxed));
     ticker::resumed();
     mask(libc::SIG_UNBLOCK);
-    let result = HOG.get().map_or(0, |hog| hog.compute(me));
-    RESULTS[me].store(result, Ordering::Relaxed);
-    FINISHED[me].store(true, Ordering::Relaxed);
-    if FINISHED[1 - me].load(Ordering::Relaxed) {
-        mask(libc::SIG_BLOCK);
-        change(me, MAIN);
-    } else {
-        change(me, 1 - me);
-    }
+    let result = contexts.crew.compute(me);
+    mask(libc::SIG_BLOCK);
+    contexts.all[me].result.store(result, Relaxed);
+    contexts.all[me].finished.store(true, Relaxed);
+    let next = contexts.next(me);
+    ticker::resumed();
+    contexts.change(me, if next == me { contexts.crew.len() } else { next });
     unreachable!("a finished context was changed to");
 }
 

@@ -1,16 +1,21 @@
-//! Ours: two user threads on one worker.
+//! Ours: user threads on one worker.
 
-use super::measure::{Done, Hog, timed};
+use super::crew::Crew;
+use super::measure::{Done, timed};
 use crate::bench::settings::Settings;
 
-/// Runs both hogs as user threads of a runtime with `settings`.
-pub fn run(settings: &Settings, hog: Hog) -> anyhow::Result<Done> {
+/// Runs each thread's work on a user thread of a runtime with `settings`.
+pub fn run(settings: &Settings, crew: &'static Crew) -> anyhow::Result<Done> {
     let runtime = settings.build()?;
     let before = runtime.stats();
     let (results, took) = runtime.run(move || {
         timed(|| {
-            let hogs = [0, 1].map(|which| quaver::spawn(move || hog.compute(which)));
-            hogs.map(|hog| hog.join().expect("computing does not panic"))
+            let spawn = |which| quaver::spawn(move || crew.compute(which));
+            let threads: Vec<_> = (0..crew.len()).map(spawn).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().expect("computing does not panic"))
+                .collect()
         })
     })?;
     let events = runtime.stats().since(&before).preempt_useful;
