@@ -158,7 +158,7 @@ impl Builder {
     }
 
     /// How long a thread may run while others wait; `None`: nothing is ever preempted. Default: the
-    /// policy's, and where that names none, three times what an interruption takes on this machine,
+    /// policy's, and where that names none, four times what an interruption takes on this machine,
     /// at least 20 us ([`quantum_for`](crate::sched::quantum_for)).
     pub fn quantum(mut self, quantum: Option<Duration>) -> Builder {
         self.quantum = Quantum::Given(quantum);
@@ -271,10 +271,11 @@ impl Builder {
     /// Default: 2, and 100 where a quantum was chosen, here or by the policy.
     ///
     /// A preemption takes some microseconds of the worker, in virtual machines ten to twenty, and
-    /// where a worker has more to do than time for it, these are missing. With a tax of 10 a worker
-    /// loses a tenth of its time at most, and three tenths of the time in which it has nothing to
-    /// do: when that is spent, quanta become longer. What an interruption costs is measured when
-    /// the first runtime is built, which takes about a millisecond
+    /// where a worker has more to do than time for it, these are missing. With a tax of 10 a thread
+    /// may be interrupted when it has run for ten times what that takes; before that, it is paid
+    /// from savings. A worker saves a share of the time in which it has nothing to do, which falls
+    /// with the square of that time ([`Tax`](crate::sched::Tax)). What an interruption costs is
+    /// measured when the first runtime is built, which takes about a millisecond
     /// ([`Runtime::preemption_price`](crate::Runtime::preemption_price)). Not in the papers.
     pub fn tax(mut self, percent: u32) -> Builder {
         self.tax = Some(percent);

@@ -60,7 +60,7 @@ fn describe(facts: &Facts, choice: &Choice) -> Vec<Chosen> {
 pub fn why_this_quantum(interruption_us: f64) -> String {
     let least = duration::format(DEFAULT_QUANTUM);
     format!(
-        "three times what an interruption takes here ({interruption_us:.1} us), at least {least}"
+        "four times what an interruption takes here ({interruption_us:.1} us), at least {least}"
     )
 }
 

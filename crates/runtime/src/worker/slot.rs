@@ -13,7 +13,7 @@ use crate::tsc::{self, NEVER, Ticks};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use quaver_sched::clock::{self, Quantum};
-use quaver_sched::{Class, Pick, Policy, Running, Task, TimerHeap, TimerRoom, Why};
+use quaver_sched::{Account, Class, Pick, Policy, Running, Task, TimerHeap, TimerRoom, Why};
 
 /// The lowest bit of a `run` word: the thread had been preempted before. The rest is the dispatch
 /// time.
@@ -48,9 +48,10 @@ pub(crate) struct Slot {
     pub(crate) rescue: AtomicU64,
     /// What the rescue's thread knows.
     pub(crate) seen: Seen,
-    /// What preemptions have cost, as [`Tax`](quaver_sched::Tax) writes it down. Written by the
-    /// slot's carrier only.
+    /// What pays for preemptions: an [`Account`], and when the worker went on after it had nothing
+    /// to do. Written by the slot's carrier only.
     account: AtomicU64,
+    rested_at: AtomicU64,
     /// When this worker tells the others' clocks again that work waits. Used by the slot's carrier
     /// only.
     tells_at: AtomicU64,
@@ -111,6 +112,7 @@ impl Slot {
             rescue: AtomicU64::new(0),
             seen: Seen::new(),
             account: AtomicU64::new(0),
+            rested_at: AtomicU64::new(tsc::now()),
             tells_at: AtomicU64::new(0),
             long_at: AtomicU64::new(0),
             later: AtomicU64::new(0),
@@ -305,22 +307,29 @@ impl Slot {
     /// When the next interruption can be paid for.
     #[inline(always)]
     pub(crate) fn affordable_at(&self) -> Ticks {
-        self.rt.tax.as_ref().map_or(0, |tax| tax.earliest(self.account.load(Relaxed)))
+        let Some(tax) = &self.rt.tax else { return 0 };
+        let account = Account::from_bits(self.account.load(Relaxed));
+        tax.earliest(account, self.run_since())
     }
 
     /// The carrier has been interrupted.
     #[inline]
     pub(crate) fn charge(&self, now: Ticks) {
         if let Some(tax) = &self.rt.tax {
-            self.account.store(tax.charge(self.account.load(Relaxed), now), Relaxed);
+            let account = Account::from_bits(self.account.load(Relaxed));
+            let ran = now.saturating_sub(self.run_since());
+            self.account.store(tax.charge(account, ran).to_bits(), Relaxed);
         }
     }
 
     /// The worker has had nothing to do since `from`.
     pub(crate) fn rested(&self, from: Ticks) {
         if let Some(tax) = &self.rt.tax {
-            let idle = tsc::now().saturating_sub(from);
-            self.account.store(tax.rest(self.account.load(Relaxed), idle), Relaxed);
+            let now = tsc::now();
+            let worked = from.saturating_sub(self.rested_at.swap(now, Relaxed));
+            let account = Account::from_bits(self.account.load(Relaxed));
+            let account = tax.rest(account, now.saturating_sub(from), worked);
+            self.account.store(account.to_bits(), Relaxed);
         }
     }
 

@@ -79,7 +79,10 @@ impl Engine<'_> {
 
     /// When the next interruption of the worker can be paid for.
     pub(super) fn affordable_at(&self, worker: usize) -> u64 {
-        self.rules.tax.map_or(0, |tax| tax.earliest(self.workers[worker].account))
+        self.rules.tax.map_or(0, |tax| {
+            let me = &self.workers[worker];
+            tax.earliest(me.account, me.turn)
+        })
     }
 
     fn is_notified(&self, worker: usize) -> bool {

@@ -100,7 +100,8 @@ impl Engine<'_> {
         let me = &mut self.workers[worker];
         me.notified = NEVER;
         if let Some(tax) = self.rules.tax {
-            me.account = tax.charge(me.account, self.now);
+            let ran = me.running.map_or(0, |_| self.now.saturating_sub(me.turn));
+            me.account = tax.charge(me.account, ran);
         }
         let Some(running) = me.running else {
             self.books.counts.stale += 1;

@@ -53,7 +53,9 @@ impl Engine<'_> {
         let me = &mut self.workers[worker];
         let Some(at) = me.idle.take() else { return };
         if let Some(tax) = self.rules.tax {
-            me.account = tax.rest(me.account, self.now - me.idle_since);
+            let worked = me.idle_since - me.rested_at;
+            me.account = tax.rest(me.account, self.now - me.idle_since, worked);
+            me.rested_at = self.now;
         }
         self.idle.swap_remove(at);
         if let Some(&moved) = self.idle.get(at) {

@@ -1,6 +1,6 @@
 //! A worker enters, runs and leaves threads.
 
-use quaver_sched::{Pick, Running};
+use quaver_sched::{Account, Pick, Running};
 
 use super::messages::WAKEUP;
 use super::rules::Rules;
@@ -39,7 +39,9 @@ pub(super) struct Worker {
     pub(super) best_effort: u64,
     pub(super) overhead: u64,
     /// What interruptions have cost, as `Tax` writes it down.
-    pub(super) account: u64,
+    pub(super) account: Account,
+    /// When it went on after it had nothing to do.
+    pub(super) rested_at: u64,
     /// Its place in the list of idle workers, if it is in it.
     pub(super) idle: Option<usize>,
 }
@@ -64,7 +66,8 @@ impl Default for Worker {
             busy: 0,
             best_effort: 0,
             overhead: 0,
-            account: 0,
+            account: Account::default(),
+            rested_at: 0,
             idle: None,
         }
     }
