@@ -46,16 +46,17 @@ pub struct Args {
     pub loads: Option<LoadFractions>,
 
     /// How long each load is offered in each mode, in all rounds together, 100ms to 10m [default:
-    /// 4s; with --quick 1500ms]
+    /// 4200ms; with --quick 1500ms]
     #[arg(long, value_name = "TIME", help_heading = LOAD,
           value_parser = duration::within(100 * MS..=600 * S))]
     pub duration: Option<Duration>,
 
     /// Rounds over all modes and loads, 1 to 99: a row of the table is the round with the median
-    /// GET p99
-    #[arg(long, value_name = "N", default_value_t = 3, help_heading = LOAD,
+    /// GET p99 [default: 7; with --quick 3]. Loads that the machine disturbs get up to as many
+    /// more
+    #[arg(long, value_name = "N", help_heading = LOAD,
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=99))]
-    pub rounds: usize,
+    pub rounds: Option<usize>,
 
     /// How long before each send time the client stops sleeping and spins, 0s to 1s [default:
     /// always, on a CPU of its own]
@@ -187,8 +188,13 @@ impl Args {
 
     /// How long each load is offered in each mode and round.
     pub fn round_duration(&self) -> Duration {
-        let default = if self.quick { 1500 * MS } else { 4 * S };
-        self.duration.unwrap_or(default) / self.rounds as u32
+        let default = if self.quick { 1500 * MS } else { 4200 * MS };
+        self.duration.unwrap_or(default) / self.rounds() as u32
+    }
+
+    /// How many rounds there are, if none is repeated.
+    pub fn rounds(&self) -> usize {
+        self.rounds.unwrap_or(if self.quick { 3 } else { 7 })
     }
 
     /// The modes, each once, run-to-completion first.
@@ -228,7 +234,7 @@ mod tests {
     #[test]
     fn a_quick_run_leaves_room_for_calibration_within_a_minute() {
         let args = parse(&["--quick"]).unwrap();
-        let runs = args.load_fractions().len() * args.distinct_modes().len() * args.rounds;
+        let runs = args.load_fractions().len() * args.distinct_modes().len() * args.rounds();
         assert!(runs as u32 * args.round_duration() <= 40 * S);
     }
 

@@ -6,7 +6,8 @@
 //! 2. [`quaver_bench_common::store`]: the key-value store is loaded; [`calibrate`]: how long its
 //!    requests take by themselves. 100 % load is what keeps all workers busy: workers / mean
 //!    service time of the mix.
-//! 3. [`sweep`]: rounds over modes over loads; [`serve`]: one run.
+//! 3. [`sweep`]: rounds over modes over loads; [`serve`]: one run; [`disturbed`]: which are
+//!    repeated.
 //! 4. [`results`], [`summary`]: what was found; [`table`], [`report`]: how it is shown.
 //!
 //! Whether the results can be written and the runtimes built is found out before anything is
@@ -15,6 +16,7 @@
 
 pub mod args;
 pub mod calibrate;
+pub mod disturbed;
 pub mod placement;
 mod plan;
 pub mod report;
@@ -101,22 +103,27 @@ fn measure_and_write(
     bar.set_length(sweep.runs() as u64);
     if bar.is_hidden() {
         let seconds = sweep.planned().as_secs_f64().ceil();
-        eprintln!("quaver demo: {} runs, about {seconds} s", sweep.runs());
+        let runs = sweep.runs();
+        eprintln!(
+            "quaver demo: {runs} runs, about {seconds} s, or twice that if they are disturbed"
+        );
     }
-    let outcome = sweep.measure(interrupt, |mode, load| {
-        bar.set_message(format!("{}, {:.0} % load", mode.name(), load * 100.0));
+    let outcome = sweep.measure(interrupt, |mode, load, again| {
+        let what = if again { ", again: the machine disturbed it" } else { "" };
+        bar.set_message(format!("{}, {:.0} % load{what}", mode.name(), load * 100.0));
+        bar.inc_length(again.into());
         bar.tick();
         bar.inc(1);
     });
     bar.finish_and_clear();
     let Outcome { measurements, interrupted } = outcome?;
 
-    let (rows, loads) = sweep::evaluate(&measurements, args.slo)?;
+    let (rows, loads) = sweep::evaluate(&measurements, sweep.rounds, args.slo)?;
     let noise = noise_before.and(Noise::watch(cpu, LISTEN)?);
     let report = plan.report(args, &sweep, noise, rows, loads);
     let human = text(&report, args.slo);
     if let Some(signal) = interrupted {
-        let (done, all) = (measurements.len(), sweep.runs());
+        let (done, all) = (measurements.len(), bar.length().unwrap_or_default());
         if done > 0 && args.json != Some(Target::Stdout) {
             output::print(&human)?;
         }
@@ -166,6 +173,14 @@ fn text(report: &results::Report, slo: Duration) -> String {
     text += &table::render(&report.rows, settings.slo_us);
     if let Some(crowded) = report.machine.crowded {
         text += &format!("\nBeware: {crowded}, which disturbs the latencies.\n");
+    }
+    let disturbed = report.rows.iter().filter(|row| row.is_marked()).count();
+    if disturbed > 0 {
+        text += &format!(
+            "\n~ marks the {disturbed} of {} rows with disturbed rounds, though loads were \
+             repeated: something else ran on the CPUs of client or workers.\n",
+            report.rows.len()
+        );
     }
     if let Some(noise) = report.machine.noise.warning(report.machine.worker_cpus[0]) {
         text += &format!("\nBeware: {noise}.\n");

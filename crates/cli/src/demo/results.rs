@@ -107,8 +107,19 @@ pub struct Row {
     pub unfinished: u64,
     /// How late the client sent: the 99th percentile. It is part of the latencies.
     pub client_late_p99_us: f64,
-    /// GET p99 of each round, in the order of the rounds.
+    /// GET p99 of each round that counts: the undisturbed ones, if there were enough.
     pub get_p99_us_rounds: Vec<f64>,
+    /// How many of these the machine disturbed, although loads were repeated.
+    pub disturbed_rounds: usize,
+    /// How many there were in all.
+    pub all_rounds: usize,
+}
+
+impl Row {
+    /// Was one of the rounds that count disturbed?
+    pub fn is_marked(&self) -> bool {
+        self.disturbed_rounds > 0
+    }
 }
 
 /// Latencies from the intended send time, over all requests that were offered.
@@ -242,6 +253,8 @@ pub(crate) mod tests {
             dropped: 0,
             unfinished: 0,
             client_late_p99_us: 1.0,
+            disturbed_rounds: 0,
+            all_rounds: 1,
             get_p99_us_rounds: vec![get_p50 * 9.0, get_p50 * 10.0, get_p50 * 11.0],
         }
     }

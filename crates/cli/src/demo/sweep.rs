@@ -1,9 +1,10 @@
 //! The sweep: rounds over modes over loads, and how rounds become rows.
 //!
 //! Rounds are outermost, so that a change of the machine's mood during the sweep meets all loads
-//! and modes alike. Of the rounds of a mode and load the one with the median GET p99 becomes the
-//! row; with an even number, the worse of the two in the middle. A round whose GET p99 is only a
-//! bound counts as worse than any other.
+//! and modes alike. Loads whose rounds the machine [`disturbed`] are measured again, in both modes,
+//! in up to as many rounds more. Of the rounds of a mode and load that count, the one with the
+//! median GET p99 becomes the row; with an even number, the worse of the two in the middle. A round
+//! whose GET p99 is only a bound counts as worse than any other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use quaver_load::{
 
 use super::args::Mode;
 use super::calibrate::Services;
+use super::disturbed::{self, Disturbance, Workers};
 use super::results::{Latency, Preemptions, Row, SloLoads};
 use super::serve::{self, Client};
 use crate::interrupt::{Interrupt, Signal};
@@ -46,6 +48,8 @@ pub struct Sweep {
     pub modes: Vec<(Mode, Builder)>,
     /// Rounds over all of them.
     pub rounds: usize,
+    /// Rounds more for loads that were disturbed.
+    pub repeats: usize,
     /// How long a load is offered in a round.
     pub duration: Duration,
     /// The seed of arrivals, classes and keys.
@@ -60,6 +64,7 @@ pub struct Measurement {
     load: f64,
     summary: Summary,
     stats: Stats,
+    disturbance: Disturbance,
 }
 
 /// How a sweep ended.
@@ -86,7 +91,7 @@ impl Sweep {
     }
 
     /// Measures everything, unless `interrupt` comes first. Before each run `progress` hears what
-    /// comes.
+    /// comes, and whether it is a repetition.
     ///
     /// # Errors
     ///
@@ -94,14 +99,20 @@ impl Sweep {
     pub fn measure(
         &self,
         interrupt: &Interrupt,
-        mut progress: impl FnMut(Mode, f64),
+        mut progress: impl FnMut(Mode, f64, bool),
     ) -> Result<Outcome> {
         let mut measurements = Vec::new();
-        for round in 0..self.rounds {
+        for round in 0..self.rounds + self.repeats {
+            let again = round >= self.rounds;
+            let lacks = |load: &f64| !again || self.lacks_rounds(&measurements, *load);
+            let loads: Vec<f64> = self.loads.iter().copied().filter(lacks).collect();
+            if loads.is_empty() {
+                break;
+            }
             for (mode, builder) in &self.modes {
                 let runtime = build(*mode, builder)?;
-                for &load in &self.loads {
-                    progress(*mode, load);
+                for &load in &loads {
+                    progress(*mode, load, again);
                     let measured = self.run(&runtime, *mode, load, round, interrupt)?;
                     if let Some(signal) = interrupt.raised() {
                         return Ok(Outcome { measurements, interrupted: Some(signal) });
@@ -112,6 +123,15 @@ impl Sweep {
             }
         }
         Ok(Outcome { measurements, interrupted: None })
+    }
+
+    /// Is there a mode with too few rounds at this load that were not disturbed?
+    fn lacks_rounds(&self, measurements: &[Measurement], load: f64) -> bool {
+        self.modes.iter().any(|&(mode, _)| {
+            let calm =
+                |m: &&Measurement| m.mode == mode && m.load == load && !m.disturbance.is_much();
+            measurements.iter().filter(calm).count() < self.rounds
+        })
     }
 
     fn run(
@@ -129,18 +149,23 @@ impl Sweep {
         let schedule = Schedule::new(self.arrivals, rate, &self.mix, limit, seed)
             .with_context(|| format!("--arrivals {} at {:.1} % load", self.arrivals, load * 1e2))?
             .warm_up(self.warm_up());
-        let before = runtime.stats();
+        let (before, workers) = (runtime.stats(), Workers::find());
+        let waited = workers.waited();
+        let length = self.duration + self.warm_up();
         let summary = serve::serve(
             runtime.handle(),
             &self.store,
             &self.services,
             &schedule,
-            self.duration + self.warm_up(),
+            length,
             self.client,
             interrupt,
         )
         .with_context(|| format!("{} at {:.1} % load", mode.name(), load * 1e2))?;
-        Ok(Measurement { mode, load, summary, stats: runtime.stats().since(&before) })
+        let waited = workers.waited().saturating_sub(waited);
+        let disturbance = Disturbance::of(&summary, length, waited);
+        let stats = runtime.stats().since(&before);
+        Ok(Measurement { mode, load, summary, stats, disturbance })
     }
 }
 
@@ -153,18 +178,23 @@ pub fn build(mode: Mode, builder: &Builder) -> Result<Runtime> {
     builder.clone().build().with_context(|| format!("cannot start the {} runtime", mode.name()))
 }
 
-/// The rows of all modes and loads that were measured, in the order of modes and loads, and the
-/// loads that met the objective.
+/// The rows of all modes and loads that were measured, each from so many `rounds`, in the order of
+/// modes and loads, and the loads that met the objective.
 ///
 /// # Errors
 ///
 /// Measurements lack figures that they must have.
-pub fn evaluate(measurements: &[Measurement], slo: Duration) -> Result<(Vec<Row>, SloLoads)> {
+pub fn evaluate(
+    measurements: &[Measurement],
+    rounds: usize,
+    slo: Duration,
+) -> Result<(Vec<Row>, SloLoads)> {
     let mut all: Vec<&Measurement> = measurements.iter().collect();
     // Stable: the rounds of one mode and load stay in their order.
     all.sort_by(|a, b| a.mode.cmp(&b.mode).then(a.load.total_cmp(&b.load)));
-    let groups = || all.chunk_by(|a, b| a.mode == b.mode && a.load == b.load);
-    let rows = groups().map(row).collect();
+    let groups = all.chunk_by(|a, b| a.mode == b.mode && a.load == b.load);
+    let groups: Vec<_> = groups.map(|group| (calmest(group, rounds), group.len())).collect();
+    let rows = groups.iter().map(|(kept, all)| row(kept, *all)).collect();
 
     let slo = Slo {
         class: Some(CLASSES[serve::GET as usize].to_owned()),
@@ -172,7 +202,8 @@ pub fn evaluate(measurements: &[Measurement], slo: Duration) -> Result<(Vec<Row>
         limit: SloLimit::LatencyNs(u64::try_from(slo.as_nanos()).unwrap_or(u64::MAX)),
     };
     let highest = |mode| -> Result<Option<f64>> {
-        let medians = groups().map(median).filter(|m| m.mode == mode && gets(m).is_some());
+        let medians = groups.iter().map(|(kept, _)| median(kept));
+        let medians = medians.filter(|m| m.mode == mode && gets(m).is_some());
         let points: Vec<_> =
             medians.map(|m| LoadPoint { load: m.load, summary: m.summary.clone() }).collect();
         if points.is_empty() {
@@ -196,14 +227,21 @@ fn gets(measurement: &Measurement) -> Option<&quaver_load::Distribution<u64>> {
     measurement.summary.class(CLASSES[serve::GET as usize])?.latency_ns.as_ref()
 }
 
+fn calmest<'a>(group: &[&'a Measurement], rounds: usize) -> Vec<&'a Measurement> {
+    let mut kept = group.to_vec();
+    disturbed::calmest(&mut kept, rounds, |m| m.disturbance);
+    kept
+}
+
 fn median<'a>(rounds: &[&'a Measurement]) -> &'a Measurement {
     let mut rounds = rounds.to_vec();
     rounds.sort_by_key(|m| gets(m).map(|get| (get.p99.at_least, get.p99.value)));
     rounds[rounds.len() / 2]
 }
 
-fn row(rounds: &[&Measurement]) -> Row {
-    let Measurement { mode, load, summary, stats } = median(rounds);
+/// From the rounds that count, of so many.
+fn row(rounds: &[&Measurement], all_rounds: usize) -> Row {
+    let Measurement { mode, load, summary, stats, .. } = median(rounds);
     let latency = |name| summary.class(name)?.latency_ns.as_ref().map(Latency::of);
     let lateness = summary.generator.as_ref().and_then(|generator| generator.lateness_ns.as_ref());
     let total = &summary.total;
@@ -229,6 +267,8 @@ fn row(rounds: &[&Measurement]) -> Row {
             .iter()
             .filter_map(|m| gets(m).map(|get| get.p99.value as f64 / 1e3))
             .collect(),
+        disturbed_rounds: rounds.iter().filter(|m| m.disturbance.is_much()).count(),
+        all_rounds,
     }
 }
 
@@ -251,7 +291,9 @@ mod tests {
                 recorder.complete(id, intended_ns + latency);
             }
         }
-        Measurement { mode, load, summary: recorder.summary(10_000_000), stats: Stats::default() }
+        let summary = recorder.summary(10_000_000);
+        let disturbance = Disturbance::of(&summary, Duration::from_millis(10), Duration::ZERO);
+        Measurement { mode, load, summary, stats: Stats::default(), disturbance }
     }
 
     const SLO: Duration = Duration::from_micros(50);
@@ -259,7 +301,7 @@ mod tests {
     #[test]
     fn the_median_round_becomes_the_row_and_the_rounds_are_kept() {
         let rounds = [50, 0, 0].map(|slow| measurement(Mode::Preemptive, 0.5, slow, 0));
-        let (rows, loads) = evaluate(&rounds, SLO).unwrap();
+        let (rows, loads) = evaluate(&rounds, 3, SLO).unwrap();
         assert_eq!(rows.len(), 1);
         let get = rows[0].get.as_ref().unwrap();
         assert!((get.p99_us - 10.0).abs() < 0.1, "{get:?}");
@@ -272,7 +314,7 @@ mod tests {
     #[test]
     fn of_two_rounds_the_worse_counts() {
         let rounds = [0, 50].map(|slow| measurement(Mode::Preemptive, 0.5, slow, 0));
-        assert_eq!(evaluate(&rounds, SLO).unwrap().1.preemptive, Some(0.0));
+        assert_eq!(evaluate(&rounds, 3, SLO).unwrap().1.preemptive, Some(0.0));
     }
 
     #[test]
@@ -283,7 +325,7 @@ mod tests {
             measurement(Mode::RunToCompletion, 0.9, 50, 0),
             measurement(Mode::RunToCompletion, 0.1, 0, 0),
         ];
-        let (rows, loads) = evaluate(&measurements, SLO).unwrap();
+        let (rows, loads) = evaluate(&measurements, 1, SLO).unwrap();
         let order: Vec<_> = rows.iter().map(|row| (row.mode, row.load_percent)).collect();
         assert_eq!(
             order,
@@ -299,14 +341,14 @@ mod tests {
 
     #[test]
     fn a_load_that_loses_requests_does_not_meet_the_objective() {
-        let (rows, loads) = evaluate(&[measurement(Mode::Preemptive, 0.5, 0, 1)], SLO).unwrap();
+        let (rows, loads) = evaluate(&[measurement(Mode::Preemptive, 0.5, 0, 1)], 1, SLO).unwrap();
         assert_eq!(loads.preemptive, Some(0.0));
         assert_eq!(rows[0].unfinished, 1);
     }
 
     #[test]
     fn nothing_measured_is_nothing() {
-        let (rows, loads) = evaluate(&[], SLO).unwrap();
+        let (rows, loads) = evaluate(&[], 1, SLO).unwrap();
         assert!(rows.is_empty());
         assert_eq!(loads, SloLoads::default());
     }

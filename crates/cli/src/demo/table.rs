@@ -35,7 +35,8 @@ const NARROW: [&str; 18] = [
 
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('\u{2500}'));
 
-/// The table, for a terminal. A GET p99 that meets the objective of `slo_us` has a mark.
+/// The table, for a terminal. A GET p99 that meets the objective of `slo_us` has a mark, and so has
+/// a row with disturbed rounds.
 pub fn render(rows: &[Row], slo_us: f64) -> String {
     let mut table = Table::new();
     let [mode, figures @ ..] = NARROW;
@@ -45,6 +46,9 @@ pub fn render(rows: &[Row], slo_us: f64) -> String {
     for row in rows {
         let mut texts = cells(row).map(|text| text.replace(' ', ""));
         texts[GET_P99].push(if meets(row, slo_us) { '\u{2713}' } else { ' ' });
+        if row.is_marked() {
+            texts[LOAD].insert(0, '~');
+        }
         // The mode is said once: the block below belongs to it.
         let again = last.replace(row.mode) == Some(row.mode);
         let mode = Cell::new(if again { "" } else { row.mode.name() });
@@ -60,6 +64,8 @@ fn right(text: &str) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
+/// The column of the load.
+const LOAD: usize = 1;
 /// The column of GET p99.
 pub const GET_P99: usize = 5;
 
