@@ -40,6 +40,6 @@ pub mod search;
 pub mod spec;
 pub mod store;
 
-pub use measure::measure;
+pub use measure::{iterations_lasting, measure};
 pub use outcome::{Outcome, Sample};
 pub use spec::{Budget, Op, Spec};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::clock::Stopwatch;
+use crate::clock::{Stopwatch, thread_cpu_ns};
 use crate::outcome::Sample;
 use crate::spec::Budget;
 
@@ -18,6 +18,21 @@ pub fn measure(budget: Budget, ops_per_iteration: u64, mut run: impl FnMut(u64))
     run(iterations);
     let elapsed = watch.elapsed();
     Sample::of_ops(iterations * ops_per_iteration, elapsed)
+}
+
+/// How many iterations of a loop take about `time` of the calling kernel thread; in CPU time,
+/// because others may use the machine. `run(n)` must do `n` iterations.
+pub fn iterations_lasting(time: Duration, mut run: impl FnMut(u64)) -> u64 {
+    let mut iterations = 1;
+    loop {
+        let start = thread_cpu_ns();
+        run(iterations);
+        let took = Duration::from_nanos(thread_cpu_ns() - start);
+        if took >= time / 4 {
+            return Rate { iterations, took }.iterations_in(time);
+        }
+        iterations *= 2;
+    }
 }
 
 /// How fast a loop was.
@@ -65,6 +80,20 @@ mod tests {
         // The warm-up doubles.
         let (_, warmup) = calls.split_last().unwrap();
         assert!(warmup.iter().enumerate().all(|(i, &n)| n == 1 << i), "{warmup:?}");
+    }
+
+    #[test]
+    fn a_calibrated_loop_takes_its_time() {
+        let time = Duration::from_millis(8);
+        let run = |n| {
+            std::hint::black_box(crate::compute::scalar(1, n));
+        };
+        let iterations = iterations_lasting(time, run);
+        let start = thread_cpu_ns();
+        run(iterations);
+        // Whatever the machine does between: neither nothing nor for ever.
+        let took = Duration::from_nanos(thread_cpu_ns() - start);
+        assert!((time / 20..time * 20).contains(&took), "{took:?}");
     }
 
     #[test]

@@ -56,6 +56,9 @@ pub struct Account {
 /// As the part of the time that is idle: all of it.
 const ALL: u64 = 1 << 16;
 
+/// No span counts for more: hours, in time-stamp counts.
+const LONGEST: Time = 1 << 46;
+
 impl Account {
     /// The account in one word, for hosts that share it between threads.
     pub fn to_bits(self) -> u64 {
@@ -125,8 +128,7 @@ impl Tax {
     #[inline]
     #[must_use]
     pub fn charge(&self, account: Account, ran: Time) -> Account {
-        let share = (u128::from(ran) * u128::from(self.percent) / 100) as u64;
-        let paid = if ran < self.pays_in { 0 } else { share };
+        let paid = if ran < self.pays_in { 0 } else { ran.saturating_mul(self.percent) / 100 };
         let left = u64::from(account.saved).saturating_add(paid).saturating_sub(self.price);
         Account { saved: left.min(self.savings) as u32, ..account }
     }
@@ -135,15 +137,17 @@ impl Tax {
     /// the time `idle`.
     #[must_use]
     pub fn rest(&self, account: Account, idle: Time, worked: Time) -> Account {
+        // What is longer is all of the past anyway, and this much is left for the products below.
+        let (idle, worked) = (idle.min(LONGEST), worked.min(LONGEST));
         // Each span counts as much as it is long, the last window for most.
-        let span = idle.saturating_add(worked);
-        let all = span.saturating_add(self.savings.saturating_mul(Tax::WINDOW)).max(1);
-        let part = |part: Time| (u128::from(part) * u128::from(ALL) / u128::from(all)) as u64;
+        let span = idle + worked;
+        let all = (span + self.savings * Tax::WINDOW).max(1);
+        let part = |part: Time| part * ALL / all;
         let before = u64::from(account.idle) * (ALL - part(span)) / ALL;
         let part_idle = (before + part(idle)).min(ALL);
         let may = part_idle * part_idle / ALL * Tax::OF_IDLE_TIME / 100;
         let may = may.clamp(ALL * self.percent / 100, ALL);
-        let share = (u128::from(idle) * u128::from(may) / u128::from(ALL)) as u64;
+        let share = idle * may / ALL;
         let saved = u64::from(account.saved).saturating_add(share);
         Account { saved: saved.min(self.savings) as u32, idle: part_idle as u32 }
     }

@@ -38,7 +38,7 @@ pub(super) struct Worker {
     pub(super) busy: u64,
     pub(super) best_effort: u64,
     pub(super) overhead: u64,
-    /// What interruptions have cost, as `Tax` writes it down.
+    /// What pays for interruptions.
     pub(super) account: Account,
     /// When it went on after it had nothing to do.
     pub(super) rested_at: u64,

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use quaver_bench_common::clock::thread_cpu_ns;
-use quaver_bench_common::{Outcome, Sample};
+use quaver_bench_common::{Outcome, Sample, iterations_lasting};
 use serde::{Deserialize, Serialize};
 
 use self::ring::Ring;
@@ -114,8 +114,11 @@ pub fn run(spec: &ChaseSpec) -> anyhow::Result<Outcome> {
     let quantum = Duration::from_micros(QUANTUM_US);
     let work = Duration::from_millis(spec.work_ms) / THREADS as u32;
     let measured = runtime.run(|| {
-        let hops = rings[0].hops_in(work, thread_cpu_ns);
-        let alone = || taken(|| rings.iter().map(|ring| ring.chase(hops, quantum, &|| {}).1).sum());
+        let chase_alone = |ring: &Ring, hops| ring.chase(hops, quantum, &|| {}).1;
+        let hops = iterations_lasting(work, |hops| {
+            chase_alone(&rings[0], hops);
+        });
+        let alone = || taken(|| rings.iter().map(|ring| chase_alone(ring, hops)).sum());
         let (before, _) = alone();
         let stats = runtime.stats();
         let (took, yields) = taken(|| match spec.saved {

@@ -7,9 +7,6 @@ use quaver_bench_common::clock::monotonic_ns;
 /// So many hops between two looks at the time: well below a microsecond while lines are in a cache.
 const HOPS_PER_LOOK: u64 = 32;
 
-/// A quantum that does not end.
-const FOREVER: Duration = Duration::from_secs(1 << 30);
-
 /// One cycle through all lines of a piece of memory.
 pub struct Ring(Box<[Line]>);
 
@@ -50,20 +47,6 @@ impl Ring {
             }
         }
         (std::hint::black_box(at), ended)
-    }
-
-    /// How many hops take this long by a clock in nanoseconds.
-    pub fn hops_in(&self, time: Duration, clock: impl Fn() -> u64) -> u64 {
-        let mut hops = 1000;
-        loop {
-            let start = clock();
-            self.chase(hops, FOREVER, &|| {});
-            let took = Duration::from_nanos(clock() - start);
-            if took >= time / 4 {
-                return (hops as f64 * time.div_duration_f64(took)) as u64;
-            }
-            hops *= 2;
-        }
     }
 }
 

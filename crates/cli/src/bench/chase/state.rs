@@ -2,6 +2,8 @@
 //! thread at any instruction.
 
 use std::arch::asm;
+use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +26,14 @@ const COMPONENTS: u32 = 0b1110_0111;
 
 /// The components above take 2,688 bytes in the standard format, and no more in the compact one.
 #[repr(C, align(64))]
-struct Area([u8; 2752]);
+struct Area([u8; 2688]);
+
+/// Where XSAVE says in it what it has saved.
+const HEADER: Range<usize> = 512..576;
+
+/// Fills an area with registers, and loads them from it.
+type Save = unsafe fn(*mut u8);
+type Restore = unsafe fn(*const u8);
 
 impl State {
     /// All of them, the cheapest first.
@@ -56,51 +65,49 @@ impl State {
     ///
     /// If this way is not [`available`](State::available).
     pub fn around(self, body: impl FnOnce()) {
-        if self == State::General {
-            return body();
-        }
+        let (save, restore): (Save, Restore) = match self {
+            State::General => return body(),
+            State::Moves if is_x86_feature_detected!("avx512bw") => (save_512, restore_512),
+            State::Moves => (save_256, restore_256),
+            State::Xsavec => (xsavec, xrstor),
+            State::Xsave => (xsave, xrstor),
+        };
         assert!(self.available(), "this processor has no {}", self.name());
-        let mut area = Area([0; _]);
-        let at = area.0.as_mut_ptr();
-        match self {
-            State::General => {}
-            // SAFETY: the processor has the instructions and the area is large enough and aligned,
-            // as just said; its header is zero, as XRSTOR demands. Restoring gives the registers
-            // the values that they had; the clobbers say so to the compiler, and the control words
-            // of x87 and SSE are nowhere changed between.
-            State::Xsave => unsafe {
-                asm!("xsave64 [{}]", in(reg) at, in("eax") COMPONENTS, in("edx") 0);
-                body();
-                restore(at);
-            },
-            // SAFETY: as above.
-            State::Xsavec => unsafe {
-                asm!("xsavec64 [{}]", in(reg) at, in("eax") COMPONENTS, in("edx") 0);
-                body();
-                restore(at);
-            },
-            State::Moves if is_x86_feature_detected!("avx512bw") => {
-                // SAFETY: as above.
-                unsafe { save_512(at) };
-                body();
-                // SAFETY: as above.
-                unsafe { restore_512(at) };
-            }
-            State::Moves => {
-                // SAFETY: as above.
-                unsafe { save_256(at) };
-                body();
-                // SAFETY: as above.
-                unsafe { restore_256(at) };
-            }
-        }
+        // Not initialised: that would cost as much as saving.
+        let mut area = MaybeUninit::<Area>::uninit();
+        let at = area.as_mut_ptr().cast();
+        // SAFETY: the processor has the instructions, and the area is large enough and aligned.
+        unsafe { save(at) };
+        body();
+        // SAFETY: saved above. The registers get the values that they had, and the control words of
+        // x87 and SSE are nowhere changed between.
+        unsafe { restore(at) };
     }
 }
 
 /// # Safety
 ///
-/// `at` must be an area that XSAVE or XSAVEC has filled.
-unsafe fn restore(at: *const u8) {
+/// The processor must have XSAVE; `at` must be an area.
+unsafe fn xsave(at: *mut u8) {
+    // SAFETY: the caller's part. XSAVE leaves parts of the header alone, which XRSTOR wants zero.
+    unsafe {
+        at.add(HEADER.start).write_bytes(0, HEADER.len());
+        asm!("xsave64 [{}]", in(reg) at, in("eax") COMPONENTS, in("edx") 0);
+    }
+}
+
+/// # Safety
+///
+/// The processor must have XSAVEC; `at` must be an area.
+unsafe fn xsavec(at: *mut u8) {
+    // SAFETY: the caller's part.
+    unsafe { asm!("xsavec64 [{}]", in(reg) at, in("eax") COMPONENTS, in("edx") 0) };
+}
+
+/// # Safety
+///
+/// [`xsave`] or [`xsavec`] must have filled the area.
+unsafe fn xrstor(at: *const u8) {
     // SAFETY: the caller's part; the clobbers name every register that may change.
     unsafe {
         asm!("xrstor64 [rdi]", in("rdi") at, in("eax") COMPONENTS, in("edx") 0,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use quaver_bench_common::clock::thread_cpu_ns;
+use quaver_bench_common::iterations_lasting;
 use quaver_bench_common::store::Store;
 
 use super::mix::{Kind, Mix};
@@ -42,7 +42,12 @@ impl Crew {
             let same = crew.members[..which].iter().find(|m| m.kind == crew.members[which].kind);
             crew.members[which].iterations = match same {
                 Some(same) => same.iterations,
-                None => crew.iterations_in(which, each),
+                None => {
+                    let kind = crew.members[which].kind;
+                    iterations_lasting(each, |n| {
+                        std::hint::black_box(crew.work(kind, which, n));
+                    })
+                }
             };
         }
         Ok(crew)
@@ -75,19 +80,6 @@ impl Crew {
             Kind::Loop(work) => work.run(seed, iterations),
             Kind::Get => right(&|store, random| store.get(random, 1).is_ok()),
             Kind::Scan => right(&|store, random| store.scan(random, SCAN_ROWS).is_ok()),
-        }
-    }
-
-    fn iterations_in(&self, which: usize, time: Duration) -> u64 {
-        let mut iterations = 1;
-        loop {
-            let start = thread_cpu_ns();
-            std::hint::black_box(self.work(self.members[which].kind, which, iterations));
-            let took = Duration::from_nanos(thread_cpu_ns() - start);
-            if took >= time / 4 {
-                return ((iterations as f64 * time.div_duration_f64(took)) as u64).max(1);
-            }
-            iterations *= 2;
         }
     }
 }
