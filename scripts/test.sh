@@ -59,8 +59,7 @@ step build-tests cargo test --locked --workspace --no-run
 step build "${build_all[@]}"
 step test cargo test --locked --workspace --no-fail-fast
 step examples scripts/run_examples.sh
-step loom env RUSTFLAGS="--cfg loom" \
-    cargo test --locked --profile loom -p quaver-sched -p quaver --lib --target-dir "$target/loom"
+step loom scripts/loom.sh
 step rustdoc env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
 step book scripts/check_book.sh
 programs=$target/debug
@@ -106,6 +105,8 @@ fi
 
 if [ "$size" = full ]; then
     step test-release cargo test --locked --release -p quaver -p quaver-sched -p quaver-load --no-fail-fast
+    # Two minutes of building for one test.
+    step jemalloc cargo test --locked -p quaver-selftest --features jemalloc --test jemalloc
     step repeat scripts/repeat.sh "${REPEAT:-50}"
     step wheel scripts/wheel.sh test
     step bench-all scripts/smoke.sh bench-all "$programs"
