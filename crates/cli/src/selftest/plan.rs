@@ -7,10 +7,10 @@ use super::{Args, Job, What};
 use crate::run::find_shim;
 
 /// Instructions stepped for each scenario: a second or less, and half a minute.
-const QUICK_STEPS: u64 = 8_000;
+const QUICK_STEPS: u64 = 3_000;
 const FULL_STEPS: u64 = 1_000_000;
 /// Where scenarios are cut off: most are shorter than the second number unless they wait.
-const QUICK_MOST: u64 = 12_000;
+const QUICK_MOST: u64 = 5_000;
 const FULL_MOST: u64 = 300_000;
 /// How long each program runs.
 const QUICK_SECONDS: f64 = 1.2;
