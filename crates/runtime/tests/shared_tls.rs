@@ -18,7 +18,7 @@ use std::io::{Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use support::{Rng, Setup, child, identity, spin, until_preempted};
+use support::{Rng, Setup, child, full, identity, spin, until_preempted};
 
 fn run<T: Send>(setup: Setup, body: impl FnOnce() -> T + Send) -> T {
     setup.run_with(setup.builder().tls(Tls::Shared), body)
@@ -222,10 +222,11 @@ fn the_environment_chooses() {
     }
 }
 
-/// A shared block and a private one behave alike where the FS base is set by a system call.
+/// A shared block and a private one behave alike where the FS base is set by a system call. In the
+/// long form: the tests `preempt` and `tls` do this in the quick one.
 #[test]
 fn without_fsgsbase() {
-    if child::role().is_none() && std::env::var_os("QUAVER_NO_FSGSBASE").is_none() {
+    if full() && child::role().is_none() && std::env::var_os("QUAVER_NO_FSGSBASE").is_none() {
         child::all_tests_with(("QUAVER_NO_FSGSBASE", "1"), "without_fsgsbase");
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn min_signal_frame() -> usize {
 
 /// What the handler, which may be interrupted twice, and the scheduler take beside the frames, and
 /// a little for the thread itself. With two frames 4 KiB were seen, without optimisation 10 KiB.
-const CODE: usize = if cfg!(debug_assertions) { 24 * 1024 } else { 10 * 1024 };
+const CODE: usize = if cfg!(debug_assertions) { 20 * 1024 } else { 10 * 1024 };
 
 /// The smallest stack that a preempted thread can live on: three signal frames (a second may come
 /// in the last instructions of the first, and a third in the handler of the second), and [`CODE`].

@@ -23,7 +23,7 @@ mod support;
 mod time;
 
 use printing::print;
-use support::child;
+use support::{child, full};
 
 #[test]
 fn the_child() {
@@ -32,9 +32,10 @@ fn the_child() {
     }
 }
 
+/// In the long form: the tests `preempt` and `tls` do this in the quick one.
 #[test]
 fn without_fsgsbase() {
-    if child::role().is_none() && std::env::var_os("QUAVER_NO_FSGSBASE").is_none() {
+    if full() && child::role().is_none() && std::env::var_os("QUAVER_NO_FSGSBASE").is_none() {
         child::all_tests_with(("QUAVER_NO_FSGSBASE", "1"), "without_fsgsbase");
     }
 }

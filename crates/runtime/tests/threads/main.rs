@@ -23,7 +23,7 @@ mod stacks;
 mod support;
 
 use quaver::Builder;
-use support::child;
+use support::{child, full};
 
 /// One worker, nothing ever preempted: what happens next is known.
 fn cooperative() -> Builder {
@@ -41,9 +41,10 @@ fn wait_until(done: impl Fn() -> bool) {
     panic!("never done");
 }
 
+/// In the long form: the tests `preempt` and `tls` do this in the quick one.
 #[test]
 fn without_fsgsbase() {
-    if child::role().is_none() && std::env::var_os("QUAVER_NO_FSGSBASE").is_none() {
+    if full() && child::role().is_none() && std::env::var_os("QUAVER_NO_FSGSBASE").is_none() {
         child::all_tests_with(("QUAVER_NO_FSGSBASE", "1"), "without_fsgsbase");
     }
 }
