@@ -2,6 +2,9 @@
 # Runs named steps one after the other and counts them; sourced, not run.
 #
 #   step NAME COMMAND...        runs a step: its output goes to a log, its closing lines to the terminal
+#   aside FUNCTION              begins to run the steps of FUNCTION beside those that follow, with what they leave of
+#                               the CPUs
+#   together                    waits for them, and shows what became of them
 #   skip NAME REASON            says that a step is left out; it counts neither as passed nor as failed
 #   finish                      lists what failed, prints "N passed, N failed" alone on the last line, and exits
 #
@@ -14,11 +17,15 @@ steps_passed=0
 steps_failed=()
 steps_times=()
 steps_pid=
+steps_aside=
 steps_logs=$(target_dir)/test-logs
 mkdir -p "$steps_logs"
 
 # A step is a process group of its own, so that nothing of it is left behind.
-stop_step() { [ -z "$steps_pid" ] || kill -TERM "$steps_pid" 2>/dev/null || true; }
+stop_step() {
+    local pid
+    for pid in $steps_pid $steps_aside; do kill -TERM "$pid" 2>/dev/null || true; done
+}
 trap 'stop_step; exit 130' INT
 trap 'stop_step; exit 143' TERM
 
@@ -52,9 +59,11 @@ failure_lines() {
 
 # cpu_seconds: sets `cpu` to the CPU seconds that the children of this shell have taken so far. A subshell has none.
 cpu_seconds() {
-    times >"$steps_logs/.times"
+    local file=$steps_logs/.times.$BASHPID
+    times >"$file"
     cpu=$(awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); sum += 60 * t[1] + t[2] }; print int(sum) }' \
-        "$steps_logs/.times")
+        "$file")
+    rm "$file"
 }
 
 minutes() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
@@ -100,6 +109,33 @@ step() {
         printf '    FAILED with status %s, %s: %s\n' "$status" "$took" "$name"
         steps_failed+=("$name")
     fi
+}
+
+# shellcheck disable=SC2030 # `together` reads them from a file
+aside() {
+    (
+        # A subshell has the times of its own children, but the traps of nobody.
+        trap 'stop_step; exit 143' INT TERM
+        steps_passed=0 steps_failed=() steps_times=() steps_aside=
+        renice -n 10 "$BASHPID" >/dev/null
+        "$1"
+        declare -p steps_passed steps_failed steps_times | sed 's/^declare /declare -g /' >"$steps_logs/.aside"
+    ) >"$steps_logs/aside.log" 2>&1 &
+    steps_aside=$!
+}
+
+# shellcheck disable=SC2031
+together() {
+    local status=0 passed=$steps_passed failed=("${steps_failed[@]}") took=("${steps_times[@]}")
+    wait "$steps_aside" || status=$?
+    steps_aside=
+    cat "$steps_logs/aside.log"
+    [ "$status" -eq 0 ] || die "the steps aside ended with status $status"
+    # shellcheck disable=SC1091 # written by `aside`
+    . "$steps_logs/.aside"
+    steps_passed=$((passed + steps_passed))
+    steps_failed=("${failed[@]}" "${steps_failed[@]}")
+    steps_times=("${took[@]}" "${steps_times[@]}")
 }
 
 skip() {

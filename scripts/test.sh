@@ -57,36 +57,41 @@ if [ "$size" = check ]; then
 fi
 step build-tests cargo test --locked --workspace --no-run
 step build "${build_all[@]}"
-step test cargo test --locked --workspace --no-fail-fast
-step examples scripts/run_examples.sh
-step loom scripts/loom.sh
-step rustdoc env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
-step book scripts/check_book.sh
 programs=$target/debug
 if [ "$size" = full ]; then
     step programs "${build_fast[@]}"
     programs=$target/fast
 fi
+
+# What only computes: it takes what the tests, which often wait, leave of the CPUs.
+# shellcheck disable=SC2317 # called by `aside`
+computing() {
+    step loom scripts/loom.sh
+    step rustdoc env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
+    step book scripts/check_book.sh
+    step packages scripts/check_packages.sh
+    step smoke-selftest scripts/smoke.sh selftest "$programs"
+    step fuzz scripts/smoke.sh fuzz "$programs"
+    if have shellcheck; then
+        step shellcheck shellcheck -x scripts/*.sh .ci/run
+    else
+        skip shellcheck "shellcheck is not installed"
+    fi
+}
+
+aside computing
+step test cargo test --locked --workspace --no-fail-fast
+step examples scripts/run_examples.sh
 step smoke-doctor scripts/smoke.sh doctor "$programs"
 step smoke-demo scripts/smoke.sh demo "$programs"
 step smoke-figures scripts/smoke.sh figures "$programs"
 step smoke-bench scripts/smoke.sh bench "$programs"
-step smoke-selftest scripts/smoke.sh selftest "$programs"
-step fuzz scripts/smoke.sh fuzz "$programs"
-
-step packages scripts/check_packages.sh
 step capi scripts/check_capi.sh
 step shim scripts/check_shim.sh "$size"
-
 if have python3; then
     step scripts-python python3 -B -m unittest discover -s scripts -p 'test_*.py'
 else
     skip scripts-python "python3 is not installed"
-fi
-if have shellcheck; then
-    step shellcheck shellcheck -x scripts/*.sh .ci/run
-else
-    skip shellcheck "shellcheck is not installed"
 fi
 if have go; then
     step go scripts/check_go.sh
@@ -97,6 +102,8 @@ else
     skip go "Go is not installed"
     skip quaver-go "Go is not installed"
 fi
+together
+
 if cargo deny --version >/dev/null 2>&1; then
     step deny scripts/check_dependencies.sh
 else

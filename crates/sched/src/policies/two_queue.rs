@@ -174,6 +174,9 @@ impl TwoQueue {
             state.out_of_turn.store(false, Relaxed);
             return None;
         }
+        if self.preempted.is_empty(worker) {
+            return None;
+        }
         let gave_way = self.yields_outnumber_new(worker);
         if !gave_way && self.max_age.is_none() {
             return None;
