@@ -39,6 +39,8 @@ pub(crate) struct Config {
     /// In percent; `None`: no bound.
     pub(crate) tax: Option<u32>,
     pub(crate) signal: i32,
+    /// Threads are told at probes.
+    pub(crate) probes: bool,
     pub(crate) resume: Resume,
     pub(crate) tls: Tls,
 }
@@ -87,6 +89,8 @@ pub struct Builder {
 /// Stack of a user thread unless chosen otherwise. Only touched pages take memory.
 pub const DEFAULT_STACK_SIZE: usize = 256 * 1024;
 
+/// Twice the time between two looks at the clock.
+const PROBES_MIN_QUANTUM: Duration = Duration::from_micros(2);
 /// See [`Builder::max_deferral`].
 const DEFAULT_MAX_DEFERRAL: Duration = Duration::ZERO;
 
@@ -378,13 +382,17 @@ impl Builder {
             Clock::Auto => crate::platform::recommend().clock,
             chosen => chosen,
         };
+        let min = match self.notification {
+            Notification::Probe => PROBES_MIN_QUANTUM.min(clock.min_quantum()),
+            Notification::Auto | Notification::Signal => clock.min_quantum(),
+        };
         if let Some(q) = policy.quantum()
-            && q < clock.min_quantum()
+            && q < min
         {
             return Err(BuildError::Quantum {
                 quantum: format_duration(q),
                 clock,
-                min: format_duration(clock.min_quantum()),
+                min: format_duration(min),
             });
         }
         if self.stack_size < stack::min_stack_size() {
@@ -403,7 +411,9 @@ impl Builder {
         if !preempt::signal_is_valid(self.signal) {
             return Err(BuildError::BadSignal(self.signal));
         }
-        let (Notification::Auto | Notification::Signal) = self.notification;
+        if self.notification == Notification::Probe && self.tls == Tls::Shared {
+            return Err(BuildError::ProbesWithoutTls);
+        }
         Ok(Config {
             workers,
             cpus,
@@ -419,6 +429,7 @@ impl Builder {
             max_deferral: self.max_deferral,
             tax: (tax < 100).then_some(tax),
             signal: self.signal,
+            probes: self.notification == Notification::Probe,
             resume: self.resume,
             tls: self.tls,
         })

@@ -83,6 +83,8 @@ pub(crate) struct Inner {
     /// carrier has only lost its CPU: if it has, each new signal is another frame on the stack of
     /// the thread that it runs.
     pub(crate) lost_after: Ticks,
+    /// How much later than a probe should have been met the signal follows; 0: there are none.
+    pub(crate) backstop: Ticks,
     /// How often a worker that makes threads runnable tells the clocks of the others; see
     /// [`Policy::preempt_at`].
     pub(crate) tell_every: Ticks,
@@ -96,6 +98,12 @@ pub(crate) static LATEST: AtomicPtr<Inner> = AtomicPtr::new(core::ptr::null_mut(
 static OCCUPIED: AtomicBool = AtomicBool::new(false);
 
 impl Inner {
+    /// Are threads told at probes, before they are told by a signal?
+    #[inline(always)]
+    pub(crate) fn probes(&self) -> bool {
+        self.backstop != 0
+    }
+
     /// The runtime that runs or ran last in this process.
     #[inline]
     pub(crate) fn latest() -> Option<&'static Inner> {
@@ -361,6 +369,10 @@ impl Runtime {
             max_deferral: config.max_deferral.map_or(Ticks::MAX, tsc::from_duration),
             region_retry: us(50),
             lost_after: us(50_000),
+            backstop: quantum.filter(|_| config.probes).map_or(0, |quantum| {
+                // A signal that takes longer than a quantum to arrive finds each thread late.
+                quantum.max(price.unwrap_or(0)).saturating_mul(2)
+            }),
             tell_every: quantum.map_or(Ticks::MAX, |quantum| quantum.saturating_mul(16)),
             timer_slop: us(1) / 2,
             config,

@@ -116,6 +116,8 @@ counters! {
     preempt_stale,
     /// Preemptions that led to a switch.
     preempt_useful,
+    /// Those of them that were taken at a probe in instrumented code.
+    preempt_at_probe,
     /// Threads that went on on another worker than the one that they were preempted on. Those are
     /// not counted whose preemption had been put off to the end of a region.
     preempt_migrated,

@@ -100,7 +100,7 @@ pub static SETTINGS: &[Setting] = &[
         "who keeps time"),
     setting("timer_cpu", "QUAVER_TIMER_CPU", Kind::Number(0, 8191), "3",
         "the CPU of the timer core or timer thread"),
-    setting("notification", "QUAVER_NOTIFICATION", Kind::Word(&["auto", "signal"]), "signal",
+    setting("notification", "QUAVER_NOTIFICATION", Kind::Word(&["auto", "signal", "probe"]), "signal",
         "how a worker is told to preempt"),
     setting("signal", "QUAVER_SIGNAL", Kind::Number(1, 64), "23",
         "the signal that preempts"),

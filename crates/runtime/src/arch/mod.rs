@@ -5,6 +5,7 @@ pub(crate) mod entry;
 #[cfg(not(loom))]
 mod fence;
 pub(crate) mod pkru;
+pub(crate) mod probe;
 pub(crate) mod raise;
 pub(crate) mod resume;
 pub(crate) mod segment;

@@ -10,7 +10,7 @@ mod timer_thread;
 
 use crate::config::Clock;
 use crate::platform;
-use crate::preempt;
+use crate::preempt::{self, probe};
 use crate::runtime::Inner;
 use crate::sys;
 use crate::tsc::{self, Ticks};
@@ -79,6 +79,7 @@ impl Running {
     /// The slot's carrier has begun to run a thread.
     #[inline(always)]
     pub(crate) fn dispatched(&self, slot: &Slot) {
+        self.tell_probes(slot);
         match self {
             Running::Off | Running::Core(_) => {}
             Running::Posix(c) => c.dispatched(slot),
@@ -109,6 +110,7 @@ impl Running {
             slot.flag_running();
             return true;
         }
+        self.tell_probes(slot);
         match self {
             Running::Off | Running::Core(_) => {}
             Running::Posix(c) => c.due_here(slot, slot.not_before().max(due)),
@@ -124,6 +126,7 @@ impl Running {
     /// fenced since.
     #[inline]
     pub(crate) fn work_on(&self, slot: &Slot) {
+        self.tell_probes(slot);
         match self {
             Running::Off | Running::Core(_) => {}
             Running::Posix(c) => c.look_at(slot),
@@ -134,11 +137,22 @@ impl Running {
     /// Something became runnable that no idle worker will take; the caller has fenced since.
     #[inline]
     pub(crate) fn work_somewhere(&self, rt: &Inner) {
+        if rt.probes() {
+            rt.slots().iter().for_each(|slot| self.tell_probes(slot));
+        }
         match self {
             Running::Off | Running::Core(_) => {}
             _ if self.interrupt_overdue(rt) => {}
             Running::Posix(c) => c.work_somewhere(rt),
             Running::Thread(c) => c.look_at_all(rt),
+        }
+    }
+
+    /// If something waits for the slot's worker, its thread times itself from its next probe on.
+    #[inline(always)]
+    fn tell_probes(&self, slot: &Slot) {
+        if slot.rt().probes() && slot.policy_due().is_some() {
+            probe::arm_running(slot);
         }
     }
 

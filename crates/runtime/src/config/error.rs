@@ -79,6 +79,12 @@ pub enum BuildError {
         "signal {0} cannot be used for preemption: choose a number from 1 to 64 that can be caught"
     )]
     BadSignal(i32),
+    /// Probes look at a word of the thread's own.
+    #[error(
+        "notification=probe needs threads with thread-local variables of their own: choose \
+         tls=private, or notification=signal"
+    )]
+    ProbesWithoutTls,
     /// The program handles the signal itself.
     #[error(
         "signal {0} already has a handler in this program: choose another with Builder::signal or \

@@ -27,6 +27,9 @@ pub enum Notification {
     Auto,
     /// A signal to the worker's kernel thread.
     Signal,
+    /// A word that probes look at: the program is instrumented (`quaver-as`). A signal follows two
+    /// quanta later where none was met.
+    Probe,
 }
 
 /// How a preempted thread gets its registers back.
@@ -94,7 +97,7 @@ names!(
     TimerThread = "timer-thread",
     PosixTimer = "posix-timer"
 );
-names!(Notification, "auto, signal", Auto = "auto", Signal = "signal");
+names!(Notification, "auto, signal, probe", Auto = "auto", Signal = "signal", Probe = "probe");
 names!(Tls, "private, shared", Private = "private", Shared = "shared");
 names!(Resume, "auto, sigreturn", Auto = "auto", Sigreturn = "sigreturn");
 

@@ -161,7 +161,8 @@ unsafe fn receive(
     if source == Source::Timer && !stopping {
         // A timer knows nothing of dispatches: ask again.
         match slot.due_from(affordable) {
-            Some((_, due)) if due <= now + rt.timer_slop => {}
+            // Where there are probes, they have had their time.
+            Some((_, due)) if due.saturating_add(rt.backstop) <= now + rt.timer_slop => {}
             later => {
                 slot.stats.preempt_stale.add_shared(1, true);
                 slot.looked_in_vain(now);
@@ -226,6 +227,7 @@ unsafe fn receive(
         rt.in_library.leave();
     }
     if left {
+        slot.was_interrupted(now);
         slot.count_useful(late);
         Verdict::Preempted
     } else {

@@ -5,6 +5,7 @@
 //! interrupt, which does not end a system call) has a second one, a signal, for when the first was
 //! not taken in time.
 
+use super::probe::Probes;
 use super::signal::Signals;
 use crate::runtime::Inner;
 use crate::tsc::Ticks;
@@ -15,6 +16,8 @@ use crate::worker::slot::Slot;
 pub(crate) enum Stage {
     /// A request begins.
     First,
+    /// The first was not taken in time.
+    Backstop,
 }
 
 /// Tells workers. Called from anywhere: a kernel thread, a handler, behind a gate; it neither
@@ -28,21 +31,26 @@ pub(crate) trait Notifier: Sync {
     fn notify(&self, rt: &Inner, slot: &Slot, stage: Stage) -> bool;
 }
 
-/// What is used.
-static NOTIFIER: &dyn Notifier = &Signals;
+/// What `rt` uses.
+fn notifier(rt: &Inner) -> &'static dyn Notifier {
+    if rt.probes() { &Probes } else { &Signals }
+}
 
 /// The calling kernel thread becomes a carrier.
 pub(crate) fn register(rt: &Inner) {
-    NOTIFIER.register(rt);
+    notifier(rt).register(rt);
 }
 
-/// Sends a request to preempt the dispatch `run` of `slot`. At most one is under way. `true` if
-/// sent.
+/// Sends a request to preempt the dispatch `run` of `slot`. At most one is under way; one that was
+/// not taken in time goes on to its second stage. `true` if sent.
 pub(crate) fn send(rt: &Inner, slot: &Slot, run: u64, now: Ticks) -> bool {
     if !slot.request.begin(run, now, rt.lost_after) {
+        if rt.backstop != 0 && slot.request.is_late(now, rt.backstop) {
+            notifier(rt).notify(rt, slot, Stage::Backstop);
+        }
         return false;
     }
-    if !NOTIFIER.notify(rt, slot, Stage::First) {
+    if !notifier(rt).notify(rt, slot, Stage::First) {
         slot.request.over();
         return false;
     }

@@ -28,6 +28,8 @@ pub(crate) struct Request {
     since: AtomicU64,
     /// The run generation that it is meant for.
     tag: AtomicU64,
+    /// It has been said that it is late.
+    urged: AtomicBool,
 }
 
 impl Request {
@@ -36,6 +38,7 @@ impl Request {
             pending: AtomicBool::new(false),
             since: AtomicU64::new(0),
             tag: AtomicU64::new(0),
+            urged: AtomicBool::new(false),
         }
     }
 
@@ -51,8 +54,16 @@ impl Request {
             return false;
         }
         self.since.store(now, Relaxed);
+        self.urged.store(false, Relaxed);
         self.tag.store(run, Release);
         true
+    }
+
+    /// Has the one under way not been taken for `after`? Says so once.
+    pub(crate) fn is_late(&self, now: u64, after: u64) -> bool {
+        now.saturating_sub(self.since.load(Relaxed)) > after
+            && self.pending.load(Relaxed)
+            && !self.urged.swap(true, Relaxed)
     }
 
     /// Is the request that the signal brings meant for this dispatch?

@@ -33,7 +33,7 @@ impl Notifier for Signals {
     }
 
     fn notify(&self, rt: &Inner, slot: &Slot, stage: Stage) -> bool {
-        let Stage::First = stage;
+        debug_assert!(stage == Stage::First, "a signal is not missed");
         let tid = slot.tid.load(Relaxed);
         tid != 0 && sys::tgkill(rt.pid, tid, SIGNAL.load(Relaxed)).is_ok()
     }

@@ -41,7 +41,7 @@ mod unsupported;
 
 pub use unsupported::Unsupported;
 
-use crate::arch::segment;
+use crate::arch::{probe, segment};
 use crate::thread::{raw, stack};
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -314,6 +314,7 @@ impl Layout {
         let word = |at: usize| (tp + at) as *mut usize;
         // SAFETY: all offsets lie in tcbhead_t or struct pthread, which are ours now.
         unsafe {
+            probe::prepare(tp);
             word(tcb::SELF_TCB).write(tp);
             word(tcb::SELF).write(tp);
             // Forbids the shortcuts that libc takes in single-threaded processes.

@@ -4,7 +4,7 @@ use crate::clock::rescue::Seen;
 use crate::lateness;
 use crate::park::SpinLock;
 use crate::park::shim::Futex;
-use crate::preempt::Request;
+use crate::preempt::{Request, probe::Pacing};
 use crate::runtime::Inner;
 use crate::stats::Counters;
 use crate::thread::control::Uthread;
@@ -63,6 +63,8 @@ pub(crate) struct Slot {
     /// the slot's carrier only.
     switched_at: AtomicU64,
     unread: AtomicU32,
+    /// How often its threads look at the clock, at probes. The slot's carrier only.
+    pub(crate) pacing: Pacing,
     /// No further request before this time.
     pub(crate) retry_at: AtomicU64,
     /// How long the next request of this dispatch is put off if it comes at a bad moment.
@@ -118,6 +120,7 @@ impl Slot {
             later: AtomicU64::new(0),
             switched_at: AtomicU64::new(0),
             unread: AtomicU32::new(0),
+            pacing: Pacing::new(),
             retry_at: AtomicU64::new(0),
             retry_delay: AtomicU64::new(rt.retry),
             put_off_run: AtomicU64::new(0),
@@ -212,8 +215,19 @@ impl Slot {
     #[inline(always)]
     pub(crate) fn stops(&self, t: &Uthread, why: Option<Why>, now: Ticks) {
         let Some(pace) = &self.rt.pace else { return };
+        // Probes stop threads on time; looks are for those that meet none.
+        if self.rt.probes() {
+            return;
+        }
         let again = t.outlived.replace(why == Some(Why::Preempted));
         if pace.is_long(now.saturating_sub(self.run_since())) || again && t.outlived.get() {
+            self.saw_long(now);
+        }
+    }
+
+    /// A thread has been stopped by a signal.
+    pub(crate) fn was_interrupted(&self, now: Ticks) {
+        if self.rt.probes() {
             self.saw_long(now);
         }
     }
@@ -227,7 +241,7 @@ impl Slot {
     /// When the worker's timer looks for what is `due`: later while its looks are in vain.
     #[inline(always)]
     pub(crate) fn looks_at(&self, due: Ticks) -> Ticks {
-        due.saturating_add(self.later.load(Relaxed))
+        due.saturating_add(self.later.load(Relaxed)).saturating_add(self.rt.backstop)
     }
 
     /// The worker's timer has expired at `now`, in vain.
