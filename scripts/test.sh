@@ -59,7 +59,7 @@ step build-tests cargo test --locked --workspace --no-run
 step build "${build_all[@]}"
 programs=$target/debug
 if [ "$size" = full ]; then
-    step programs "${build_fast[@]}"
+    step build-fast "${build_fast[@]}"
     programs=$target/fast
 fi
 
@@ -70,10 +70,11 @@ computing() {
     step rustdoc env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
     step book scripts/check_book.sh
     step packages scripts/check_packages.sh
+    step programs bench/programs/check.sh
     step smoke-selftest scripts/smoke.sh selftest "$programs"
     step fuzz scripts/smoke.sh fuzz "$programs"
     if have shellcheck; then
-        step shellcheck shellcheck -x scripts/*.sh .ci/run
+        step shellcheck shellcheck -x scripts/*.sh bench/programs/*.sh .ci/run
     else
         skip shellcheck "shellcheck is not installed"
     fi
