@@ -193,13 +193,14 @@ fn blocks(code: &Code<'_>, function: &Function) -> Result<(Vec<Block>, OfLabel),
                 _ => {}
             }
         }
-        if let Some(last) = blocks[entry..].last() {
-            let index = last.code.last().copied();
-            let flow = index.map(|index| code.effects(index).flow);
-            if matches!(flow, None | Some(Flow::Next | Flow::Branch)) {
-                let at = index.unwrap_or(last.first);
-                return Err(Left { at, why: "control runs off its end" });
-            }
+        // Where unwinding information says that it ends, a compiler lets nothing but what cannot be
+        // reached run on; without it, the end may be elsewhere.
+        if let Some(last) = blocks[entry..].last()
+            && let Some(&index) = last.code.last()
+            && code.functions.parts[part].cfi.is_none()
+            && matches!(code.effects(index).flow, Flow::Next | Flow::Branch)
+        {
+            return Err(Left { at: index, why: "control runs off its end" });
         }
         let cold = code.functions.parts[part].name.contains(".cold");
         if let Some(block) = blocks.get_mut(entry)
@@ -246,21 +247,17 @@ impl Edges<'_, '_> {
                 self.leave(number, if plain { Exit::Return } else { Exit::Unknown });
             }
             (_, Flow::Stop) => {}
-            (_, Flow::Call) => {
-                // A call at the end of a part does not return.
-                if number + 1 < self.cfg.blocks.len()
-                    && self.cfg.blocks[number + 1].part == self.cfg.blocks[number].part
-                {
-                    self.fall(number);
-                }
-            }
             _ => self.fall(number),
         }
         Ok(())
     }
 
+    /// Control runs on into the next block. A call at the end of a part does not return.
     fn fall(&mut self, number: usize) {
-        self.cfg.graph.add(number, number + 1);
+        let part = self.cfg.blocks[number].part;
+        if self.cfg.blocks.get(number + 1).is_some_and(|next| next.part == part) {
+            self.cfg.graph.add(number, number + 1);
+        }
     }
 
     fn leave(&mut self, number: usize, exit: Exit) {

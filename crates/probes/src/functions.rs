@@ -5,10 +5,14 @@
 //! the next such label. A function has several parts where the compiler moved unlikely code away:
 //! parts that jump to each other's local labels, or are called `name` and `name.cold`, are one
 //! function.
+//!
+//! LLVM writes the assembly text of a program between functions without a mark (gcc marks it). What
+//! does not end in one of LLVM's own labels is not the compiler's there, and is left out.
 
 use std::collections::HashMap;
 
 use crate::labels::Labels;
+use crate::parse::LLVM_END;
 use crate::source::{Holds, Kind, Source, split};
 
 /// A piece of a function in one section.
@@ -24,6 +28,8 @@ pub struct Part<'t> {
     pub end: usize,
     /// The statement of `.cfi_startproc`, if it has one.
     pub cfi: Option<usize>,
+    /// Whether the compiler wrote it.
+    compiled: bool,
 }
 
 /// A function: the numbers of its parts in order, its entry in the first.
@@ -40,14 +46,19 @@ pub struct Functions<'t> {
     pub parts: Vec<Part<'t>>,
     /// What they are pieces of.
     pub all: Vec<Function>,
+    /// The first statements of what was not written by the compiler.
+    pub foreign: Vec<usize>,
 }
 
 impl<'t> Functions<'t> {
     /// Finds the functions of `source`.
     pub fn new(source: &Source<'t>, labels: &Labels<'t>) -> Self {
-        let parts = find_parts(source, labels);
+        let mut parts = find_parts(source, labels);
+        let foreign = |part: &Part<'_>| source.llvm && !part.compiled;
+        let left = parts.iter().filter(|part| foreign(part)).map(|part| part.first).collect();
+        parts.retain(|part| !foreign(part));
         let all = join(source, labels, &parts);
-        Functions { parts, all }
+        Functions { parts, all, foreign: left }
     }
 }
 
@@ -92,6 +103,11 @@ impl<'t> Finder<'t> {
                     part.name = name;
                 }
             }
+            Kind::Label(name) if name.starts_with(LLVM_END) => {
+                if let Some(part) = &mut self.open {
+                    part.compiled = true;
+                }
+            }
             Kind::Directive(".cfi_startproc", _) => {
                 let fresh = self.open.as_ref().is_some_and(|part| {
                     part.section == section && part.cfi.is_none() && self.last == part.first
@@ -113,10 +129,10 @@ impl<'t> Finder<'t> {
             {
                 self.close();
             }
-            Kind::Instruction(_) | Kind::Assembly(_) | Kind::Prefix(_) => {
-                if self.open.as_ref().is_some_and(|part| part.section == section) {
-                    self.last = index + 1;
-                }
+            Kind::Instruction(_) | Kind::Assembly(_) | Kind::Prefix(_)
+                if self.open.as_ref().is_some_and(|part| part.section == section) =>
+            {
+                self.last = index + 1;
             }
             _ => {}
         }
@@ -124,7 +140,7 @@ impl<'t> Finder<'t> {
 
     fn start(&mut self, name: &'t str, section: u32, first: usize) {
         self.close();
-        self.open = Some(Part { name, section, first, end: first, cfi: None });
+        self.open = Some(Part { name, section, first, end: first, cfi: None, compiled: false });
         self.last = first;
     }
 
@@ -223,6 +239,13 @@ mod tests {
             .L2: call abort\n.cfi_endproc\n.LFE0:\n.text\n.size f, .-f\n\
             .type g, @function\ng:\n.cfi_startproc\nret\n.cfi_endproc\n";
         assert_eq!(functions(text), [vec!["f", "f.cold"], vec!["g"]]);
+    }
+
+    #[test]
+    fn text_of_the_program_is_not_the_compilers() {
+        let text = "\t.ident \"clang\"\n.type f, @function\nf:\nret\n.size f, .-f\n\
+            .type g, @function\ng:\nret\n.Lfunc_end0:\n.size g, .Lfunc_end0-g\n";
+        assert_eq!(functions(text), [vec!["g"]]);
     }
 
     #[test]

@@ -46,6 +46,9 @@ const CONFUSING: [&str; 26] = [
     ".bundle_align_mode",
 ];
 
+/// What the labels at the ends of LLVM's functions begin with.
+pub const LLVM_END: &str = ".Lfunc_end";
+
 /// Parses AT&T text.
 ///
 /// # Errors
@@ -201,6 +204,7 @@ impl<'t> Parser<'t> {
             first = false;
             if let Some((name, end)) = label(content, at) {
                 self.push(begin, Kind::Label(name));
+                self.source.llvm |= name.starts_with(LLVM_END);
                 at = end;
                 continue;
             }
@@ -223,10 +227,10 @@ impl<'t> Parser<'t> {
                 return self.unknown(format!("directive `{name}`"));
             }
             if name == ".ident" {
-                self.source.compiled |=
-                    ["GCC", "clang", "rustc", "LLVM"].iter().any(|who| arguments.contains(who));
+                let llvm = ["clang", "rustc", "LLVM"].iter().any(|who| arguments.contains(who));
+                self.source.compiled |= llvm || arguments.contains("GCC");
+                self.source.llvm |= llvm;
             }
-            self.source.llvm |= name.starts_with(".addrsig");
             // The directive itself belongs to the section that it leaves.
             self.push(start, Kind::Directive(name, arguments));
             self.follow_section(name, arguments);

@@ -46,7 +46,7 @@ pub struct Rewritten {
 }
 
 /// What labels of ours begin with.
-const PREFIX: &str = ".Lqv";
+pub(crate) const PREFIX: &str = ".Lqv";
 
 /// Inserts probes into `text`. The assembler's files go to `folder`.
 ///
@@ -93,6 +93,14 @@ pub fn rewrite(
             let function = code.functions.parts[function.parts[0]].name.to_owned();
             editor.report.left.push(LeftAlone { function, line, why: left.why.to_owned() });
         }
+    }
+    for &at in &code.functions.foreign {
+        let function = match source.statements[at].kind {
+            Kind::Label(name) => name.to_owned(),
+            _ => String::new(),
+        };
+        let why = "assembly text of the program".to_owned();
+        editor.report.left.push(LeftAlone { function, line: source.statements[at].line, why });
     }
     editor.report.functions = code.functions.all.len();
     let report = std::mem::take(&mut editor.report);

@@ -65,7 +65,7 @@ pub struct Source<'t> {
     pub sections: Vec<Holds>,
     /// Whether an `.ident` names a compiler.
     pub compiled: bool,
-    /// Whether a directive occurs that only LLVM's assembler knows.
+    /// Whether it comes from LLVM: an `.ident` says so, or labels such as `.Lfunc_end0`.
     pub llvm: bool,
 }
 
