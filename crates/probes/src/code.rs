@@ -9,7 +9,7 @@ use crate::effects::{Effects, Flow, Table};
 use crate::functions::Functions;
 use crate::labels::{Labels, is_data};
 use crate::regs::Regs;
-use crate::source::{Holds, Kind, Source};
+use crate::source::{Holds, Kind, Source, split};
 
 /// A text, its labels and functions, and the effects of its instructions.
 pub struct Code<'t> {
@@ -91,6 +91,12 @@ impl<'t> Code<'t> {
             Kind::Instruction(text) => text,
             _ => "",
         }
+    }
+
+    /// Whether the call at `index` goes to a function that the text defines, by name.
+    pub fn calls_within(&self, index: usize) -> bool {
+        let name = Labels::named(split(self.instruction(index)).1);
+        name.is_some_and(|name| self.labels.defined.contains_key(name))
     }
 
     /// Whether the instruction at `index` calls.

@@ -13,6 +13,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use clap::Parser;
 
 use crate::assembler::{Assembler, Error};
+use crate::parse::Unknown;
 use crate::report::{LeftAlone, Report};
 use crate::rewrite::{Rewritten, reassemble, rewrite};
 use crate::settings::Settings;
@@ -62,7 +63,7 @@ fn only_rewrite(settings: &Settings, input: &Path, options: Vec<OsString>) -> Re
     let folder = scratch()?;
     let assembler = assembler_for(settings, "as", &bytes, options);
     let (text, _) = transform(settings, &bytes, &[input.to_owned()], &assembler, folder.path())?;
-    let text = text.as_deref().map_or(&bytes[..], str::as_bytes);
+    let text = text.as_deref().unwrap_or(&bytes);
     match settings.output.as_deref().filter(|path| *path != Path::new("-")) {
         Some(path) => fs::write(path, text).map_err(Error::file(path))?,
         None => io::stdout().write_all(text).map_err(Error::file(Path::new("standard output")))?,
@@ -123,29 +124,38 @@ fn transform(
     inputs: &[PathBuf],
     assembler: &Assembler,
     folder: &Path,
-) -> Result<(Option<String>, Report), Failure> {
-    let leave = |line, why: &str| {
-        let left = LeftAlone { function: String::new(), line, why: why.to_owned() };
-        Rewritten { text: None, report: Report { left_file: Some(left), ..Report::default() } }
-    };
-    let mut result = match std::str::from_utf8(bytes) {
-        Err(error) => {
-            let before = &bytes[..error.valid_up_to()];
-            let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count() as u32;
-            leave(line, "it is not UTF-8")
-        }
-        Ok(text) if settings.reassemble => match reassemble(text) {
+) -> Result<(Option<Vec<u8>>, Report), Failure> {
+    // Comments of clang may hold bytes of any kind.
+    let utf8 = std::str::from_utf8(bytes).ok();
+    let decoded = utf8.map_or_else(|| from_latin1(bytes), str::to_owned);
+    let mut result = if settings.reassemble {
+        match reassemble(&decoded) {
             Ok(text) => Rewritten { text: Some(text), report: Report::default() },
-            Err(unknown) => leave(unknown.line, &unknown.why),
-        },
-        Ok(text) => rewrite(text, &settings.options(), assembler, folder)?,
+            Err(Unknown { line, why }) => {
+                let left = LeftAlone { function: String::new(), line, why };
+                let report = Report { left_file: Some(left), ..Report::default() };
+                Rewritten { text: None, report }
+            }
+        }
+    } else {
+        rewrite(&decoded, &settings.options(), assembler, folder)?
     };
     let names: Vec<String> = inputs.iter().map(|input| input.display().to_string()).collect();
     result.report.file = names.join(" ");
     if settings.rewrite.is_some() {
         publish(settings, &result.report)?;
     }
-    Ok((result.text, result.report))
+    let encode = |text: String| if utf8.is_some() { text.into_bytes() } else { to_latin1(&text) };
+    Ok((result.text.map(encode), result.report))
+}
+
+/// A text in which each byte is a letter, and back.
+fn from_latin1(bytes: &[u8]) -> String {
+    bytes.iter().map(|&byte| char::from(byte)).collect()
+}
+
+fn to_latin1(text: &str) -> Vec<u8> {
+    text.chars().map(|letter| u8::try_from(letter).unwrap_or(b'?')).collect()
 }
 
 /// Writes the report, and says what was left alone.

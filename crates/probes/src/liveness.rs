@@ -12,14 +12,14 @@
 //!   live everywhere (see [`crate::abi`]).
 //! * Vector registers may be passed on by functions that do not touch them: all of the widest kind
 //!   that the text uses count as defined at entries and calls, and as read by calls and returns.
-//! * The x87 registers are empty at entries and calls, except around calls within the text, and a
-//!   call may return in them.
+//! * The x87 registers are empty at entries and calls. A call may return in them, unless the result
+//!   in rax is read; and since compilers know the depth of that stack at each place, they are
+//!   empty where they are on one of the ways to it.
 
 use crate::cfg::{Cfg, Exit};
 use crate::code::Code;
 use crate::effects::Flow;
 use crate::regs::Regs;
-use crate::source::split;
 
 /// Liveness in one function.
 #[derive(Debug)]
@@ -48,7 +48,8 @@ struct Step {
     empties: Regs,
 }
 
-fn step(code: &Code<'_>, index: usize) -> Step {
+fn step(code: &Code<'_>, block: &[usize], at: usize) -> Step {
+    let index = block[at];
     let effects = code.effects(index);
     let mut step = Step {
         reads: effects.reads,
@@ -59,11 +60,13 @@ fn step(code: &Code<'_>, index: usize) -> Step {
     let vectors = Regs::vectors(code.width);
     if effects.flow == Flow::Call {
         step.reads |= Regs::GENERAL | vectors;
-        step.kills |= Regs::FLAGS;
-        if !calls_within(code, index) {
-            step.kills |= Regs::X87;
+        step.kills |= Regs::FLAGS | Regs::X87;
+        step.defines |= vectors;
+        if returns_integer(code, block, at) {
+            step.empties = Regs::X87;
+        } else {
+            step.defines |= Regs::X87;
         }
-        step.defines |= vectors | Regs::X87;
     } else if let Some(instruction) = effects.decoded {
         if instruction.mnemonic() == iced_x86::Mnemonic::Vzeroupper {
             step.empties = Regs::UPPER;
@@ -75,11 +78,26 @@ fn step(code: &Code<'_>, index: usize) -> Step {
     step
 }
 
-/// Whether a call goes to a function that the same text defines.
-fn calls_within(code: &Code<'_>, index: usize) -> bool {
-    let (_, operands) = split(code.instruction(index));
-    let name = crate::labels::Labels::named(operands);
-    name.is_some_and(|name| code.labels.defined.contains_key(name))
+/// Whether the result of the call at `at` in a block is an integer: rax is read before it is
+/// written. Around functions of the same text it may have been kept from before.
+fn returns_integer(code: &Code<'_>, block: &[usize], at: usize) -> bool {
+    let rax = Regs::general(0);
+    if code.calls_within(block[at]) {
+        return false;
+    }
+    for &index in &block[at + 1..] {
+        let effects = code.effects(index);
+        if effects.is_opaque() || effects.flow != Flow::Next {
+            return false;
+        }
+        if effects.reads.meets(rax) {
+            return true;
+        }
+        if effects.kills.meets(rax) {
+            return false;
+        }
+    }
+    false
 }
 
 impl Liveness {
@@ -94,13 +112,13 @@ impl Liveness {
         let mut defines = vec![Regs::NONE; count];
         let mut empties = vec![Regs::NONE; count];
         for (number, block) in cfg.blocks.iter().enumerate() {
-            for &index in block.code.iter().rev() {
-                let step = step(code, index);
+            for at in (0..block.code.len()).rev() {
+                let step = step(code, &block.code, at);
                 reads[number] = reads[number].without(step.kills) | step.reads;
                 kills[number] |= step.kills;
             }
-            for &index in &block.code {
-                let step = step(code, index);
+            for at in 0..block.code.len() {
+                let step = step(code, &block.code, at);
                 defines[number] = defines[number].without(step.empties) | step.defines;
                 empties[number] |= step.empties;
             }
@@ -133,17 +151,38 @@ impl Liveness {
                 defined[number] = vectors;
             }
         }
+        let at_end =
+            |number: usize, at_start: Regs| at_start.without(empties[number]) | defines[number];
         changed = true;
         while changed {
             changed = false;
             for &number in order.iter().rev() {
                 let mut sets = defined[number];
                 for &before in &cfg.graph.before[number] {
-                    sets |= defined[before].without(empties[before]) | defines[before];
+                    sets |= at_end(before, defined[before]).without(Regs::X87);
                 }
                 changed |= sets != defined[number];
                 defined[number] = sets;
             }
+        }
+        // The x87 stack is as deep on all ways to a block.
+        let mut full: Vec<bool> = cfg.blocks.iter().map(|block| !block.root).collect();
+        changed = true;
+        while changed {
+            changed = false;
+            for &number in order.iter().rev() {
+                let fills = |&before: &usize| {
+                    let start = if full[before] { Regs::X87 } else { Regs::NONE };
+                    at_end(before, start).meets(Regs::X87)
+                };
+                if full[number] && !cfg.graph.before[number].iter().all(fills) {
+                    full[number] = false;
+                    changed = true;
+                }
+            }
+        }
+        for (number, _) in full.iter().enumerate().filter(|(_, full)| **full) {
+            defined[number] |= Regs::X87;
         }
         Liveness { out, defined }
     }
@@ -153,15 +192,15 @@ impl Liveness {
         let statements = &cfg.blocks[number].code;
         let mut before = vec![Regs::NONE; statements.len()];
         let mut live = self.out[number];
-        for (at, &index) in statements.iter().enumerate().rev() {
-            let step = step(code, index);
+        for (at, before) in before.iter_mut().enumerate().rev() {
+            let step = step(code, statements, at);
             live = live.without(step.kills) | step.reads;
-            before[at] = live;
+            *before = live;
         }
         let mut defined = self.defined[number];
-        for (at, &index) in statements.iter().enumerate() {
-            before[at] = before[at] & (defined | !Regs::VECTORS);
-            let step = step(code, index);
+        for (at, before) in before.iter_mut().enumerate() {
+            *before = *before & (defined | !Regs::VECTORS);
+            let step = step(code, statements, at);
             defined = defined.without(step.empties) | step.defines;
         }
         Points { before }

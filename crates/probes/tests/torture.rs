@@ -1,5 +1,6 @@
 //! Programs in which every probe hits, and the runtime overwrites all that the stub says is dead:
-//! they must print what the plain programs print.
+//! they must print what the plain programs print. Their text that has only passed through the
+//! parser assembles to the same object.
 
 mod common;
 
@@ -9,7 +10,7 @@ use std::process::Command;
 use common::{Bench, LEVELS, PROGRAMS, compilers, printed, tortured};
 use quaver_probes::check::open_cycles;
 use quaver_probes::plan::Rules;
-use quaver_probes::{Assembler, Options};
+use quaver_probes::{Assembler, Options, reassemble};
 
 /// Compiles `program` in all ways, and compares.
 fn torture(program: &str) {
@@ -17,7 +18,8 @@ fn torture(program: &str) {
     let runtime = bench.torture();
     for compiler in compilers() {
         for level in LEVELS {
-            let text = bench.compile(compiler, &[level, "-g1"], program);
+            let debug = if level == "-O2" { "-g" } else { "-g0" };
+            let text = bench.compile(compiler, &[level, debug], program);
             let what = format!("{compiler} {level} {program}");
             one(&bench, &runtime, &text, &what);
         }
@@ -35,13 +37,16 @@ fn one(bench: &Bench, runtime: &[PathBuf], text: &str, what: &str) {
     let open = open_cycles(&probed, &Assembler::default(), bench.folder.path()).expect("checked");
     assert_eq!(open, [], "{what}");
 
-    let plain = bench.link("plain", &[], &[bench.object("plain.o", text)]);
+    let object = bench.object("plain.o", text);
+    let again = bench.object("again.o", &reassemble(text).expect("understood"));
+    let read = |path| std::fs::read(path).expect("an object");
+    assert!(read(&object) == read(&again), "{what}: the same text, another object");
+    let plain = bench.link("plain", &[], &[object]);
     let mut objects = vec![bench.object("probed.o", &probed)];
-    let quiet = bench.link("quiet", &[], &objects);
     objects.extend_from_slice(runtime);
     let hit = bench.link("hit", &[], &objects);
     let expected = printed(&plain);
-    assert_eq!(printed(&quiet), expected, "{what}: probes that are not hit");
+    assert_eq!(printed(&hit), expected, "{what}: probes that are not hit");
     let (found, hits) = tortured(&hit, None);
     assert_eq!(found, expected, "{what}: probes that are hit");
     assert!(hits > 100, "{what}: {hits} hits");
