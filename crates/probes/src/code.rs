@@ -8,7 +8,6 @@ use crate::assembler::{Assembler, Error};
 use crate::effects::{Effects, Flow, Table};
 use crate::functions::Functions;
 use crate::labels::{Labels, is_data};
-use crate::regs::Regs;
 use crate::source::{Holds, Kind, Source, split};
 
 /// A text, its labels and functions, and the effects of its instructions.
@@ -72,8 +71,8 @@ impl<'t> Code<'t> {
             }
         }
         table.resolve(assembler, folder)?;
-        let known = table.all().iter().filter(|effects| !effects.is_opaque());
-        let width = known.map(width).fold(at_least.max(VectorClass::Xmm), Ord::max);
+        let widths = table.all().iter().map(|effects| effects.width);
+        let width = widths.fold(at_least.max(VectorClass::Xmm), Ord::max);
         Ok(Code { source, labels, functions, glued, width, table, numbers })
     }
 
@@ -109,10 +108,4 @@ impl<'t> Code<'t> {
 pub fn lays_bytes(name: &str) -> bool {
     let extra = [".zero", ".skip", ".space", ".fill", ".ascii", ".asciz", ".string", ".octa"];
     is_data(name) && !matches!(name, ".set" | ".equ" | "=") || extra.contains(&name)
-}
-
-/// The widest vector registers that an instruction uses.
-fn width(effects: &Effects) -> VectorClass {
-    let used = effects.reads | effects.defines;
-    used.without(Regs::X87).class().min(VectorClass::Zmm)
 }

@@ -24,6 +24,7 @@ use iced_x86::{
     Mnemonic, OpAccess, OpKind, Register,
 };
 
+use crate::abi::VectorClass;
 use crate::assembler::{Assembler, Error};
 use crate::regs::Regs;
 use crate::source::{is_symbol_byte, split};
@@ -58,6 +59,8 @@ pub struct Effects {
     pub defines: Regs,
     /// Where control goes.
     pub flow: Flow,
+    /// The widest vector register that it names.
+    pub width: VectorClass,
     /// Whether it jumps with a distance of 8 bits that cannot grow (`jrcxz`, `loop`).
     pub short: bool,
     /// The decoded instruction; none where it is opaque.
@@ -71,6 +74,7 @@ impl Effects {
         kills: Regs::NONE,
         defines: Regs::ALL,
         flow: Flow::Next,
+        width: VectorClass::None,
         short: false,
         decoded: None,
     };
@@ -237,18 +241,30 @@ fn decode(slot: &[u8], info: &mut InstructionInfoFactory) -> Effects {
         FlowControl::IndirectBranch => Flow::Indirect,
         FlowControl::ConditionalBranch => Flow::Branch,
         FlowControl::Return => Flow::Return,
-        FlowControl::Call | FlowControl::IndirectCall => Flow::Call,
+        FlowControl::Call | FlowControl::IndirectCall
+            if instruction.mnemonic() == Mnemonic::Call =>
+        {
+            Flow::Call
+        }
         FlowControl::Exception => Flow::Stop,
         // System calls, interrupts, transactions.
         _ => return Effects::OPAQUE,
     };
     let flow = if instruction.mnemonic() == Mnemonic::Hlt { Flow::Stop } else { flow };
     let (reads, kills, defines) = registers(&instruction, info);
+    let named = |operand| match instruction.op_kind(operand) {
+        OpKind::Register => {
+            let all = Regs::of(instruction.op_register(operand));
+            all.without(Regs::X87).class()
+        }
+        _ => VectorClass::None,
+    };
     Effects {
         reads,
         kills,
         defines: defines & Regs::VECTORS,
         flow,
+        width: (0..instruction.op_count()).map(named).fold(VectorClass::None, Ord::max),
         short: instruction.is_jcx_short() || instruction.is_loop() || instruction.is_loopcc(),
         decoded: Some(instruction),
     }
@@ -335,4 +351,116 @@ fn registers(instruction: &Instruction, info: &mut InstructionInfoFactory) -> (R
         }
     }
     (reads, kills, defines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn effects(instructions: &[&str]) -> Vec<Effects> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut table = Table::default();
+        let numbers: Vec<u32> =
+            instructions.iter().map(|instruction| table.number("", instruction)).collect();
+        table.resolve(&Assembler::default(), folder.path()).unwrap();
+        numbers.iter().map(|&number| *table.get(number)).collect()
+    }
+
+    const ZERO: Regs = Regs(1 << 98);
+
+    #[test]
+    fn flags() {
+        let found = effects(&[
+            "addl %eax, %ebx",
+            "incl %eax",
+            "shll %cl, %eax",
+            "shll $0, %eax",
+            "shll $3, %eax",
+            "rep cmpsb",
+            "cmpsb",
+            "adcq $0, %rax",
+            "bt %eax, %ebx",
+            "leaq 1(%rax), %rbx",
+        ]);
+        let kills = |at: usize| (found[at].kills.meets(ZERO), found[at].kills.meets(Regs::CARRY));
+        assert_eq!(kills(0), (true, true));
+        assert_eq!(kills(1), (true, false));
+        assert_eq!(kills(2), (false, false), "by a count that may be 0");
+        assert_eq!(kills(3), (false, false));
+        assert_eq!(kills(4), (true, true));
+        assert_eq!(kills(5), (false, false), "perhaps not once");
+        assert_eq!(kills(6), (true, true));
+        assert_eq!(kills(7), (true, true));
+        assert!(found[7].reads.meets(Regs::CARRY) && !found[7].reads.meets(ZERO));
+        assert!(!kills(8).0 && kills(8).1);
+        assert_eq!(kills(9), (false, false));
+    }
+
+    #[test]
+    fn registers() {
+        let found = effects(&[
+            "movl %eax, %ebx",
+            "movb %al, %bl",
+            "xorl %ecx, %ecx",
+            "cmovne %eax, %edx",
+            "vaddps %xmm1, %xmm2, %xmm3",
+            "addss %xmm1, %xmm0",
+            "vzeroupper",
+            "fld1",
+            "vaddps %zmm1, %zmm2, %zmm3{%k1}",
+            "divq %rsi",
+        ]);
+        let general = |register| Regs::general(register);
+        assert!(found[0].kills.meets(general(3)) && found[0].reads.meets(general(0)));
+        assert!(!found[1].kills.meets(general(3)), "a part");
+        assert!(!found[2].reads.meets(general(1)) && found[2].kills.meets(general(1)));
+        assert!(found[3].reads.meets(general(2)), "perhaps not written");
+        assert!(found[4].kills.meets(Regs::of(Register::ZMM3) & Regs::UPPER), "cleared");
+        assert!(found[5].reads.meets(Regs::of(Register::XMM0)));
+        assert!(found[6].reads.is_empty() && found[6].kills.meets(Regs::UPPER));
+        assert_eq!(found[7].defines, Regs::X87);
+        assert!(found[8].reads.meets(Regs::of(Register::ZMM3)), "masked");
+        assert!(found[8].reads.meets(Regs::of(Register::K1)));
+        assert!(found[9].reads.meets(general(2)) && found[9].reads.meets(general(0)));
+    }
+
+    #[test]
+    fn flow() {
+        let found = effects(&[
+            "jne .L3",
+            "jmp .L4",
+            "jmp *.L4(,%rax,8)",
+            "call f@PLT",
+            "ret",
+            "ud2",
+            "jrcxz .L5",
+            "nop",
+            "notrack jmp *%rax",
+            "syscall",
+        ]);
+        let flows: Vec<Flow> = found.iter().map(|effects| effects.flow).collect();
+        let next = [Flow::Branch, Flow::Next, Flow::Indirect, Flow::Next];
+        assert_eq!(
+            flows[..6],
+            [Flow::Branch, Flow::Jump, Flow::Indirect, Flow::Call, Flow::Return, Flow::Stop]
+        );
+        assert_eq!(flows[6..], next);
+        assert!(found[6].short && !found[0].short);
+        assert!(found[9].is_opaque());
+    }
+
+    #[test]
+    fn what_is_refused_is_opaque() {
+        let found = effects(&["nop", "frobnicate %eax", "movl %eax, %ebx"]);
+        assert!(found[1].is_opaque());
+        assert!(!found[0].is_opaque() && !found[2].is_opaque());
+    }
+
+    #[test]
+    fn equal_instructions_are_assembled_once() {
+        assert_eq!(normal("", "jne\t.L3"), normal("", "jne\t.L4"));
+        assert_eq!(normal("", "leaq\t.LC0(%rip), %rax"), normal("", "leaq\tfoo+8(%rip), %rax"));
+        assert_eq!(normal("", "jmp\t*%rax"), "jmp\t*%rax");
+        assert_eq!(normal("lock; ", "incl\t.L5(,%rax)"), "lock; incl\tquaver_L5(,%rax)");
+    }
 }
