@@ -7,7 +7,7 @@ mod common;
 use std::path::PathBuf;
 use std::process::Command;
 
-use common::{Bench, LEVELS, PROGRAMS, compilers, printed, tortured};
+use common::{Bench, LEVELS, PROGRAMS, compilers, input, printed, run, tortured};
 use quaver_probes::check::open_cycles;
 use quaver_probes::plan::Rules;
 use quaver_probes::{Assembler, Options, reassemble};
@@ -200,5 +200,46 @@ fn shared_library() {
         let [(plain, none), (probed, hits)] = &results[..] else { unreachable!() };
         assert_eq!(plain, probed);
         assert!(*none == 0 && *hits > 100, "{none} {hits}");
+    }
+}
+
+/// Rust's core, as it comes with rustc.
+fn core_library() -> PathBuf {
+    let folder = run(Command::new("rustc").args(["--print", "target-libdir"])).stdout;
+    let folder = PathBuf::from(String::from_utf8(folder).expect("a path").trim());
+    let mut files = std::fs::read_dir(folder).expect("a folder").flatten().map(|file| file.path());
+    let is_core = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with("libcore-") && name.ends_with(".rlib")
+    };
+    files.find(is_core).expect("libcore")
+}
+
+/// What rustc makes. `main` and the text of the program are in C.
+#[test]
+fn rust() {
+    let bench = Bench::new();
+    let runtime = bench.torture();
+    let main = bench.object("main.o", &bench.compile("gcc", &["-O2"], "kernels.c"));
+    let core = core_library();
+    let text = bench.path("kernels.s");
+    for level in ["0", "1", "2", "3", "s"] {
+        let mut command = Command::new("rustc");
+        command.args(["--edition=2024", "--emit=asm", "-Cpanic=abort", "-Ccodegen-units=1"]);
+        command.args([&format!("-Copt-level={level}"), "-Coverflow-checks=off", "-o"]).arg(&text);
+        run(command.arg(input("programs/kernels.rs")));
+        let text = std::fs::read_to_string(&text).expect("text");
+        let probed = bench.probed(&text);
+        let checked = open_cycles(&probed, &Assembler::default(), bench.folder.path());
+        assert_eq!(checked.expect("checked"), [], "rustc {level}");
+        let collect = ["-Wl,--gc-sections"];
+        let plain = [main.clone(), bench.object("plain.o", &text), core.clone()];
+        let plain = bench.link("plain", &collect, &plain);
+        let mut objects = vec![main.clone(), bench.object("probed.o", &probed)];
+        objects.extend_from_slice(&runtime);
+        objects.push(core.clone());
+        let (found, hits) = tortured(&bench.link("hit", &collect, &objects), Some("11"));
+        assert_eq!(found, printed(&plain), "rustc {level}");
+        assert!(hits > 100, "rustc {level}: {hits} hits");
     }
 }
