@@ -138,6 +138,15 @@ fn is_harmless(name: &str) -> bool {
         )
 }
 
+/// Whether a call goes to a label that is no function.
+fn calls_a_label(code: &Code<'_>, index: usize) -> bool {
+    if !code.is_call(index) {
+        return false;
+    }
+    let name = Labels::named(split(code.instruction(index)).1);
+    name.is_some_and(|name| name.starts_with(".L") && !code.labels.functions.contains(name))
+}
+
 type OfLabel = HashMap<usize, usize>;
 
 fn blocks(code: &Code<'_>, function: &Function) -> Result<(Vec<Block>, OfLabel), Left> {
@@ -180,6 +189,9 @@ fn blocks(code: &Code<'_>, function: &Function) -> Result<(Vec<Block>, OfLabel),
                         of_label.insert(index, blocks.len() - 1);
                     }
                     open = !assembly && matches!(code.effects(index).flow, Flow::Next | Flow::Call);
+                    if calls_a_label(code, index) {
+                        return Err(Left { at: index, why: "a call of a local label" });
+                    }
                     if code.effects(index).short {
                         return Err(Left { at: index, why: "a jump that cannot be made longer" });
                     }

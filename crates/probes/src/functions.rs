@@ -104,8 +104,10 @@ impl<'t> Finder<'t> {
                 }
             }
             Kind::Label(name) if name.starts_with(LLVM_END) => {
+                // The function's size and debug information end here.
                 if let Some(part) = &mut self.open {
                     part.compiled = true;
+                    part.end = index;
                 }
             }
             Kind::Directive(".cfi_startproc", _) => {
@@ -121,7 +123,8 @@ impl<'t> Finder<'t> {
             }
             Kind::Directive(".cfi_endproc", _) => {
                 let open = self.open.take_if(|part| part.cfi.is_some());
-                self.parts.extend(open.map(|part| Part { end: index, ..part }));
+                let end = |part: &Part<'_>| if part.compiled { part.end } else { index };
+                self.parts.extend(open.map(|part| Part { end: end(&part), ..part }));
             }
             // Without unwinding information there is no other end.
             Kind::Directive(".size", _)

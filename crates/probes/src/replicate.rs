@@ -131,15 +131,23 @@ struct Writer<'a, 't> {
 impl Writer<'_, '_> {
     fn copy(&self, copy: usize, result: &mut Copies) {
         let last = *self.region.statements.end();
+        let mut location = None;
         for index in self.region.statements.clone() {
-            let changed = self.statement(copy, index);
-            if copy == 0 {
-                result.changed.extend(changed.map(|text| (index, text)));
-            } else {
-                match changed {
-                    Some(text) => result.text.push_str(&text),
-                    None => self.original(index, &mut result.text),
+            let kind = self.code.source.statements[index].kind;
+            let changed = self.statement(copy, index, kind);
+            match (copy, kind) {
+                (0, _) => result.changed.extend(changed.map(|text| (index, text))),
+                (_, Kind::Directive(".loc", arguments)) => location = Some(arguments),
+                (_, Kind::Instruction(text)) => {
+                    // Only the last of several locations counts, and views are named once.
+                    if let Some(location) = location.take() {
+                        let plain = location.split(" view ").next().unwrap_or(location);
+                        result.text.push_str(&format!("\t.loc\t{plain}\n"));
+                    }
+                    let same = || format!("\t{text}\n");
+                    result.text.push_str(&changed.unwrap_or_else(same));
                 }
+                _ => result.text.push_str(&changed.unwrap_or_default()),
             }
         }
         // Behind a copy comes the next one, not what comes behind the region.
@@ -150,19 +158,11 @@ impl Writer<'_, '_> {
     }
 
     /// The statement in a copy, where it differs from the original.
-    fn statement(&self, copy: usize, index: usize) -> Option<String> {
-        let source = self.code.source;
-        match source.statements[index].kind {
-            Kind::Label(_) if copy == 0 => None,
-            Kind::Label(_) => match self.cfg.of_label.get(&index) {
-                Some(_) => Some(format!("{}:\n", self.label(copy, index))),
-                None => Some(String::new()),
-            },
-            Kind::Directive(".loc", arguments) if copy > 0 => {
-                let plain = arguments.split(" view ").next().unwrap_or(arguments);
-                Some(format!("\t.loc\t{plain}\n"))
+    fn statement(&self, copy: usize, index: usize, kind: Kind<'_>) -> Option<String> {
+        match kind {
+            Kind::Label(_) if copy > 0 && self.cfg.of_label.contains_key(&index) => {
+                Some(format!("{}:\n", self.label(copy, index)))
             }
-            Kind::Directive(..) | Kind::Blank if copy > 0 => Some(String::new()),
             Kind::Instruction(text) => self.jump(copy, index, text),
             _ => None,
         }
@@ -229,12 +229,6 @@ impl Writer<'_, '_> {
             Kind::Label(name) => name.to_owned(),
             _ => String::new(),
         }
-    }
-
-    fn original(&self, index: usize, text: &mut String) {
-        text.push('\t');
-        text.push_str(self.code.instruction(index));
-        text.push('\n');
     }
 }
 
