@@ -125,18 +125,21 @@ fn transform(
     assembler: &Assembler,
     folder: &Path,
 ) -> Result<(Option<Vec<u8>>, Report), Failure> {
+    let other = ["--32", "--x32", "-m32", "-mx32"];
+    let other = assembler.options.iter().find(|option| other.iter().any(|name| option == name));
     // Comments of clang may hold bytes of any kind.
     let utf8 = std::str::from_utf8(bytes).ok();
     let decoded = utf8.map_or_else(|| from_latin1(bytes), str::to_owned);
-    let mut result = if settings.reassemble {
-        match reassemble(&decoded) {
-            Ok(text) => Rewritten { text: Some(text), report: Report::default() },
-            Err(Unknown { line, why }) => {
-                let left = LeftAlone { function: String::new(), line, why };
-                let report = Report { left_file: Some(left), ..Report::default() };
-                Rewritten { text: None, report }
-            }
-        }
+    let leave = |Unknown { line, why }| {
+        let left = LeftAlone { function: String::new(), line, why };
+        Rewritten { text: None, report: Report { left_file: Some(left), ..Report::default() } }
+    };
+    let mut result = if let Some(other) = other {
+        let why = format!("not for x86-64: {}", other.display());
+        leave(Unknown { line: 1, why })
+    } else if settings.reassemble {
+        let same = |text| Rewritten { text: Some(text), report: Report::default() };
+        reassemble(&decoded).map_or_else(leave, same)
     } else {
         rewrite(&decoded, &settings.options(), assembler, folder)?
     };

@@ -60,6 +60,10 @@ pub fn region(
         return None;
     }
     let part = cfg.blocks[first].part;
+    // Not worth the room.
+    if code.functions.parts[part].name.contains(".cold") {
+        return None;
+    }
     for number in blocks.clone() {
         let block = &cfg.blocks[number];
         if block.part != part || block.pad {

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use clap::builder::FalseyValueParser;
 use clap::{Parser, ValueEnum};
 
 use crate::abi::VectorClass;
@@ -64,7 +65,7 @@ pub struct Settings {
     pub target: usize,
 
     /// Change nothing: the text only passes through the parser
-    #[arg(long, env = "QUAVER_PROBES_REASSEMBLE")]
+    #[arg(long, env = "QUAVER_PROBES_REASSEMBLE", value_parser = FalseyValueParser::new())]
     pub reassemble: bool,
 
     /// The assembler: GNU as, or a clang [default: the next `as` in PATH; clang for text with .addrsig]
@@ -86,11 +87,11 @@ pub struct Settings {
     pub vectors: Width,
 
     /// Rewrite text that does not name its compiler (`gcc -fno-ident`)
-    #[arg(long, env = "QUAVER_PROBES_TRUST")]
+    #[arg(long, env = "QUAVER_PROBES_TRUST", value_parser = FalseyValueParser::new())]
     pub trust: bool,
 
     /// Say what is left alone, and why
-    #[arg(long, env = "QUAVER_PROBES_VERBOSE")]
+    #[arg(long, env = "QUAVER_PROBES_VERBOSE", value_parser = FalseyValueParser::new())]
     pub verbose: bool,
 }
 

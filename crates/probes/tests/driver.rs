@@ -155,6 +155,16 @@ fn texts_that_are_left_alone() {
         let message = format!("{file}:{line}: ");
         assert!(text(&output.stderr).contains(&message), "{name}: {}", text(&output.stderr));
     }
+    // For another machine.
+    let narrow = bench.write("narrow.s", &TEXT.replace("%edi", "%ebx"));
+    let object = bench.path("narrow.o");
+    let object = object.to_str().expect("a path");
+    let output = Command::new(PROGRAM)
+        .args(["--32", "-o", object, narrow.to_str().expect("a path")])
+        .env("QUAVER_PROBES_VERBOSE", "1")
+        .output()
+        .expect("started");
+    assert!(output.status.success() && text(&output.stderr).contains("x86-64: --32"));
     // Written by hand: no compiler is named.
     let hand = bench.write("hand.s", &TEXT.replace("GCC: (test)", "me"));
     let output = quaver_as(&["--rewrite", hand.to_str().expect("a path")], "");
