@@ -8,7 +8,7 @@
 //! | at        | size | meaning |
 //! |-----------|------|---------|
 //! | `%fs:0x80`| 1 | [`WORD`]: not 0: the probe goes to its stub |
-//! | `%fs:0x84`| 4 | [`COUNTDOWN`], signed: the stub subtracts 1 and returns unless the result is negative |
+//! | `%fs:0x84`| 4 | [`COUNTDOWN`], signed: stubs subtract 1, and return if that is not negative |
 //! | `%fs:0x88`| 8 | the entry for [`VectorClass::None`] |
 //! | `%fs:0x90`| 8 | the entry for [`VectorClass::Xmm`] |
 //! | `%fs:0x98`| 8 | the entry for [`VectorClass::Ymm`] |
@@ -26,8 +26,11 @@
 //! * Mask: bit *n* is general register *n* in the order of the encoding (rax, rcx, rdx, rbx, rsp,
 //!   rbp, rsi, rdi, r8..r15); bits 16..31 are 0. What is not in the mask may be overwritten. The
 //!   registers that a callee saves, and rsp, are always in it: unwinders need them.
-//! * The arithmetic flags may be overwritten: either they are dead, or the probe has saved them. The direction flag is
-//!   clear, as the ABI wants it; the control bits of x87 and MXCSR must be kept.
+//! * The arithmetic flags may be overwritten: either they are dead, or the probe has saved them.
+//!   The direction flag is clear, as the ABI wants it; the control bits of x87 and MXCSR must be
+//!   kept.
+//! * The countdown goes on: whoever sets the word stores 0 or less there to be called at the first
+//!   probe, *n* to be called at the one after *n* others, and renews it at each call.
 //! * The stack is aligned to 8 bytes only.
 //! * An entry returns with `ret`, and begins with `endbr64` where indirect branches are tracked.
 

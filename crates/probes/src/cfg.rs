@@ -50,6 +50,8 @@ pub struct Block {
     pub root: bool,
     /// Whether exceptions land here.
     pub pad: bool,
+    /// Whether nothing leads here.
+    pub dead: bool,
 }
 
 /// The control flow of a function.
@@ -77,10 +79,9 @@ impl Cfg {
             edges.of_block(number)?;
         }
         edges.landings();
-        for number in 0..cfg.blocks.len() {
-            if cfg.graph.before[number].is_empty() {
-                cfg.blocks[number].root = true;
-            }
+        for (number, block) in cfg.blocks.iter_mut().enumerate() {
+            block.dead = cfg.graph.before[number].is_empty() && !block.root;
+            block.root |= block.dead;
         }
         Ok(cfg)
     }
@@ -164,8 +165,8 @@ fn blocks(code: &Code<'_>, function: &Function) -> Result<(Vec<Block>, OfLabel),
             }
             let start = |blocks: &mut Vec<Block>| {
                 let exit = Exit::None;
-                let (code, root, pad) = (Vec::new(), false, false);
-                blocks.push(Block { part, first: index, code, exit, root, pad });
+                let (code, root, pad, dead) = (Vec::new(), false, false, false);
+                blocks.push(Block { part, first: index, code, exit, root, pad, dead });
             };
             match statement.kind {
                 Kind::Label(_) if code.labels.targets.contains(&index) => {

@@ -13,8 +13,8 @@
 //! followed by nothing but the filling is *opaque*: it reads everything, overwrites nothing for
 //! certain, and nothing may be inserted beside it.
 //!
-//! Where an effect depends on a value (a shift by `%cl`, a repeated comparison, a masked write), nothing
-//! counts as overwritten.
+//! Where an effect depends on a value (a shift by `%cl`, a repeated comparison, a masked write),
+//! nothing counts as overwritten.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -166,7 +166,8 @@ impl Liveness {
             }
         }
         // The x87 stack is as deep on all ways to a block.
-        let mut full: Vec<bool> = cfg.blocks.iter().map(|block| !block.root).collect();
+        let mut full: Vec<bool> =
+            cfg.blocks.iter().map(|block| !block.root || block.dead).collect();
         changed = true;
         while changed {
             changed = false;

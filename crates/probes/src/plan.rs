@@ -6,7 +6,8 @@
 //! probe.
 //!
 //! Loops come before, innermost first, because the choice of a good place matters: one where the
-//! flags are dead, in a block that every round passes. A loop whose rounds all pass a probe already needs none.
+//! flags are dead, in a block that every round passes. A loop whose rounds all pass a probe
+//! already needs none.
 
 use std::collections::HashSet;
 

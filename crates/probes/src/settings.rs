@@ -34,7 +34,8 @@ pub enum Width {
 /// Inserts preemption probes into the assembly text of gcc, clang or rustc, and assembles it.
 ///
 /// In place of `as`: all other options are passed on, and the program is meant to be found by a
-/// compiler (`gcc -B DIR` with a link DIR/as to it). With --rewrite the new text is written instead.
+/// compiler (`gcc -B DIR` with a link DIR/as to it). With --rewrite the new text is written
+/// instead.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "quaver-as", version)]
 pub struct Settings {
@@ -68,7 +69,7 @@ pub struct Settings {
     #[arg(long, env = "QUAVER_PROBES_REASSEMBLE", value_parser = FalseyValueParser::new())]
     pub reassemble: bool,
 
-    /// The assembler: GNU as, or a clang [default: the next `as` in PATH; clang for text with .addrsig]
+    /// GNU as, or a clang [default: the next `as` in PATH; clang for text with .addrsig]
     #[arg(long, value_name = "PROGRAM", env = "QUAVER_PROBES_ASSEMBLER")]
     pub assembler: Option<PathBuf>,
 
@@ -76,7 +77,7 @@ pub struct Settings {
     #[arg(long, value_name = "FILE", env = "QUAVER_PROBES_REPORT")]
     pub report: Option<PathBuf>,
 
-    /// Vector registers that functions pass to each other: name the width if the text may not show it
+    /// Vector registers that functions pass to each other: name the width if the text does not
     #[arg(
         long,
         value_name = "auto|ymm|zmm",

@@ -4,8 +4,8 @@
 //! where its text begins and ends where the next one begins, so that statements tile the text:
 //! what is not edited is copied byte by byte. Comments belong to the statement before them.
 //!
-//! Inline assembly is one statement, from `#APP` (or gcc's line marker) to its end. Nothing in it is
-//! looked at but labels, the names that it mentions, and changes of section.
+//! Inline assembly is one statement, from `#APP` (or gcc's line marker) to its end. Nothing in it
+//! is looked at but labels, the names that it mentions, and changes of section.
 
 use std::ops::Range;
 

@@ -9,7 +9,8 @@
 //!   jmp   *%rax
 //! ```
 //!
-//! Where this does not lead to a table of constants, the jump may go to any label whose address is taken.
+//! Where this does not lead to a table of constants, the jump may go to any label whose address is
+//! taken.
 
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
