@@ -72,6 +72,13 @@ impl Cfg {
     ///
     /// What makes it impossible to follow.
     pub fn new(code: &Code<'_>, function: &Function) -> Result<Cfg, Left> {
+        for &part in &function.parts {
+            let part = &code.functions.parts[part];
+            if code.labels.resolvers.contains(part.name) {
+                let why = "it may run before there is a thread control block (ifunc)";
+                return Err(Left { at: part.first, why });
+            }
+        }
         let (blocks, of_label) = blocks(code, function)?;
         let mut cfg = Cfg { graph: Graph::new(blocks.len()), blocks, of_label };
         let mut edges = Edges { code, cfg: &mut cfg };

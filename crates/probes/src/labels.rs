@@ -26,6 +26,8 @@ pub struct Labels<'t> {
     pub defined: HashMap<&'t str, usize>,
     /// Names that `.type` declares to be functions.
     pub functions: HashSet<&'t str>,
+    /// Functions that choose another one while a program is loaded (`ifunc`).
+    pub resolvers: HashSet<&'t str>,
     /// Statements of labels whose address is taken.
     pub taken: HashSet<usize>,
     /// Statements of labels that control can reach from elsewhere, the taken ones included.
@@ -75,8 +77,28 @@ impl<'t> Labels<'t> {
                 _ => {}
             }
         }
+        self.resolve(source);
         let targets = self.functions.iter().filter_map(|name| self.defined.get(name));
         self.targets.extend(targets);
+    }
+
+    fn resolve(&mut self, source: &Source<'t>) {
+        for statement in &source.statements {
+            match statement.kind {
+                Kind::Directive(".type", arguments)
+                    if arguments.contains("gnu_indirect_function") =>
+                {
+                    self.resolvers.extend(names(arguments).map(|(_, name)| name).next());
+                }
+                Kind::Directive(".set" | ".equ" | "=", arguments) => {
+                    let mut pair = names(arguments).map(|(_, name)| name);
+                    if pair.next().is_some_and(|name| self.resolvers.contains(name)) {
+                        self.resolvers.extend(pair.next());
+                    }
+                }
+                _ => {}
+            }
+        }
     }
 
     fn mention(&mut self, source: &Source<'t>) {

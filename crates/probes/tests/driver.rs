@@ -182,6 +182,10 @@ fn functions_that_are_left_alone() {
         ("short jump", ".L9:\n\tdecl %ecx\n\tjrcxz .L8\n\tjmp .L9\n.L8:\n\tret\n"),
         ("jump to an address", ".L9:\n\tdecl %edi\n\tjne .L9+0\n\tret\n"),
         ("call of a label", ".L9:\n\tcall .L8\n.L8:\n\tdecl %edi\n\tjne .L9\n\tret\n"),
+        (
+            "resolver",
+            "\t.type h, @gnu_indirect_function\n\t.set h, g\n.L9:\n\tdecl %edi\n\tjne .L9\n\tret\n",
+        ),
         ("unknown unwinding", ".L9:\n\t.cfi_window_save\n\tdecl %edi\n\tjne .L9\n\tret\n"),
     ];
     for (name, body) in cases {
