@@ -8,6 +8,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub mod bench;
+pub mod cache;
+pub mod cc;
 pub mod chart;
 pub mod demo;
 pub mod doctor;
@@ -44,6 +46,7 @@ enum Command {
     #[cfg(feature = "selftest")]
     Selftest(Box<selftest::Args>),
     Run(run::Args),
+    Cc(cc::Args),
     Sim(Box<sim::Args>),
     Plan(plan::Args),
     Report(report::Args),
@@ -66,6 +69,7 @@ pub fn main() -> ExitCode {
         #[cfg(feature = "selftest")]
         Command::Selftest(args) => selftest::run(*args),
         Command::Run(args) => Ok(run::run(args)),
+        Command::Cc(args) => Ok(cc::run(&args)),
         Command::Sim(args) => sim::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Report(args) => report::run(&args).map(|()| ExitCode::SUCCESS),

@@ -72,7 +72,8 @@ fn masks_say_what_lives() {
     let text = function(
         "f",
         "\txorl %eax, %eax\n\txorl %edx, %edx\n\txorl %r8d, %r8d\n.L2:\tmovq (%rdi), %rcx\n\
-         \taddq %rcx, %rax\n\taddq $8, %rdi\n\tcmpq %rsi, %rdi\n\tjne .L2\n\txorl %ecx, %ecx\n\tret\n",
+         \taddq %rcx, %rax\n\taddq $8, %rdi\n\tcmpq %rsi, %rdi\n\tjne .L2\n\
+         \txorl %ecx, %ecx\n\tret\n",
     );
     let (new, _) = rewritten(&text, 0);
     let live = 1 << 0 | 1 << 2 | 1 << 6 | 1 << 7 | 1 << 8;
@@ -113,8 +114,8 @@ fn classes_of_vector_state() {
 fn copies_have_their_own_exits() {
     let text = function(
         "f",
-        "\tnop\n.L2:\taddl (%rsi), %eax\n\tje .L5\n\tjs .L3\n\tnegl %eax\n.L3:\tdecl %edi\n\tjne .L2\n\
-         .L5:\tret\n",
+        "\tnop\n.L2:\taddl (%rsi), %eax\n\tje .L5\n\tjs .L3\n\tnegl %eax\n.L3:\tdecl %edi\n\
+         \tjne .L2\n.L5:\tret\n",
     );
     let (new, report) = rewritten(&text, 4);
     assert_eq!((report.replicated, report.copies, report.probes), (1, 3, 1));
@@ -157,7 +158,8 @@ fn jump_tables_are_resolved_one_by_one() {
     };
     let switch = |table: &str| {
         format!(
-            "\tleaq {table}(%rip), %rdx\n\tmovslq (%rdx,%rax,4), %rax\n\taddq %rdx, %rax\n\tjmp *%rax\n"
+            "\tleaq {table}(%rip), %rdx\n\tmovslq (%rdx,%rax,4), %rax\n\taddq %rdx, %rax\n\
+             \tjmp *%rax\n"
         )
     };
     // Only the second table leads back.

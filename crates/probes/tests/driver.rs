@@ -13,9 +13,10 @@ use common::{Bench, compilers, input, printed, run};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_quaver-as");
 
 /// A small function with a loop.
-const TEXT: &str = "\t.text\n\t.globl f\n\t.type f, @function\nf:\n\t.cfi_startproc\n\txorl %eax, %eax\n\
-    .L2:\n\taddl %edi, %eax\n\tdecl %edi\n\tjne .L2\n\tret\n\t.cfi_endproc\n\t.size f, .-f\n\
-    \t.ident \"GCC: (test)\"\n\t.section .note.GNU-stack,\"\",@progbits\n";
+const TEXT: &str = "\t.text\n\t.globl f\n\t.type f, @function\nf:\n\t.cfi_startproc\n\
+    \txorl %eax, %eax\n.L2:\n\taddl %edi, %eax\n\tdecl %edi\n\tjne .L2\n\tret\n\
+    \t.cfi_endproc\n\t.size f, .-f\n\t.ident \"GCC: (test)\"\n\
+    \t.section .note.GNU-stack,\"\",@progbits\n";
 
 fn quaver_as(arguments: &[&str], standard_input: &str) -> Output {
     let mut command = Command::new(PROGRAM);

@@ -192,12 +192,13 @@ macro_rules! registers {
 registers!(xmm_live, 1, "sse2", "movq xmm{r}, {want}", "movq {got}, xmm{r}", 0 1 15);
 registers!(
     ymm_live, 2, "avx2",
-    "vmovq xmm{r}, {want}\nvinserti128 ymm{r}, ymm{r}, xmm{r}, 1\nvpxor xmm{r}, xmm{r}, xmm{r}\nvmovq xmm{r}, {want}\nvinserti128 ymm{r}, ymm{r}, xmm{r}, 1",
+    "vmovq xmm{r}, {want}\nvinserti128 ymm{r}, ymm{r}, xmm{r}, 1",
     "vextracti128 xmm{r}, ymm{r}, 1\nvmovq {got}, xmm{r}", 0 1 15);
 registers!(
     zmm_live, 3, "avx512bw",
     "vpbroadcastq zmm{r}, {want}\nkmovq k1, {want}",
-    "vextracti64x4 ymm{r}, zmm{r}, 1\nvmovq {got}, xmm{r}\nkmovq {want}, k1\ncmp {got}, {want}\nje 6f\nxor {got:e}, {got:e}\n6:",
+    "vextracti64x4 ymm{r}, zmm{r}, 1\nvmovq {got}, xmm{r}\nkmovq {want}, k1\n\
+     cmp {got}, {want}\nje 6f\nxor {got:e}, {got:e}\n6:",
     0 1 15);
 registers!(all_live, 4, "sse2", "movq xmm{r}, {want}", "movq {got}, xmm{r}", 0 1 15);
 

@@ -34,6 +34,9 @@ pub struct Args {
     /// Who keeps time: auto, timer-core, timer-thread, posix-timer
     #[arg(long, value_name = "CLOCK", env = "QUAVER_CLOCK")]
     clock: Option<String>,
+    /// How threads are told to stop: auto, signal, probe (programs built by `quaver cc`)
+    #[arg(long, value_name = "NOTIFICATION", env = "QUAVER_NOTIFICATION")]
+    notification: Option<String>,
     /// How much of a worker's time preemptions may take, in percent; then quanta become longer
     /// [default: 2, and 100 with a quantum]
     #[arg(long, value_name = "PERCENT", env = "QUAVER_TAX")]
@@ -125,6 +128,7 @@ fn command(args: &Args, path: &Path, shim: PathBuf) -> anyhow::Result<Command> {
         ("QUAVER_CPUS", args.cpus.clone()),
         ("QUAVER_POLICY", args.policy.clone()),
         ("QUAVER_CLOCK", args.clock.clone()),
+        ("QUAVER_NOTIFICATION", args.notification.clone()),
         ("QUAVER_TAX", tax),
         ("QUAVER_STACK_SIZE", args.stack_size.clone()),
     ] {
@@ -155,6 +159,9 @@ fn check_options(args: &Args) -> anyhow::Result<()> {
     }
     if let Some(clock) = &args.clock {
         b = b.clock_str(clock);
+    }
+    if let Some(notification) = &args.notification {
+        b = b.set("notification", notification);
     }
     if let Some(tax) = args.tax {
         b = b.tax(tax);

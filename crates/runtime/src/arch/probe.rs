@@ -57,7 +57,13 @@ pub(crate) unsafe fn prepare(tp: usize) {
 
 /// An entry that keeps what `$save` stores and `$restore` loads, in `$bytes` on the stack.
 macro_rules! entry {
-    ($name:literal, $bytes:literal, [$($save:literal),*], [$($restore:literal),*] $(, $($more:tt)*)?) => {
+    (
+        $name:literal,
+        $bytes:literal,
+        [$($save:literal),*],
+        [$($restore:literal),*]
+        $(, $($more:tt)*)?
+    ) => {
         global_asm!(
             concat!(".pushsection .text.", $name, ", \"ax\", @progbits"),
             concat!(".globl ", $name),
@@ -146,7 +152,10 @@ entry!(
     "quaver_probe_zmm",
     "sub rsp, 2112",
     [
-        ".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31",
+        ".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+        "vmovaps [rsp + 64 * \\n], zmm\\n",
+        ".endr",
+        ".irp n, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31",
         "vmovaps [rsp + 64 * \\n], zmm\\n",
         ".endr",
         ".irp n, 0, 1, 2, 3, 4, 5, 6, 7",
@@ -155,7 +164,10 @@ entry!(
         "vzeroupper"
     ],
     [
-        ".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31",
+        ".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+        "vmovaps zmm\\n, [rsp + 64 * \\n]",
+        ".endr",
+        ".irp n, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31",
         "vmovaps zmm\\n, [rsp + 64 * \\n]",
         ".endr",
         ".irp n, 0, 1, 2, 3, 4, 5, 6, 7",

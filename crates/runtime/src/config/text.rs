@@ -26,9 +26,19 @@ impl From<TextError> for BuildError {
 
 /// Variables of other parts of the project.
 const OTHERS: &[&str] = &[
+    "QUAVER_AS",
     "QUAVER_BENCH_PEERS",
     "QUAVER_GO",
     "QUAVER_NO_FSGSBASE",
+    "QUAVER_PROBES",
+    "QUAVER_PROBES_ASSEMBLER",
+    "QUAVER_PROBES_REASSEMBLE",
+    "QUAVER_PROBES_REPLICATE",
+    "QUAVER_PROBES_REPORT",
+    "QUAVER_PROBES_TARGET",
+    "QUAVER_PROBES_TRUST",
+    "QUAVER_PROBES_VECTORS",
+    "QUAVER_PROBES_VERBOSE",
     "QUAVER_SHIM",
     "QUAVER_SHIM_ALLOW",
     "QUAVER_SHIM_FOLLOW",

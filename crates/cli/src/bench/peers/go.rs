@@ -1,10 +1,10 @@
 //! The Go program: carried as source, built where there is a Go tool chain, kept in the user's
 //! cache.
 
+use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs};
 
 use anyhow::{Context, bail};
 
@@ -34,7 +34,7 @@ pub struct Built {
 ///
 /// When there is no Go, or it cannot build the program; the message is for people.
 pub fn build() -> anyhow::Result<Built> {
-    build_in(&cache())
+    build_in(&crate::cache::folder())
 }
 
 fn build_in(cache: &Path) -> anyhow::Result<Built> {
@@ -81,16 +81,6 @@ fn compile(cache: &Path, program: &Path) -> anyhow::Result<()> {
     }
     fs::rename(directory.path().join("go-peer"), program)?;
     Ok(())
-}
-
-/// `$XDG_CACHE_HOME/quaver`, `~/.cache/quaver`, or a directory for temporary files.
-fn cache() -> PathBuf {
-    let absolute = |path: PathBuf| Some(path).filter(|path| path.is_absolute());
-    env::var_os("XDG_CACHE_HOME")
-        .and_then(|path| absolute(path.into()))
-        .or_else(|| absolute(env::home_dir()?.join(".cache")))
-        .unwrap_or_else(env::temp_dir)
-        .join("quaver")
 }
 
 #[cfg(test)]
