@@ -57,19 +57,28 @@ failure_lines() {
     tail -n 40 "$1" | sed 's/^/    /'
 }
 
-# cpu_seconds: sets `cpu` to the CPU seconds that the children of this shell have taken so far. A subshell has none.
-cpu_seconds() {
-    local file=$steps_logs/.times.$BASHPID
+# Runs a command as a child that can be stopped, and writes into FILE what CPU time it took: measured FILE COMMAND...
+# In a shell of its own: what else ends meanwhile does not count.
+measured() {
+    local file=$1 child status=0
+    shift
+    trap 'kill -TERM "$child" 2>/dev/null' INT TERM
+    "$@" &
+    child=$!
+    wait "$child" || status=$?
     times >"$file"
-    cpu=$(awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); sum += 60 * t[1] + t[2] }; print int(sum) }' \
-        "$file")
-    rm "$file"
+    exit "$status"
+}
+
+# cpu_seconds FILE: the CPU seconds that `measured` has written there.
+cpu_seconds() {
+    awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); sum += 60 * t[1] + t[2] }; print int(sum) }' "$1"
 }
 
 minutes() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
 
 step() {
-    local name=$1 log out copier='' status=0 start=$SECONDS cpu_before cpu
+    local name=$1 log out copier='' status=0 start=$SECONDS
     shift
     wanted "$name" || return 0
     if [ -n "${STEPS_DONE:-}" ] && grep -qsxF "$name" "$STEPS_DONE"; then
@@ -77,8 +86,6 @@ step() {
         steps_passed=$((steps_passed + 1))
         return 0
     fi
-    cpu_seconds
-    cpu_before=$cpu
     log=$steps_logs/${name// /-}.log
     printf '==> %s\n' "$name"
     if [ "${V:-0}" = 1 ]; then
@@ -87,16 +94,17 @@ step() {
     else
         exec {out}>"$log"
     fi
-    timeout --kill-after=10 "${STEP_TIMEOUT:-900}" "$@" >&"$out" 2>&1 {out}>&- </dev/null &
+    : >"$log.times"
+    (measured "$log.times" timeout --kill-after=10 "${STEP_TIMEOUT:-900}" "$@" >&"$out" 2>&1 {out}>&- </dev/null) &
     steps_pid=$!
     exec {out}>&-
     wait "$steps_pid" || status=$?
     steps_pid=
     [ -z "$copier" ] || wait "$copier"
-    cpu_seconds
-    local seconds=$((SECONDS - start))
-    local took
-    took="$(minutes "$seconds") wall, $(minutes $((cpu - cpu_before))) CPU"
+    local seconds=$((SECONDS - start)) cpu took
+    cpu=$(cpu_seconds "$log.times")
+    rm "$log.times"
+    took="$(minutes "$seconds") wall, $(minutes "${cpu:-0}") CPU"
     steps_times+=("$(printf '%-18s %s' "$name" "$took")")
     if [ "$status" -eq 0 ]; then
         closing_lines "$log"
@@ -114,7 +122,7 @@ step() {
 # shellcheck disable=SC2030 # `together` reads them from a file
 aside() {
     (
-        # A subshell has the times of its own children, but the traps of nobody.
+        # A subshell has the traps of nobody.
         trap 'stop_step; exit 143' INT TERM
         steps_passed=0 steps_failed=() steps_times=() steps_aside=
         renice -n 10 "$BASHPID" >/dev/null
