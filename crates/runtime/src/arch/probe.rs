@@ -71,6 +71,7 @@ macro_rules! entry {
             concat!(".type ", $name, ", @function"),
             concat!($name, ":"),
                 ".cfi_startproc",
+                "endbr64",
                 "pushfq", ".cfi_adjust_cfa_offset 8",
                 "push rax", ".cfi_adjust_cfa_offset 8",
                 "push rcx", ".cfi_adjust_cfa_offset 8",
