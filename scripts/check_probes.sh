@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Programs built by `quaver cc` give the same results as others, and are preempted at their probes.
+# The programs of bench/programs, and that those built by `quaver cc` give the same results and are preempted at their
+# probes.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -9,17 +10,17 @@ quaver=$(target_dir)/debug/quaver
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export XDG_CACHE_HOME=$work/cache
-compilers=(gcc)
-if have clang; then compilers+=(clang); else say "no clang: only gcc is checked"; fi
+compilers=(cc)
+if have clang; then compilers+=(clang); fi
 
+bench/programs/check.sh "$work/plain"
 flags=(-std=c11 -O2 -ffp-contract=off)
 count=0
 for source in bench/programs/*.c; do
     name=$(basename "$source" .c)
     for compiler in "${compilers[@]}"; do
-        "$compiler" "${flags[@]}" -o "$work/plain" "$source" -lm
         "$quaver" cc "$compiler" "${flags[@]}" -o "$work/probed" "$source" -lm
-        plain=$("$work/plain" 0.01)
+        plain=$("$work/plain/$name-$compiler" 0.01)
         probed=$("$work/probed" 0.01)
         [ "$plain" = "$probed" ] || die "$name by $compiler prints \"$plain\", with probes \"$probed\""
     done

@@ -70,7 +70,6 @@ computing() {
     step rustdoc env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
     step book scripts/check_book.sh
     step packages scripts/check_packages.sh
-    step programs bench/programs/check.sh
     step probes scripts/check_probes.sh
     step smoke-selftest scripts/smoke.sh selftest "$programs"
     step fuzz scripts/smoke.sh fuzz "$programs"
