@@ -163,7 +163,8 @@ impl Builder {
 
     /// How long a thread may run while others wait; `None`: nothing is ever preempted. Default: the
     /// policy's, and where that names none, four times what an interruption takes on this machine,
-    /// at least 20 us ([`quantum_for`](crate::sched::quantum_for)).
+    /// at least 20 us ([`quantum_for`](crate::sched::quantum_for)); 10 us
+    /// ([`PROBE_QUANTUM`](crate::sched::PROBE_QUANTUM)) where threads stop at probes.
     pub fn quantum(mut self, quantum: Option<Duration>) -> Builder {
         self.quantum = Quantum::Given(quantum);
         self
@@ -214,7 +215,10 @@ impl Builder {
         self.set("clock", clock)
     }
 
-    /// How workers are told to preempt. Default: [`Notification::Auto`].
+    /// How workers are told to preempt. Default: [`Notification::Auto`], which is
+    /// [`Probe`](Notification::Probe) where the program, or a library that it has loaded by now, is
+    /// instrumented and threads have [thread-locals of their own](Tls::Private), else
+    /// [`Signal`](Notification::Signal).
     pub fn notification(mut self, notification: Notification) -> Builder {
         self.notification = notification;
         self
@@ -382,17 +386,19 @@ impl Builder {
             Clock::Auto => crate::platform::recommend().clock,
             chosen => chosen,
         };
-        let min = match self.notification {
-            Notification::Probe => PROBES_MIN_QUANTUM.min(clock.min_quantum()),
-            Notification::Auto | Notification::Signal => clock.min_quantum(),
+        let probes = match self.notification {
+            Notification::Auto => self.tls == Tls::Private && preempt::instrumented(),
+            chosen => chosen == Notification::Probe,
         };
+        let min = if probes { PROBES_MIN_QUANTUM } else { clock.min_quantum() };
         if let Some(q) = policy.quantum()
             && q < min
         {
-            return Err(BuildError::Quantum {
-                quantum: format_duration(q),
-                clock,
-                min: format_duration(min),
+            let (quantum, min) = (format_duration(q), format_duration(min));
+            return Err(if probes {
+                BuildError::ProbesQuantum { quantum, min }
+            } else {
+                BuildError::Quantum { quantum, clock, min }
             });
         }
         if self.stack_size < stack::min_stack_size() {
@@ -411,7 +417,7 @@ impl Builder {
         if !preempt::signal_is_valid(self.signal) {
             return Err(BuildError::BadSignal(self.signal));
         }
-        if self.notification == Notification::Probe && self.tls == Tls::Shared {
+        if probes && self.tls == Tls::Shared {
             return Err(BuildError::ProbesWithoutTls);
         }
         Ok(Config {
@@ -429,7 +435,7 @@ impl Builder {
             max_deferral: self.max_deferral,
             tax: (tax < 100).then_some(tax),
             signal: self.signal,
-            probes: self.notification == Notification::Probe,
+            probes,
             resume: self.resume,
             tls: self.tls,
         })

@@ -28,6 +28,8 @@ pub struct Facts {
     pub signal_frame: usize,
     /// The least stack size that a user thread can have, in bytes.
     pub min_stack_size: usize,
+    /// The process has code with probes.
+    pub instrumented: bool,
     /// Why private TLS is impossible, if it is.
     pub tls_error: Option<String>,
 }
@@ -44,6 +46,7 @@ pub fn facts() -> Facts {
         shadow_stack: preempt::shadow_stack_active(),
         signal_frame: stack::min_signal_frame(),
         min_stack_size: stack::min_stack_size(),
+        instrumented: preempt::instrumented(),
         tls_error: tls::layout().err().map(|e| e.to_string()),
     }
 }
@@ -90,8 +93,13 @@ pub fn choose(facts: &Facts) -> Choice {
     Choice {
         clock,
         clock_reason,
-        notification: Notification::Signal,
-        notification_reason: "signals work on every Linux".to_string(),
+        notification: if facts.instrumented { Notification::Probe } else { Notification::Signal },
+        notification_reason: if facts.instrumented {
+            "this program has probes, where a preemption costs a fraction of a microsecond"
+        } else {
+            "signals work on every Linux, and with every program"
+        }
+        .to_string(),
         workers: facts.parallelism,
     }
 }
@@ -136,5 +144,13 @@ mod tests {
         }
         f.parallelism = 1;
         assert_eq!(choose(&f).clock, Clock::PosixTimer);
+    }
+
+    #[test]
+    fn instrumented_programs_stop_at_probes() {
+        let mut f = facts();
+        assert_eq!(choose(&f).notification, Notification::Signal);
+        f.instrumented = true;
+        assert_eq!(choose(&f).notification, Notification::Probe);
     }
 }

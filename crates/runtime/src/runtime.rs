@@ -24,7 +24,7 @@ use crate::{debugger, interpose, kernel_thread, panics, park, preempt, sys, tls}
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 use quaver_sched::clock::Pace;
-use quaver_sched::{Policy, Tax, TimerHeap, TimerTable, quantum_for};
+use quaver_sched::{PROBE_QUANTUM, Policy, Tax, TimerHeap, TimerTable, quantum_for};
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -329,7 +329,8 @@ impl Runtime {
         let us = |n| tsc::from_duration(Duration::from_micros(n));
         let price = config.policy.quantum().map(|_| clock::price(config.clock, config.signal));
         if let (true, Some(price)) = (config.auto_quantum, price) {
-            let quantum = quantum_for(tsc::to_duration(price));
+            let by_signals = quantum_for(tsc::to_duration(price));
+            let quantum = if config.probes { PROBE_QUANTUM } else { by_signals };
             config.policy = config.policy.rescaled(quantum);
         }
         let quantum = config.policy.quantum().map(tsc::from_duration);
@@ -451,6 +452,15 @@ impl Runtime {
     /// The clock in use.
     pub fn clock(&self) -> crate::Clock {
         self.inner.config.clock
+    }
+
+    /// The notification in use.
+    pub fn notification(&self) -> crate::Notification {
+        if self.inner.config.probes {
+            crate::Notification::Probe
+        } else {
+            crate::Notification::Signal
+        }
     }
 
     /// What an interruption costs a worker on this machine with this clock, as measured when the

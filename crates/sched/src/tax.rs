@@ -71,6 +71,10 @@ impl Account {
     }
 }
 
+/// The quantum where threads stop at probes, on any machine: that costs some hundred nanoseconds,
+/// most of it what caches and predictors forget.
+pub const PROBE_QUANTUM: Duration = Duration::from_micros(10);
+
 /// The quantum for a machine on which an interruption takes `price`: four times that, in steps of
 /// 10 us, between the policies' [own default](crate::DEFAULT_QUANTUM) and 200 us. A shorter quantum
 /// would make those wait whom it is to serve.

@@ -79,11 +79,12 @@ fn quantum(facts: &Facts, shortest: &str) -> Chosen {
 
 fn notification(facts: &Facts, choice: &Choice) -> String {
     let why = &choice.notification_reason;
-    if facts.user_interrupts.kernel {
-        format!("{why}; this kernel has user interrupts, but no receive path for them is built in")
+    let interrupts = if facts.user_interrupts.kernel {
+        "this kernel has user interrupts, but no receive path for them is built in"
     } else {
-        format!("{why}; user interrupts are not offered here")
-    }
+        "user interrupts are not offered here"
+    };
+    format!("{why}; those built by `quaver cc` or `cargo quaver` stop at probes; {interrupts}")
 }
 
 fn resume() -> Chosen {

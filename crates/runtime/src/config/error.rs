@@ -36,7 +36,7 @@ pub enum BuildError {
     /// A quantum that the clock cannot keep.
     #[error(
         "a quantum of {quantum} is below what the clock {clock} can keep ({min}); use a longer \
-         quantum, another clock, or `off`"
+         quantum, another clock, probes, or `off`"
     )]
     Quantum {
         /// What was asked for.
@@ -44,6 +44,17 @@ pub enum BuildError {
         /// The clock in use.
         clock: Clock,
         /// Its shortest quantum.
+        min: String,
+    },
+    /// A quantum that probes cannot keep.
+    #[error(
+        "a quantum of {quantum} is below what probes can keep ({min}); use a longer quantum, or \
+         `off`"
+    )]
+    ProbesQuantum {
+        /// What was asked for.
+        quantum: String,
+        /// The shortest one.
         min: String,
     },
     /// Stacks on which a signal frame does not fit.

@@ -8,6 +8,7 @@ mod in_library;
 #[cfg(feature = "inspect")]
 pub mod inspect;
 mod install;
+mod instrumented;
 mod judge;
 mod notify;
 mod place;
@@ -22,6 +23,7 @@ pub(crate) mod stranger;
 pub(crate) use gate::{disable, enable, in_section, take_deferred};
 pub(crate) use in_library::InLibrary;
 pub(crate) use install::{install, shadow_stack_active, signal_is_valid};
+pub(crate) use instrumented::instrumented;
 pub(crate) use notify::{register, send};
 pub(crate) use probe::on_probe;
 pub(crate) use ranges::refresh;

@@ -48,8 +48,11 @@ pub struct Facts {
 ///
 /// Takes a few milliseconds; forks one short-lived child when the processor has user interrupts.
 pub fn detect() -> Facts {
+    let mut runtime = quaver::platform::facts();
+    // This program may be; it is asked about others.
+    runtime.instrumented = false;
     Facts {
-        runtime: quaver::platform::facts(),
+        runtime,
         kernel: kernel::detect(),
         cpus: cpus::detect(),
         cgroup: cgroup::detect(),
