@@ -25,7 +25,8 @@ const QUICK_LOADS: &str = "2,5,10,30,50,70,85";
 ///
 /// A client on a CPU of its own sends requests at random times (open loop) to an embedded key-value
 /// store; each request is a user thread. The same schedule is served run-to-completion and
-/// preemptively, over a sweep of loads. Prints a table and what preemption bought; writes the
+/// preemptively, by signals and, where this program was built with probes, at these, over a sweep of
+/// loads. Prints a table and what preemption bought; writes the
 /// latency-load curves as HTML, and all figures as JSON.
 #[derive(clap::Args, Clone, Debug)]
 #[command(args_override_self = true)]
@@ -93,9 +94,8 @@ pub struct Args {
           value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub scan_keys: Option<usize>,
 
-    /// What is compared
-    #[arg(long, value_name = "MODES", value_enum, value_delimiter = ',', help_heading = RUNTIME,
-          default_values_t = [Mode::RunToCompletion, Mode::Preemptive])]
+    /// What is compared [default: all, probe only if this program was built with probes]
+    #[arg(long, value_name = "MODES", value_enum, value_delimiter = ',', help_heading = RUNTIME)]
     pub modes: Vec<Mode>,
 
     /// How long a thread may run while others wait, 1us to 1s [default: that of --policy, or what
@@ -104,7 +104,7 @@ pub struct Args {
           value_parser = duration::within(US..=S))]
     pub quantum: Option<Duration>,
 
-    /// Scheduling policy of the preemptive mode, such as two-queue, rr, ws or
+    /// Scheduling policy of the preemptive modes, such as two-queue, rr, ws or
     /// two-queue:quantum=50us,long=1ms
     #[arg(long, value_name = "POLICY", default_value = "two-queue", help_heading = RUNTIME)]
     pub policy: PolicySpec,
@@ -113,8 +113,9 @@ pub struct Args {
     #[arg(long, value_name = "CLOCK", default_value = "auto", help_heading = RUNTIME)]
     pub clock: Clock,
 
-    /// How a worker is told to preempt: auto or signal
-    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = RUNTIME)]
+    /// How a worker is told to preempt: signal, probe, or auto, which compares both
+    #[arg(long, value_name = "HOW", default_value = "auto", conflicts_with = "modes",
+          help_heading = RUNTIME)]
     pub notification: Notification,
 
     /// How long an idle worker looks for work before it sleeps in the kernel, 0s to 1s
@@ -159,8 +160,10 @@ fn arrivals(text: &str) -> Result<ArrivalProcess, SpecError> {
 pub enum Mode {
     /// Each request runs to its end; one queue for all workers
     RunToCompletion,
-    /// A request is preempted when its quantum is used and others wait
+    /// A signal preempts a request when its quantum is used and others wait
     Preemptive,
+    /// It notices that itself, at its next probe
+    Probe,
 }
 
 impl Mode {
@@ -168,8 +171,23 @@ impl Mode {
     pub fn name(self) -> &'static str {
         match self {
             Mode::RunToCompletion => "run to completion",
-            Mode::Preemptive => "preemptive",
+            Mode::Preemptive => "signals",
+            Mode::Probe => "probes",
         }
+    }
+
+    /// What the mode does, to begin a sentence with.
+    pub fn what(self) -> &'static str {
+        match self {
+            Mode::RunToCompletion => "Run to completion",
+            Mode::Preemptive => "Preemption by signals",
+            Mode::Probe => "Preemption at probes",
+        }
+    }
+
+    /// Does it preempt?
+    pub fn preempts(self) -> bool {
+        self != Mode::RunToCompletion
     }
 }
 
@@ -197,9 +215,19 @@ impl Args {
         self.rounds.unwrap_or(if self.quick { 3 } else { 7 })
     }
 
-    /// The modes, each once, run-to-completion first.
-    pub fn distinct_modes(&self) -> Vec<Mode> {
+    /// The modes, each once, run-to-completion first. Unless they were named, there is no mode
+    /// `probe` in a program that is not `instrumented`.
+    pub fn distinct_modes(&self, instrumented: bool) -> Vec<Mode> {
         let mut modes = self.modes.clone();
+        if modes.is_empty() {
+            modes = Mode::value_variants().to_vec();
+            modes.retain(|mode| match (mode, self.notification) {
+                (Mode::RunToCompletion, _) => true,
+                (Mode::Preemptive, how) => how != Notification::Probe,
+                (Mode::Probe, Notification::Auto) => instrumented,
+                (Mode::Probe, how) => how == Notification::Probe,
+            });
+        }
         modes.sort_unstable();
         modes.dedup();
         modes
@@ -228,13 +256,25 @@ mod tests {
         assert_eq!(args.mix.to_string(), "95/5");
         assert_eq!(args.slo, 50 * US);
         assert_eq!(args.load_fractions().len(), 13);
-        assert_eq!(args.distinct_modes(), [Mode::RunToCompletion, Mode::Preemptive]);
+        assert_eq!(args.distinct_modes(false), [Mode::RunToCompletion, Mode::Preemptive]);
+        assert_eq!(args.distinct_modes(true), Mode::value_variants());
+    }
+
+    #[test]
+    fn what_is_named_is_compared() {
+        let modes = |words: &[&str]| parse(words).unwrap().distinct_modes(false);
+        assert_eq!(modes(&["--modes", "probe,preemptive,probe"]), [Mode::Preemptive, Mode::Probe]);
+        let probe = modes(&["--notification", "probe"]);
+        assert_eq!(probe, [Mode::RunToCompletion, Mode::Probe]);
+        let signal = parse(&["--notification", "signal"]).unwrap().distinct_modes(true);
+        assert_eq!(signal, [Mode::RunToCompletion, Mode::Preemptive]);
+        assert!(parse(&["--modes", "probe", "--notification", "signal"]).is_err());
     }
 
     #[test]
     fn a_quick_run_leaves_room_for_calibration_within_a_minute() {
         let args = parse(&["--quick"]).unwrap();
-        let runs = args.load_fractions().len() * args.distinct_modes().len() * args.rounds();
+        let runs = args.load_fractions().len() * args.distinct_modes(true).len() * args.rounds();
         assert!(runs as u32 * args.round_duration() <= 40 * S);
     }
 
@@ -268,7 +308,7 @@ mod tests {
             (["--notification", "pigeon"], "--notification", "signal"),
             (["--policy", "lottery"], "--policy", "two-queue"),
             (["--arrivals", "late"], "--arrivals", "poisson"),
-            (["--modes", "cooperative"], "--modes", "run-to-completion, preemptive"),
+            (["--modes", "cooperative"], "--modes", "run-to-completion, preemptive, probe"),
         ] {
             let error = parse(&words).unwrap_err();
             assert!(error.contains(option) && error.contains(part), "{words:?}: {error}");

@@ -155,7 +155,7 @@ fn text(report: &results::Report, slo: Duration) -> String {
     let mut text = format!(
         "{} of GETs ({}) and SCANs ({}, {} rows) for {} worker(s): 100 % load is {:.0} \
          requests/s.\n\
-         Preemptive: {}, clock {}, notification {}. \u{2713} marks GET p99 within {}.\n\n",
+         Policy {}, clock {}. \u{2713} marks GET p99 within {}.\n\n",
         settings.mix,
         table::time(services.get_ns / 1e3),
         table::time(services.scan_ns / 1e3),
@@ -164,12 +164,13 @@ fn text(report: &results::Report, slo: Duration) -> String {
         report.capacity_rps,
         settings.policy,
         settings.clock,
-        settings.notification,
         duration::format(slo),
     );
-    if let Some(chosen) = &report.summary.chosen {
-        text += &format!("Quantum {:.0} us: {}.\n\n", chosen.quantum_us, chosen.why);
+    for chosen in [&report.summary.chosen, &report.summary.probe_chosen].into_iter().flatten() {
+        let results::Chosen { notification, quantum_us, why, .. } = chosen;
+        text += &format!("Notification {notification}, quantum {quantum_us:.0} us: {why}.\n");
     }
+    text.push('\n');
     text += &table::render(&report.rows, settings.slo_us);
     if let Some(crowded) = report.machine.crowded {
         text += &format!("\nBeware: {crowded}, which disturbs the latencies.\n");

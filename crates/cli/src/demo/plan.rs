@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
-use quaver::{ActivePolicy, Builder, Clock, PolicySpec, Runtime};
+use quaver::{ActivePolicy, Builder, Clock, Notification, PolicySpec, Runtime, platform};
 use quaver_load::{Class, Mix, ServiceTime};
 
 use super::args::{Args, Mode};
@@ -26,6 +26,7 @@ pub(super) struct Plan {
     modes: Vec<(Mode, Builder)>,
     policy: PolicySpec,
     chosen: Option<Chosen>,
+    probe_chosen: Option<Chosen>,
     clock: Clock,
     machine: Machine,
 }
@@ -43,8 +44,15 @@ impl Plan {
             Some(quantum) => args.policy.clone().with_quantum(Some(quantum)),
             None => args.policy.clone(),
         };
-        let modes = args.distinct_modes();
-        if modes.contains(&Mode::Preemptive) && policy.quantum().is_none() {
+        let instrumented = platform::facts().instrumented;
+        let modes = args.distinct_modes(instrumented);
+        if modes.contains(&Mode::Probe) && !instrumented {
+            bail!(
+                "this quaver was built without probes: `make demo` builds one that has them, or \
+                 choose --modes run-to-completion,preemptive"
+            );
+        }
+        if modes.iter().any(|mode| mode.preempts()) && policy.quantum().is_none() {
             bail!(
                 "--policy {policy}: it never preempts; choose one with a quantum, or --modes \
                  run-to-completion"
@@ -54,22 +62,26 @@ impl Plan {
             .workers(placement.workers.len())
             .cpus(placement.workers.clone())
             .clock(args.clock)
-            .notification(args.notification)
             .idle_spin(args.idle_spin)
             .timer_cpu(placement.timer);
         let asked_for = policy;
         let mut policy = asked_for.clone();
         let builder = |mode| match mode {
             Mode::RunToCompletion => base.clone().policy(PolicySpec::fifo()),
-            Mode::Preemptive => base.clone().policy(asked_for.clone()),
+            Mode::Preemptive => {
+                base.clone().policy(asked_for.clone()).notification(Notification::Signal)
+            }
+            Mode::Probe => base.clone().policy(asked_for.clone()).notification(Notification::Probe),
         };
         let modes: Vec<_> = modes.into_iter().map(|mode| (mode, builder(mode))).collect();
-        let (mut clock, mut chosen) = (args.clock, None);
-        for (mode, builder) in &modes {
+        let (mut clock, mut chosen, mut probe_chosen) = (args.clock, None, None);
+        // The last one's policy is shown: that of signals, if there are any.
+        for (mode, builder) in modes.iter().rev() {
             let runtime = sweep::build(*mode, builder)?;
             clock = runtime.clock();
-            if *mode == Mode::Preemptive {
-                chosen = Chosen::of(&runtime, asked_for.has_own_quantum());
+            if mode.preempts() {
+                let chosen = if *mode == Mode::Probe { &mut probe_chosen } else { &mut chosen };
+                *chosen = Chosen::of(&runtime, asked_for.has_own_quantum());
                 if let ActivePolicy::BuiltIn(spec) = runtime.policy() {
                     policy = spec;
                 }
@@ -88,7 +100,7 @@ impl Plan {
             crowded: placement.crowded,
             noise: Noise::default(),
         };
-        Ok(Plan { placement, modes, policy, chosen, clock, machine })
+        Ok(Plan { placement, modes, policy, chosen, probe_chosen, clock, machine })
     }
 
     /// The sweep, now that the requests are calibrated.
@@ -121,6 +133,13 @@ impl Plan {
         }
     }
 
+    /// How workers are told, in the modes that preempt.
+    fn notifications(&self) -> String {
+        let chosen = [&self.chosen, &self.probe_chosen].into_iter().flatten();
+        let names: Vec<&str> = chosen.map(|chosen| chosen.notification.as_str()).collect();
+        names.join(", ")
+    }
+
     /// A client with a CPU to itself spins, so that it sends in time; otherwise it would take the
     /// CPU from those that it shares it with.
     fn spin_ns(&self, args: &Args) -> u64 {
@@ -149,7 +168,7 @@ impl Plan {
                 policy: self.policy.to_string(),
                 quantum_us: self.policy.quantum().map_or(0.0, us),
                 clock: self.clock.to_string(),
-                notification: "signal".to_owned(),
+                notification: self.notifications(),
                 idle_spin_us: us(args.idle_spin),
                 workers: self.placement.workers.len(),
                 keys: args.keys,
@@ -162,6 +181,7 @@ impl Plan {
             capacity_rps: sweep.capacity_rps,
             summary: Summary {
                 chosen: self.chosen.clone(),
+                probe_chosen: self.probe_chosen.clone(),
                 ..summarise(&rows, loads, &table::time(us(args.slo)))
             },
             rows,
@@ -177,6 +197,8 @@ impl Chosen {
         let ActivePolicy::BuiltIn(policy) = runtime.policy() else { return None };
         let why = if quantum_was_given {
             "it was asked for".to_owned()
+        } else if runtime.notification() == Notification::Probe {
+            choose::WHY_THIS_QUANTUM_AT_PROBES.to_owned()
         } else {
             choose::why_this_quantum(price_us)
         };
@@ -184,7 +206,7 @@ impl Chosen {
             quantum_us: us(policy.quantum()?),
             price_us,
             clock: runtime.clock().to_string(),
-            notification: "signal".to_owned(),
+            notification: runtime.notification().to_string(),
             why,
         })
     }

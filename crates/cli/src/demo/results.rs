@@ -58,13 +58,13 @@ pub struct Settings {
     pub mix: String,
     /// The arrival process.
     pub arrivals: String,
-    /// The preemptive mode's policy, in full.
+    /// The policy of the modes that preempt, in full, as signals use it.
     pub policy: String,
-    /// The preemptive mode's quantum.
+    /// Its quantum.
     pub quantum_us: f64,
-    /// The preemptive mode's clock, as used.
+    /// The clock, as used.
     pub clock: String,
-    /// The preemptive mode's notification, as used.
+    /// How workers are told, in each of these modes.
     pub notification: String,
     /// How long an idle worker looks for work before it sleeps in the kernel.
     pub idle_spin_us: f64,
@@ -171,6 +171,8 @@ pub struct Preemptions {
     pub stale: u64,
     /// Those that led to a switch.
     pub useful: u64,
+    /// Those of these that were taken at a probe.
+    pub at_probe: u64,
 }
 
 /// The bottom line.
@@ -179,16 +181,24 @@ pub struct Summary {
     /// For each mode the highest load at which it and all lower ones kept GET p99 below the
     /// objective.
     pub slo_load_percent: SloLoads,
-    /// The preemptive mode's load divided by that of run-to-completion, if both are above 0.
+    /// The load with signals divided by that of run-to-completion, if both are above 0.
     pub ratio: Option<f64>,
+    /// The load with probes divided by that of run-to-completion.
+    pub probe_ratio: Option<f64>,
     /// What preemption bought, in a sentence.
     pub verdict: String,
-    /// GET p99 with preemption by that without, for each load that both modes were measured at.
+    /// GET p99 with signals by that without preemption, for each load that both were measured at.
     pub get_p99_ratio: Vec<LoadRatio>,
     /// The same of SCANs.
     pub scan_p99_ratio: Vec<LoadRatio>,
-    /// What the runtime preempts with.
+    /// GET p99 with probes by that without preemption.
+    pub probe_get_p99_ratio: Vec<LoadRatio>,
+    /// The same of SCANs.
+    pub probe_scan_p99_ratio: Vec<LoadRatio>,
+    /// What the runtime preempts with, in the mode with signals.
     pub chosen: Option<Chosen>,
+    /// And in the mode with probes.
+    pub probe_chosen: Option<Chosen>,
 }
 
 /// A ratio at a load.
@@ -204,7 +214,7 @@ pub struct LoadRatio {
 pub struct Chosen {
     /// How long a request may run while others wait.
     pub quantum_us: f64,
-    /// What an interruption takes of a worker's time, as measured.
+    /// What an interruption by a signal takes of a worker's time, as measured.
     pub price_us: f64,
     /// Who keeps time.
     pub clock: String,
@@ -221,6 +231,18 @@ pub struct Chosen {
 pub struct SloLoads {
     pub run_to_completion: Option<f64>,
     pub preemptive: Option<f64>,
+    pub probe: Option<f64>,
+}
+
+impl SloLoads {
+    /// That of `mode`.
+    pub fn of(&self, mode: Mode) -> Option<f64> {
+        match mode {
+            Mode::RunToCompletion => self.run_to_completion,
+            Mode::Preemptive => self.preemptive,
+            Mode::Probe => self.probe,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -248,7 +270,14 @@ pub(crate) mod tests {
             achieved_rps: load_percent * 739.0,
             get: Some(latency(get_p50)),
             scan: Some(latency(get_p50 * 100.0)),
-            preemptions: Preemptions { sent: 9, received: 8, deferred: 1, stale: 2, useful: 6 },
+            preemptions: Preemptions {
+                sent: 9,
+                received: 8,
+                deferred: 1,
+                stale: 2,
+                useful: 6,
+                at_probe: 0,
+            },
             unsent: 0,
             dropped: 0,
             unfinished: 0,

@@ -3,116 +3,138 @@
 
 use super::args::Mode;
 use super::results::{LoadRatio, Row, SloLoads, Summary};
+use super::table::time;
 
 /// Sums up the rows, given for each mode the highest load that met the objective.
 pub fn summarise(rows: &[Row], loads: SloLoads, slo: &str) -> Summary {
-    let ratio = match (loads.run_to_completion, loads.preemptive) {
-        (Some(without), Some(with)) if without > 0.0 && with > 0.0 => Some(with / without),
-        _ => None,
+    let compared = |mode| Compared { rows, loads, mode };
+    let (signals, probes) = (compared(Mode::Preemptive), compared(Mode::Probe));
+    let sentences: Vec<String> =
+        [&signals, &probes].into_iter().filter_map(|mode| mode.verdict(slo)).collect();
+    let verdict = match (sentences.is_empty(), loads.run_to_completion) {
+        (false, _) => sentences.join(" "),
+        (true, Some(load)) => alone(Mode::RunToCompletion, load, slo),
+        (true, None) => "Nothing to compare: no GETs were measured.".to_owned(),
     };
-    let verdict = match (loads.run_to_completion, loads.preemptive) {
-        (Some(without), Some(with)) => both(rows, without, with, slo),
-        (Some(load), None) => single("run to completion", load, slo),
-        (None, Some(load)) => single("preemption", load, slo),
-        (None, None) => "Nothing to compare: no GETs were measured.".to_owned(),
-    };
-    let get_p99_ratio = ratios(rows, |row| Some(row.get.as_ref()?.p99_us));
-    let scan_p99_ratio = ratios(rows, |row| Some(row.scan.as_ref()?.p99_us));
-    let (slo_load_percent, chosen) = (loads, None);
-    Summary { slo_load_percent, ratio, verdict, get_p99_ratio, scan_p99_ratio, chosen }
+    let get: fn(&Row) -> Option<f64> = |row| Some(row.get.as_ref()?.p99_us);
+    let scan: fn(&Row) -> Option<f64> = |row| Some(row.scan.as_ref()?.p99_us);
+    Summary {
+        slo_load_percent: loads,
+        ratio: signals.ratio(),
+        probe_ratio: probes.ratio(),
+        verdict,
+        get_p99_ratio: signals.ratios(get),
+        scan_p99_ratio: signals.ratios(scan),
+        probe_get_p99_ratio: probes.ratios(get),
+        probe_scan_p99_ratio: probes.ratios(scan),
+        chosen: None,
+        probe_chosen: None,
+    }
 }
 
-/// With preemption by without, at each load that both were measured at.
-fn ratios(rows: &[Row], p99: impl Fn(&Row) -> Option<f64>) -> Vec<LoadRatio> {
-    let of =
-        |mode, load| p99(rows.iter().find(|row| row.mode == mode && row.load_percent == load)?);
-    let preemptive = rows.iter().filter(|row| row.mode == Mode::Preemptive);
-    let ratio = |load_percent| {
-        let without = of(Mode::RunToCompletion, load_percent).filter(|&us| us > 0.0)?;
-        Some(LoadRatio { load_percent, ratio: of(Mode::Preemptive, load_percent)? / without })
-    };
-    preemptive.filter_map(|row| ratio(row.load_percent)).collect()
+/// A mode that preempts, beside run to completion.
+struct Compared<'a> {
+    rows: &'a [Row],
+    loads: SloLoads,
+    mode: Mode,
 }
 
-fn both(rows: &[Row], without: f64, with: f64, slo: &str) -> String {
-    let lowest = rows.iter().map(|row| row.load_percent).fold(f64::INFINITY, f64::min);
-    let target = format!("GET p99 below {slo}");
-    if with == 0.0 && without == 0.0 {
-        return format!(
-            "Neither mode kept {target} at any load, from {lowest} % up. {}",
-            side_by_side(rows)
-        );
+impl Compared<'_> {
+    /// How many times the load that met the objective without preemption.
+    fn ratio(&self) -> Option<f64> {
+        let (without, with) = (self.loads.run_to_completion?, self.loads.of(self.mode)?);
+        (without > 0.0 && with > 0.0).then(|| with / without)
     }
-    if with <= without {
-        return format!(
-            "Preemption bought nothing here: {target} was kept up to {with} % of capacity with it \
-             and {without} % without."
-        );
-    }
-    let price = price(rows, with);
-    if without == 0.0 {
-        return format!(
-            "Preemption kept {target} up to {with} % of capacity; without it not even {lowest} % \
-             did{price}."
-        );
-    }
-    let ratio = with / without;
-    format!(
-        "Preemption kept {target} up to {with} % of capacity instead of {without} %: {ratio:.1} \
-         times the load{price}."
-    )
-}
 
-/// Where the objective was out of reach: at which loads GET p99 was lower with preemption, and the
-/// most that it gained.
-fn side_by_side(rows: &[Row]) -> String {
-    let get_p99 = |mode, load| {
-        let row = rows.iter().find(|row| row.mode == mode && row.load_percent == load)?;
-        Some(row.get.as_ref()?.p99_us)
-    };
-    let pairs: Vec<(f64, f64, f64)> = rows
-        .iter()
-        .filter(|row| row.mode == Mode::Preemptive)
-        .filter_map(|row| {
-            let load = row.load_percent;
-            Some((load, get_p99(Mode::RunToCompletion, load)?, get_p99(Mode::Preemptive, load)?))
+    /// A figure of the row of `mode` at `load`.
+    fn at(&self, mode: Mode, load: f64, figure: fn(&Row) -> Option<f64>) -> Option<f64> {
+        let found = self.rows.iter().find(|row| row.mode == mode && row.load_percent == load);
+        figure(found?).filter(|&figure| figure > 0.0)
+    }
+
+    /// The loads that both were measured at, with the figure without preemption and with it.
+    fn pairs(&self, figure: fn(&Row) -> Option<f64>) -> Vec<(f64, f64, f64)> {
+        let rows = self.rows.iter().filter(|row| row.mode == self.mode);
+        let pair = |load| {
+            let without = self.at(Mode::RunToCompletion, load, figure)?;
+            Some((load, without, self.at(self.mode, load, figure)?))
+        };
+        rows.filter_map(|row| pair(row.load_percent)).collect()
+    }
+
+    fn ratios(&self, figure: fn(&Row) -> Option<f64>) -> Vec<LoadRatio> {
+        let pairs = self.pairs(figure).into_iter();
+        pairs.map(|(load_percent, a, b)| LoadRatio { load_percent, ratio: b / a }).collect()
+    }
+
+    /// What it bought, in a sentence; `None`: it was not measured.
+    fn verdict(&self, slo: &str) -> Option<String> {
+        let with = self.loads.of(self.mode)?;
+        let Some(without) = self.loads.run_to_completion else {
+            return Some(alone(self.mode, with, slo));
+        };
+        let what = self.mode.what();
+        let lowest = self.rows.iter().map(|row| row.load_percent).fold(f64::INFINITY, f64::min);
+        let target = format!("GET p99 below {slo}");
+        Some(if with == 0.0 && without == 0.0 {
+            let gain = self.side_by_side();
+            format!("{what} kept {target} at no load, from {lowest} % up, nor did without: {gain}.")
+        } else if with <= without {
+            format!(
+                "{what} bought nothing here: {target} was kept up to {with} % of capacity with it \
+                 and {without} % without."
+            )
+        } else {
+            let price = self.price(with);
+            match self.ratio() {
+                None => format!(
+                    "{what} kept {target} up to {with} % of capacity; without it not even \
+                     {lowest} % did{price}."
+                ),
+                Some(ratio) => format!(
+                    "{what} kept {target} up to {with} % of capacity instead of {without} %: \
+                     {ratio:.1} times the load{price}."
+                ),
+            }
         })
-        .collect();
-    let lower = pairs.iter().filter(|(_, without, with)| with < without).count();
-    let gain = |&(_, without, with): &(f64, f64, f64)| without / with;
-    match pairs.iter().max_by(|a, b| gain(a).total_cmp(&gain(b))) {
-        Some(&(load, without, with)) if with < without => format!(
-            "Preemption lowered GET p99 at {lower} of {} loads, most at {load} %: {} instead of \
-             {}.",
-            pairs.len(),
-            super::table::time(with),
-            super::table::time(without)
-        ),
-        _ => "Preemption bought nothing: GET p99 was lower with it at no load.".to_owned(),
+    }
+
+    /// Where the objective was out of reach: at which loads GET p99 was lower with preemption, and
+    /// the most that it gained.
+    fn side_by_side(&self) -> String {
+        let pairs = self.pairs(|row| Some(row.get.as_ref()?.p99_us));
+        let lower = pairs.iter().filter(|(_, without, with)| with < without).count();
+        let gain = |&(_, without, with): &(f64, f64, f64)| without / with;
+        match pairs.iter().max_by(|a, b| gain(a).total_cmp(&gain(b))) {
+            Some(&(load, without, with)) if with < without => format!(
+                "it lowered GET p99 at {lower} of {} loads, most at {load} %, {} instead of {}",
+                pairs.len(),
+                time(with),
+                time(without)
+            ),
+            _ => "it bought nothing, GET p99 was lower with it at no load".to_owned(),
+        }
+    }
+
+    /// What it cost: how SCANs fared at a load that both modes were measured at.
+    fn price(&self, load: f64) -> String {
+        let scan_p99: fn(&Row) -> Option<f64> = |row| Some(row.scan.as_ref()?.p99_us);
+        let of = |mode| self.at(mode, load, scan_p99);
+        match (of(Mode::RunToCompletion), of(self.mode)) {
+            (Some(without), Some(with)) => {
+                format!("; SCAN p99 at {load} % is {} instead of {}", time(with), time(without))
+            }
+            _ => String::new(),
+        }
     }
 }
 
-/// What it cost: how SCANs fared at a load that both modes were measured at.
-fn price(rows: &[Row], load: f64) -> String {
-    let scan_p99 = |mode| {
-        let row = rows.iter().find(|row| row.mode == mode && row.load_percent == load)?;
-        Some(row.scan.as_ref()?.p99_us)
-    };
-    match (scan_p99(Mode::RunToCompletion), scan_p99(Mode::Preemptive)) {
-        (Some(without), Some(with)) => format!(
-            "; SCAN p99 at {load} % is {} instead of {}",
-            super::table::time(with),
-            super::table::time(without)
-        ),
-        _ => String::new(),
-    }
-}
-
-fn single(mode: &str, load: f64, slo: &str) -> String {
+fn alone(mode: Mode, load: f64, slo: &str) -> String {
+    let what = mode.what();
     if load == 0.0 {
-        format!("With {mode} alone, GET p99 was below {slo} at no measured load.")
+        format!("{what} alone kept GET p99 below {slo} at no measured load.")
     } else {
-        format!("With {mode} alone, GET p99 stayed below {slo} up to {load} % of capacity.")
+        format!("{what} alone kept GET p99 below {slo} up to {load} % of capacity.")
     }
 }
 
@@ -122,7 +144,7 @@ mod tests {
     use super::*;
 
     fn verdict(without: Option<f64>, with: Option<f64>) -> Summary {
-        let loads = SloLoads { run_to_completion: without, preemptive: with };
+        let loads = SloLoads { run_to_completion: without, preemptive: with, probe: None };
         summarise(&report().rows, loads, "50us")
     }
 
@@ -144,7 +166,8 @@ mod tests {
 
     #[test]
     fn where_nobody_reached_the_objective_both_are_compared() {
-        let loads = SloLoads { run_to_completion: Some(0.0), preemptive: Some(0.0) };
+        let [run_to_completion, preemptive] = [Some(0.0); 2];
+        let loads = SloLoads { run_to_completion, preemptive, probe: None };
         let set = |rows: &mut Vec<Row>, mode, p99_us| {
             for row in rows.iter_mut().filter(|row| row.mode == mode) {
                 row.get.as_mut().unwrap().p99_us = p99_us;
@@ -155,7 +178,7 @@ mod tests {
         set(&mut rows, Mode::Preemptive, 350.0);
         let verdict = summarise(&rows, loads, "50us").verdict;
         assert!(
-            verdict.contains("Neither mode") && verdict.contains("lowered GET p99 at"),
+            verdict.contains("nor did without") && verdict.contains("lowered GET p99 at"),
             "{verdict}"
         );
         assert!(verdict.contains("350 µs instead of 1.40 ms"), "{verdict}");
@@ -169,6 +192,30 @@ mod tests {
         let summary = verdict(Some(0.0), Some(50.0));
         assert_eq!(summary.ratio, None);
         assert!(summary.verdict.contains("not even 10 %"), "{}", summary.verdict);
+    }
+
+    #[test]
+    fn probes_have_their_own_sentence_and_ratios() {
+        let mut rows = report().rows;
+        let mut probes: Vec<Row> = rows.split_off(3);
+        rows.extend(probes.clone());
+        for row in &mut probes {
+            row.mode = Mode::Probe;
+            row.get.as_mut().unwrap().p99_us /= 2.0;
+        }
+        rows.extend(probes);
+        let [run_to_completion, preemptive, probe] = [10.0, 50.0, 90.0].map(Some);
+        let loads = SloLoads { run_to_completion, preemptive, probe };
+        let summary = summarise(&rows, loads, "50us");
+        assert_eq!((summary.ratio, summary.probe_ratio), (Some(5.0), Some(9.0)));
+        for part in ["by signals kept GET p99 below 50us up to 50 %", "at probes kept", "9.0 times"]
+        {
+            assert!(summary.verdict.contains(part), "{}", summary.verdict);
+        }
+        let ratios = |of: &[LoadRatio]| of.iter().map(|at| at.ratio).collect::<Vec<_>>();
+        assert_eq!(ratios(&summary.get_p99_ratio), [0.05; 3]);
+        assert_eq!(ratios(&summary.probe_get_p99_ratio), [0.025; 3]);
+        assert_eq!(summary.probe_scan_p99_ratio, summary.scan_p99_ratio);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The sweep: rounds over modes over loads, and how rounds become rows.
 //!
 //! Rounds are outermost, so that a change of the machine's mood during the sweep meets all loads
-//! and modes alike. Loads whose rounds the machine [`disturbed`] are measured again, in both modes,
+//! and modes alike. Loads whose rounds the machine [`disturbed`] are measured again, in all modes,
 //! in up to as many rounds more. Of the rounds of a mode and load that count, the one with the
 //! median GET p99 becomes the row; with an even number, the worse of the two in the middle. A round
 //! whose GET p99 is only a bound counts as worse than any other.
@@ -214,6 +214,7 @@ pub fn evaluate(
     let loads = SloLoads {
         run_to_completion: highest(Mode::RunToCompletion)?,
         preemptive: highest(Mode::Preemptive)?,
+        probe: highest(Mode::Probe)?,
     };
     Ok((rows, loads))
 }
@@ -258,6 +259,7 @@ fn row(rounds: &[&Measurement], all_rounds: usize) -> Row {
             deferred: stats.preempt_deferred,
             stale: stats.preempt_stale,
             useful: stats.preempt_useful,
+            at_probe: stats.preempt_at_probe,
         },
         unsent: total.unsent,
         dropped: total.dropped,
@@ -308,7 +310,8 @@ mod tests {
         assert_eq!(rows[0].get_p99_us_rounds.len(), 3);
         assert!(rows[0].get_p99_us_rounds[0] > 900.0);
         assert_eq!(rows[0].scan, None);
-        assert_eq!(loads, SloLoads { run_to_completion: None, preemptive: Some(50.0) });
+        let expected = SloLoads { preemptive: Some(50.0), ..SloLoads::default() };
+        assert_eq!(loads, expected);
     }
 
     #[test]
@@ -324,6 +327,7 @@ mod tests {
             measurement(Mode::Preemptive, 0.1, 0, 0),
             measurement(Mode::RunToCompletion, 0.9, 50, 0),
             measurement(Mode::RunToCompletion, 0.1, 0, 0),
+            measurement(Mode::Probe, 0.1, 0, 0),
         ];
         let (rows, loads) = evaluate(&measurements, 1, SLO).unwrap();
         let order: Vec<_> = rows.iter().map(|row| (row.mode, row.load_percent)).collect();
@@ -334,9 +338,11 @@ mod tests {
                 (Mode::RunToCompletion, 90.0),
                 (Mode::Preemptive, 10.0),
                 (Mode::Preemptive, 90.0),
+                (Mode::Probe, 10.0),
             ]
         );
-        assert_eq!(loads, SloLoads { run_to_completion: Some(10.0), preemptive: Some(90.0) });
+        let [run_to_completion, preemptive, probe] = [10.0, 90.0, 10.0].map(Some);
+        assert_eq!(loads, SloLoads { run_to_completion, preemptive, probe });
     }
 
     #[test]

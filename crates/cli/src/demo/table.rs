@@ -81,7 +81,7 @@ pub fn cells(row: &Row) -> [String; 18] {
     let [scan_p50, scan_p99, scan_p999] = latencies(row.scan.as_ref());
     let preemptions = |count: u64| match row.mode {
         Mode::RunToCompletion => "-".to_owned(),
-        Mode::Preemptive => count.to_string(),
+        Mode::Preemptive | Mode::Probe => count.to_string(),
     };
     let p = &row.preemptions;
     [

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Result;
+use clap::ValueEnum;
 
 use crate::chart::{Chart, Curve, Line};
 use crate::demo::args::Mode;
@@ -67,7 +68,7 @@ pub fn charts(report: &Report) -> Result<Vec<(&'static str, String)>> {
 /// For each mode the 99th percentile, thick, and the median, thin.
 fn curves(report: &Report, class: fn(&Row) -> Option<&Latency>) -> Vec<Curve> {
     let mut curves = Vec::new();
-    for (colour, mode) in [Mode::RunToCompletion, Mode::Preemptive].into_iter().enumerate() {
+    for (colour, &mode) in Mode::value_variants().iter().enumerate() {
         for (name, main) in [("p99", true), ("p50", false)] {
             let rows = report.rows.iter().filter(|row| row.mode == mode);
             let latencies = rows.filter_map(|row| Some((row.load_percent, class(row)?)));
