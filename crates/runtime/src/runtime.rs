@@ -37,6 +37,8 @@ pub(crate) struct Inner {
     pub(crate) policy: &'static dyn Policy,
     /// `policy.accounts()`, or somebody wants to know how long each thread has run.
     pub(crate) accounts: bool,
+    /// There is one worker.
+    pub(crate) alone: bool,
     /// `policy.central()`: what a worker makes runnable may be for another one.
     pub(crate) central: bool,
     slots: OnceLock<Box<[Slot]>>,
@@ -345,6 +347,7 @@ impl Runtime {
             table,
             policy,
             accounts: policy.accounts() || crate::foreign::thread::counts_run_time(),
+            alone: config.workers == 1,
             central: policy.central(),
             slots: OnceLock::new(),
             timer_table: Arc::new(TimerTable::new(config.max_threads)),

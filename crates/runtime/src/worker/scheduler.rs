@@ -275,7 +275,10 @@ pub(crate) fn finish_switch() {
             crate::park::shim::fence(SeqCst);
             rt.rescue.iter().for_each(Rescue::worker_is_busy);
         }
-        After::Requeue(t, why) => make_runnable(rt, slot, t, why, false),
+        After::Requeue(t, why) => match slot {
+            Some(slot) if rt.alone => queue_behind(rt, slot, t, why),
+            _ => make_runnable(rt, slot, t, why, false),
+        },
         After::Park(t) => {
             if t.park
                 .compare_exchange(park_state::EMPTY, park_state::PARKED, AcqRel, Acquire)
@@ -302,6 +305,13 @@ pub(crate) fn finish_switch() {
     }
 }
 
+/// Queues a thread for the only worker there is, which has dispatched another one.
+#[inline(always)]
+fn queue_behind(rt: &Inner, slot: &Slot, t: &Uthread, why: Why) {
+    rt.policy.task_enqueue(Place::Local(slot.id), t.task(), why, slot.time_of_queueing());
+    rt.clock.queued_behind();
+}
+
 /// Puts a thread in a queue and sees to it that somebody comes for it.
 ///
 /// `tell_clock`: a thread keeps running on this worker, so its clock must know that something waits
@@ -316,12 +326,9 @@ pub(crate) fn make_runnable(
 ) {
     match slot {
         Some(slot) => {
-            // The time of the current dispatch is exact enough for queue ages and saves reading the
-            // clock.
-            let now = slot.run_since();
-            let now = if now == 0 { tsc::now() } else { now };
+            let now = slot.time_of_queueing();
             rt.policy.task_enqueue(Place::Local(slot.id), t.task(), why, now);
-            let others = rt.slots().len() > 1;
+            let others = !rt.alone;
             if others && rt.idle.wake_one(rt) {
                 return;
             }
@@ -367,7 +374,8 @@ pub(crate) unsafe fn preempted_at_region_end(t: &'static Uthread) {
     // before the switch.
     if let Some(slot) = unsafe { Carrier::here() }.slot() {
         let (rt, now) = (slot.rt(), tsc::now());
-        slot.retry_at.store(0, Relaxed);
+        // In the past, but not 0: the delay belongs to this dispatch.
+        slot.retry_at.store(1, Relaxed);
         slot.request.over();
         match slot.policy_due() {
             _ if rt.stopping.load(Relaxed) => {

@@ -49,6 +49,7 @@ impl Turns {
     }
 
     /// Take a task from the queue whose turn it is, or from the other.
+    #[inline]
     pub(super) fn take(
         &self,
         own: impl FnOnce() -> Option<Task>,

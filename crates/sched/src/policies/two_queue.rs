@@ -69,6 +69,8 @@ pub struct TwoQueue {
     preempted_at: Box<[AtomicU64]>,
     workers: Box<[CachePadded<Worker>]>,
     looks: Looks,
+    /// There is one worker, which looks at nobody.
+    alone: bool,
     /// Stealing comes last, and preempted work is stolen first.
     own_first: bool,
 }
@@ -81,6 +83,9 @@ const NEVER: Time = Time::MAX;
 struct Worker {
     /// Among its own new work and that of the shared queue.
     turns: Turns,
+    /// Preempted work may wait here, or `out_of_turn` is set. What is not: new work is all there
+    /// is, and dispatched without looking any further.
+    has_more: AtomicBool,
     /// The last dispatch went to preempted work though new work waited.
     out_of_turn: AtomicBool,
     /// How often a task has yielded while preempted work waited, since such work was dispatched
@@ -97,6 +102,7 @@ impl Worker {
     fn new() -> Self {
         Worker {
             turns: Turns::new(),
+            has_more: AtomicBool::new(false),
             out_of_turn: AtomicBool::new(false),
             yields: AtomicU32::new(0),
             turn_of: AtomicU32::new(0),
@@ -145,6 +151,7 @@ impl TwoQueue {
             preempted_at: table::zeroed_u64(max_tasks),
             workers: (0..workers).map(|_| CachePadded(Worker::new())).collect(),
             looks: Looks::new(workers),
+            alone: workers == 1,
             own_first: false,
         }
     }
@@ -204,14 +211,20 @@ impl TwoQueue {
         yields != 0 && yields > self.new.len(worker) + self.shared.len()
     }
 
+    #[inline(always)]
     fn take_new(&self, worker: usize) -> Option<Task> {
         let own = || self.new.pop(worker, &self.links);
         let shared = || self.shared.pop(&self.links);
         self.workers[worker].turns.take(own, shared)
     }
 
-    /// What `worker` is to run next of what it can get at once.
+    /// What `worker` is to run next of what it can get at once, where it may have more than new
+    /// work.
+    #[inline(never)]
     fn choose(&self, worker: usize, now: Time) -> Option<Pick> {
+        let state = &self.workers[worker];
+        let more = state.out_of_turn.load(Relaxed) || !self.preempted.is_empty(worker);
+        state.has_more.store(more, Relaxed);
         let fresh = |task| Pick { task, class: Class::Fresh };
         let preempted = |task| Pick { task, class: Class::Preempted };
         if let Some(task) = self.take_out_of_turn(worker, now) {
@@ -226,10 +239,17 @@ impl TwoQueue {
         let stolen = if self.own_first { None } else { self.new.steal(worker, &self.links) };
         let own = || {
             let (task, at_front) = self.preempted.pop(worker, &self.links)?;
-            self.workers[worker].resume(task, at_front, now);
+            state.resume(task, at_front, now);
             Some(preempted(task))
         };
         stolen.map(fresh).or_else(own)
+    }
+
+    /// It is time to compare with the others.
+    #[cold]
+    fn look(&self, worker: usize) {
+        self.preempted.even_out(worker, &self.links, self.looks.running(worker));
+        self.workers[worker].has_more.store(true, Relaxed);
     }
 
     /// What `worker`, which has nothing, gets from others.
@@ -240,6 +260,8 @@ impl TwoQueue {
             Pick { task, class: Class::Preempted }
         };
         let (new, old, links) = (&self.new, &self.preempted, &self.links);
+        // What comes with the one that is taken.
+        self.workers[worker].has_more.store(true, Relaxed);
         if self.own_first {
             return old.victims(worker).find_map(|victim| {
                 let threads = old.steal_from(victim, worker, links).map(preempted);
@@ -250,9 +272,34 @@ impl TwoQueue {
         stolen.or_else(|| old.steal(worker, links).map(preempted))
     }
 
+    #[inline]
     fn chosen(&self, worker: usize, pick: Option<Pick>) -> Option<Pick> {
-        self.looks.chosen(worker, pick.map(|pick| pick.task));
+        if !self.alone {
+            self.looks.chosen(worker, pick.map(|pick| pick.task));
+        }
         pick
+    }
+
+    /// `task` goes into a queue of `worker`.
+    #[inline]
+    fn queued(&self, worker: usize, task: Task) {
+        if !self.alone {
+            self.looks.queued(worker, task);
+        }
+    }
+
+    /// A running task was preempted at `now`.
+    fn enqueue_preempted(&self, worker: usize, task: Task, now: Time) {
+        let state = &self.workers[worker];
+        self.preempted_at[task.0 as usize].store(now, Relaxed);
+        self.queued(worker, task);
+        state.has_more.store(true, Relaxed);
+        let turn = self.long_quantum.load(Relaxed).max(self.quantum.load(Relaxed));
+        if !self.own_first && state.goes_on(task, now, turn) {
+            self.preempted.put_back(worker, &self.links, task);
+        } else {
+            self.preempted.push(worker, &self.links, task);
+        }
     }
 
     fn new_waits(&self, worker: usize) -> bool {
@@ -267,27 +314,22 @@ impl Policy for TwoQueue {
 
     fn task_enqueue(&self, place: Place, task: Task, why: Why, now: Time) {
         match (place, why) {
-            (Place::Local(worker), Why::Preempted) => {
-                self.preempted_at[task.0 as usize].store(now, Relaxed);
-                self.looks.queued(worker, task);
-                let turn = self.long_quantum.load(Relaxed).max(self.quantum.load(Relaxed));
-                if !self.own_first && self.workers[worker].goes_on(task, now, turn) {
-                    self.preempted.put_back(worker, &self.links, task);
-                } else {
-                    self.preempted.push(worker, &self.links, task);
-                }
-            }
+            (Place::Local(worker), Why::Preempted) => self.enqueue_preempted(worker, task, now),
             (Place::Local(worker), why) => {
-                self.looks.queued(worker, task);
+                self.queued(worker, task);
+                let queue = self.new.own(worker);
                 if why == Why::Yielded {
                     let state = &self.workers[worker];
-                    state.turns.give_way(self.new.is_empty(worker));
-                    if !self.own_first && !self.preempted.is_empty(worker) {
+                    state.turns.give_way(queue.is_empty());
+                    if state.has_more.load(Relaxed)
+                        && !self.own_first
+                        && !self.preempted.is_empty(worker)
+                    {
                         let yields = state.yields.load(Relaxed).saturating_add(1);
                         state.yields.store(yields, Relaxed);
                     }
                 }
-                self.new.push(worker, &self.links, task);
+                queue.push(&self.links, task);
             }
             // Preempted tasks come from a worker. From elsewhere, as after a hand-over, a task
             // counts as new.
@@ -297,10 +339,15 @@ impl Policy for TwoQueue {
 
     /// Steals new work of others before it takes preempted work of its own, but as `aspen`.
     fn task_dequeue(&self, worker: usize, now: Time) -> Option<Pick> {
-        if self.looks.is_due(worker, now, self.quantum()) {
-            self.preempted.even_out(worker, &self.links, self.looks.running(worker));
+        if !self.alone && self.looks.is_due(worker, now, self.quantum()) {
+            self.look(worker);
         }
-        self.chosen(worker, self.choose(worker, now))
+        let pick = if self.workers[worker].has_more.load(Relaxed) {
+            self.choose(worker, now)
+        } else {
+            self.take_new(worker).map(|task| Pick { task, class: Class::Fresh })
+        };
+        self.chosen(worker, pick)
     }
 
     fn balance(&self, worker: usize, now: Time) -> Option<Pick> {

@@ -35,6 +35,7 @@ impl<const N: usize> LocalQueue<N> {
     /// # Panics
     ///
     /// If the ring is full and the task is outside the table of links.
+    #[inline]
     pub fn push(&self, links: &Links, task: Task) {
         if !self.overflow.is_empty() {
             self.overflow.push(links, task);

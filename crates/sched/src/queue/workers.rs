@@ -49,12 +49,20 @@ impl<const N: usize> WorkerQueues<N> {
         self.workers.len()
     }
 
+    /// The worker's own queue.
+    #[inline]
+    pub(crate) fn own(&self, worker: usize) -> &LocalQueue<N> {
+        &self.workers[worker].queue
+    }
+
     /// Add a task at the tail of the worker's own queue. That worker only.
+    #[inline]
     pub fn push(&self, worker: usize, links: &Links, task: Task) {
         self.workers[worker].queue.push(links, task);
     }
 
     /// Take the oldest task of the worker's own queue. That worker only.
+    #[inline]
     pub fn pop(&self, worker: usize, links: &Links) -> Option<Task> {
         let queue = &self.workers[worker].queue;
         // Who is the only worker has no thieves.
