@@ -3,20 +3,23 @@
 //! It takes the arguments of `as`, rewrites the inputs, and calls the assembler with the result in
 //! their place. Several inputs are one text, as they are to `as`. If anything about the text is
 //! not understood, or the assembler refuses the rewritten text, the assembler gets the original.
+//! Otherwise the object says in a [note](crate::note) what was done.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use clap::Parser;
 
 use crate::assembler::{Assembler, Error};
+use crate::note::{self, Note};
 use crate::parse::Unknown;
 use crate::report::{LeftAlone, Report};
 use crate::rewrite::{Rewritten, reassemble, rewrite};
-use crate::settings::Settings;
+use crate::settings::{Settings, Switch};
 
 /// What can go wrong in the program.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +57,7 @@ pub fn run(arguments: &[OsString]) -> Result<u8, Failure> {
         return only_rewrite(&settings, input, others);
     }
     let name = if called == "quaver-as" { "as" } else { called };
-    assemble(&settings, name, others)
+    Ok(assemble(&settings, name, others)?.0)
 }
 
 /// `--rewrite`: text to text. `options` are those of the assembler that translates instructions.
@@ -71,12 +74,23 @@ fn only_rewrite(settings: &Settings, input: &Path, options: Vec<OsString>) -> Re
     Ok(0)
 }
 
-fn assemble(settings: &Settings, name: &str, arguments: Vec<OsString>) -> Result<u8, Failure> {
+/// What `name`, an assembler, would do with `arguments`, with probes; its exit code, and what was
+/// done. The settings say which assembler it is.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn assemble(
+    settings: &Settings,
+    name: &str,
+    arguments: Vec<OsString>,
+) -> Result<(u8, Report), Failure> {
     let arguments = expand(arguments, 0)?;
     let call = Call::new(arguments);
     if call.informs() {
         let program = settings.program(name);
-        return Ok(code(start(Command::new(&program).args(&call.options), &program)?));
+        let status = start(Command::new(&program).args(&call.options), &program)?;
+        return Ok((code(status), Report::default()));
     }
     let bytes = call.read()?;
     let folder = scratch()?;
@@ -95,7 +109,8 @@ fn assemble(settings: &Settings, name: &str, arguments: Vec<OsString>) -> Result
             let _ = io::stdout().write_all(&result.stdout);
             let _ = io::stderr().write_all(&result.stderr);
             publish(settings, &report)?;
-            return Ok(0);
+            measure(&call.output)?;
+            return Ok((0, report));
         }
         let message = String::from_utf8_lossy(&result.stderr);
         let first = message.lines().find(|line| line.contains(".s:")).unwrap_or_default();
@@ -114,7 +129,17 @@ fn assemble(settings: &Settings, name: &str, arguments: Vec<OsString>) -> Result
         }
     };
     let status = start(&mut assembler.command(&input, &call.output), &assembler.program)?;
-    Ok(code(status))
+    Ok((code(status), report))
+}
+
+/// Completes the note of an object. What cannot hold one, such as /dev/null, stays as it is.
+fn measure(path: &Path) -> Result<(), Failure> {
+    let Ok(object) = fs::read(path) else { return Ok(()) };
+    if let Some((at, size)) = note::measure(&object) {
+        let file = OpenOptions::new().write(true).open(path);
+        file.and_then(|file| file.write_all_at(&size, at)).map_err(Error::file(path))?;
+    }
+    Ok(())
 }
 
 /// The new text, if there is one, and what was done.
@@ -147,6 +172,14 @@ fn transform(
     result.report.file = names.join(" ");
     if settings.rewrite.is_some() {
         publish(settings, &result.report)?;
+    }
+    if settings.probes == Switch::On && !settings.reassemble && result.report.left_file.is_none() {
+        let mut text = result.text.take().unwrap_or(decoded);
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(&Note::new(&result.report).text());
+        result.text = Some(text);
     }
     let encode = |text: String| if utf8.is_some() { text.into_bytes() } else { to_latin1(&text) };
     Ok((result.text.map(encode), result.report))

@@ -16,6 +16,7 @@
 //! * [`abi`]: what a probe and a runtime agree on.
 //! * [`plan`]: where probes go. [`replicate`]: loops written several times.
 //! * [`liveness`]: what a stub says is alive, and why it must not say less.
+//! * [`note`]: what an object says about itself.
 //! * [`check`]: whether a cycle was missed.
 //! * [`driver`]: the program `quaver-as`, which is used in place of `as`.
 //!
@@ -37,6 +38,7 @@ pub mod functions;
 pub mod graph;
 pub mod labels;
 pub mod liveness;
+pub mod note;
 pub mod parse;
 pub mod plan;
 pub mod regs;

@@ -38,6 +38,8 @@ pub struct Report {
     pub copies: usize,
     /// Loops without a probe because they end soon.
     pub bounded: usize,
+    /// Instructions added by probes, their stubs and copies.
+    pub added_instructions: usize,
     /// The whole text, if it was left alone.
     pub left_file: Option<LeftAlone>,
     /// Functions that were left alone.

@@ -166,6 +166,7 @@ impl Editor<'_, '_> {
             let end = self.code.source.span(*region.statements.end()).end;
             edits.push(Edit { range: end..end, order: 0, text: copies.text });
         }
+        self.report.added_instructions += self.added(&edits);
         self.edits.append(&mut edits);
         self.count(function, &plan);
         Ok(())
@@ -212,6 +213,12 @@ impl Editor<'_, '_> {
         Edit { range: at..at, order: 1, text }
     }
 
+    /// Instructions that `edits` add to the text.
+    fn added(&self, edits: &[Edit]) -> usize {
+        let old = |edit: &Edit| instructions(&self.code.source.text[edit.range.clone()]);
+        edits.iter().map(|edit| instructions(&edit.text).saturating_sub(old(edit))).sum()
+    }
+
     fn count(&mut self, function: &Function, plan: &Plan) {
         let report = &mut self.report;
         report.loops += plan.loops;
@@ -246,6 +253,15 @@ impl Editor<'_, '_> {
         text.push_str(&old[from..]);
         text
     }
+}
+
+/// The instructions in a text of compilers, each on a line of its own.
+fn instructions(text: &str) -> usize {
+    let is = |line: &&str| {
+        line.strip_prefix('\t')
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()))
+    };
+    text.lines().filter(is).count()
 }
 
 /// The arguments of the `.loc` in force before statement `at` of a part that begins at `first`.

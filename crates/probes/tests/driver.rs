@@ -8,6 +8,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use quaver_probes::note::read;
+
 use common::{Bench, compilers, input, printed, run};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_quaver-as");
@@ -259,4 +261,58 @@ fn text_for_llvm() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(has_probe(&object));
     assert!(!printed(&bench.link("loops", &[], &[object])).is_empty());
+}
+
+#[test]
+fn objects_say_what_was_done() {
+    let bench = Bench::new();
+    let object = bench.path("out.o");
+    let out = object.to_str().expect("a path");
+    let notes = || read(&fs::read(&object).expect("an object")).expect("ELF");
+    assert!(quaver_as(&["-o", out], TEXT).status.success());
+    let [note] = notes()[..] else { panic!("{:?}", notes()) };
+    assert_eq!((note.functions, note.loops, note.probes), (1, 1, 1));
+    assert_eq!((note.instructions, note.replicated, note.copies), (5, 1, 7));
+    // Seven copies of three instructions, and nine of the probe and its stub.
+    assert_eq!(note.added_instructions, 7 * 3 + 9);
+    assert!((60..200).contains(&note.code_bytes), "{}", note.code_bytes);
+    // Nothing to do is something to say; nothing done is not.
+    let empty = "\t.text\nf:\tret\n\t.ident \"GCC: (test)\"";
+    assert!(quaver_as(&["-o", out], empty).status.success());
+    let [note] = notes()[..] else { panic!("{:?}", notes()) };
+    assert_eq!((note.probes, note.code_bytes), (0, 1));
+    for (options, text) in [("--probes=off", TEXT), ("--reassemble", TEXT), ("--64", "f:\tret\n")] {
+        assert!(quaver_as(&[options, "-o", out], text).status.success());
+        assert_eq!(notes(), [], "{options}");
+    }
+}
+
+#[test]
+fn linkers_keep_notes() {
+    let bench = Bench::new();
+    symlink(PROGRAM, bench.path("as")).expect("a link");
+    let folder = format!("-B{}", bench.folder.path().display());
+    let source = bench.write("a.c", "int f(int n) { while (n % 7) n += 3; return n; }");
+    let main = bench.write("b.c", "int f(int); int main(int n, char **v) { return f(n) == 99; }");
+    let there = |linker: &&str| Command::new(format!("ld.{linker}")).arg("-v").output().is_ok();
+    let linkers: Vec<_> = ["bfd", "gold", "lld", "mold"].into_iter().filter(there).collect();
+    assert!(!linkers.is_empty(), "no linker");
+    for linker in linkers {
+        for extra in [&["-O2"][..], &["-flto"], &["-Wl,--gc-sections", "-s"], &["-shared", "-fPIC"]]
+        {
+            // gold has no plugin everywhere, and gcc 12 does not know mold.
+            let lto = extra == ["-flto"];
+            if lto && linker != "bfd" {
+                continue;
+            }
+            let program = bench.path("program");
+            let mut command = Command::new("gcc");
+            command.args(["-w", "-O2", "-ffunction-sections", &folder]).args(extra);
+            command.arg(format!("-fuse-ld={linker}")).arg("-o").arg(&program);
+            run(command.args([&source, &main]));
+            let notes = read(&fs::read(&program).expect("a program")).expect("ELF");
+            assert_eq!(notes.len(), if lto { 1 } else { 2 }, "{linker} {extra:?}: {notes:?}");
+            assert!(notes.iter().any(|note| note.probes > 0), "{linker} {extra:?}: {notes:?}");
+        }
+    }
 }
