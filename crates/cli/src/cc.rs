@@ -5,6 +5,7 @@
 //! the user's cache: this process becomes the compiler and could not remove it.
 
 use crate::cache;
+use crate::companion::ASSEMBLER;
 use crate::run::{exit, program};
 use anyhow::{Context, bail};
 use std::ffi::OsString;
@@ -12,11 +13,6 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-
-/// The assembler's file.
-const ASSEMBLER: &str = "quaver-as";
-/// Says where it is.
-const VARIABLE: &str = "QUAVER_AS";
 
 /// Compile C or C++ with preemption probes: `quaver cc gcc -O2 -c x.c`
 ///
@@ -52,7 +48,7 @@ pub fn run(args: &Args) -> ExitCode {
 fn prepare(words: &[OsString]) -> anyhow::Result<Command> {
     let (name, rest) = words.split_first().context("no compiler given")?;
     let path = program::find(name)?;
-    let folder = folder_with(&find_assembler()?)?;
+    let folder = folder_with(&ASSEMBLER.find()?)?;
     let mut command = Command::new(&path);
     command.arg0(name).arg("-B").arg(folder);
     if is_clang(&path)? {
@@ -65,7 +61,13 @@ fn prepare(words: &[OsString]) -> anyhow::Result<Command> {
     Ok(command)
 }
 
+/// Whether a compiler takes the options of clang. Its file says so mostly, without being started.
 fn is_clang(compiler: &Path) -> anyhow::Result<bool> {
+    let real = compiler.canonicalize().unwrap_or_else(|_| compiler.to_owned());
+    let file = real.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if let Some(known) = named(&file) {
+        return Ok(known);
+    }
     let cannot = || format!("cannot ask {} for its version", compiler.display());
     let output = Command::new(compiler).arg("--version").output().with_context(cannot)?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -75,24 +77,16 @@ fn is_clang(compiler: &Path) -> anyhow::Result<bool> {
     Ok(text.contains("clang"))
 }
 
-/// `quaver-as`: where `QUAVER_AS` says, beside this program, or in `PATH`.
-fn find_assembler() -> anyhow::Result<PathBuf> {
-    let found = match std::env::var_os(VARIABLE) {
-        Some(path) => Some(PathBuf::from(path)).filter(|path| path.is_file()),
-        None => {
-            let exe = std::env::current_exe().context("cannot find this program's own file")?;
-            let beside = exe.with_file_name(ASSEMBLER);
-            let beside = Some(beside).filter(|path| path.is_file());
-            beside.or_else(|| program::find(ASSEMBLER.as_ref()).ok())
-        }
-    };
-    let Some(path) = found else {
-        bail!(
-            "cannot find {ASSEMBLER}: build it with `cargo build --release -p quaver-probes`, or \
-             say in {VARIABLE} where it is"
-        );
-    };
-    path.canonicalize().with_context(|| format!("cannot read {}", path.display()))
+/// The same from names such as `x86_64-linux-gnu-gcc-12` and `clang++`; none where it is no such
+/// name.
+fn named(file: &str) -> Option<bool> {
+    let number = |c: char| c.is_ascii_digit() || matches!(c, '-' | '.');
+    let base = file.trim_end_matches(number).rsplit('-').next()?;
+    match base {
+        "gcc" | "g++" => Some(false),
+        "clang" | "clang++" => Some(true),
+        _ => None,
+    }
 }
 
 /// A folder of the user's cache in which `as` is `assembler`.
@@ -111,4 +105,22 @@ fn folder_with(assembler: &Path) -> anyhow::Result<PathBuf> {
     std::os::unix::fs::symlink(assembler, &fresh).with_context(cannot)?;
     fs::rename(&fresh, &link).with_context(cannot)?;
     Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compilers_are_known_by_their_names() {
+        for file in ["gcc", "g++-13", "x86_64-linux-gnu-gcc-12", "gcc-14.2.0"] {
+            assert_eq!(named(file), Some(false), "{file}");
+        }
+        for file in ["clang", "clang++", "clang-19", "x86_64-linux-gnu-clang++-14"] {
+            assert_eq!(named(file), Some(true), "{file}");
+        }
+        for file in ["cc", "ccache", "icx", "rustc", "12"] {
+            assert_eq!(named(file), None, "{file}");
+        }
+    }
 }

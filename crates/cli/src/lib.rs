@@ -11,6 +11,7 @@ pub mod bench;
 pub mod cache;
 pub mod cc;
 pub mod chart;
+pub mod companion;
 pub mod demo;
 pub mod doctor;
 pub mod html;
@@ -19,6 +20,7 @@ pub mod noise;
 pub mod output;
 pub mod parse;
 pub mod plan;
+pub mod probes;
 pub mod report;
 pub mod run;
 #[cfg(feature = "selftest")]
@@ -47,6 +49,7 @@ enum Command {
     Selftest(Box<selftest::Args>),
     Run(run::Args),
     Cc(cc::Args),
+    Probes(probes::Args),
     Sim(Box<sim::Args>),
     Plan(plan::Args),
     Report(report::Args),
@@ -70,6 +73,7 @@ pub fn main() -> ExitCode {
         Command::Selftest(args) => selftest::run(*args),
         Command::Run(args) => Ok(run::run(args)),
         Command::Cc(args) => Ok(cc::run(&args)),
+        Command::Probes(args) => probes::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Report(args) => report::run(&args).map(|()| ExitCode::SUCCESS),

@@ -6,14 +6,12 @@
 
 pub mod program;
 
+use crate::companion::SHIM;
 use anyhow::{Context, bail};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-
-/// The shim's file.
-const SHIM: &str = "libquaver_shim.so";
 
 /// Run an unmodified pthread program with its threads as preemptive user threads
 #[derive(clap::Args, Debug)]
@@ -180,30 +178,13 @@ fn fresh(file: &Path) -> anyhow::Result<PathBuf> {
         .with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// The shim: where `QUAVER_SHIM` says, beside this program, or in `../lib`.
+/// The shim, as the dynamic loader can be told of it.
 ///
 /// # Errors
 ///
-/// It is in none of these places, or in one whose name the loader would take for several.
+/// It is nowhere, or in a place whose name the loader would take for several.
 pub fn find_shim() -> anyhow::Result<PathBuf> {
-    let found = match std::env::var_os("QUAVER_SHIM") {
-        Some(path) => Some(PathBuf::from(path)).filter(|p| p.is_file()),
-        None => {
-            let exe = std::env::current_exe().context("cannot find this program's own file")?;
-            let folder = exe.parent().unwrap_or(Path::new("/")).to_owned();
-            ["", "deps", "../lib", "../lib64"]
-                .iter()
-                .map(|sub| folder.join(sub).join(SHIM))
-                .find(|p| p.is_file())
-        }
-    };
-    let Some(path) = found else {
-        bail!(
-            "cannot find {SHIM}: build it with `cargo build --release -p quaver-shim`, install it \
-             with `make install`, or say in QUAVER_SHIM where it is"
-        );
-    };
-    let path = path.canonicalize().with_context(|| format!("cannot read {}", path.display()))?;
+    let path = SHIM.find()?;
     if path.to_string_lossy().contains([':', ' ']) {
         bail!("{} cannot be preloaded: its path contains a colon or a blank", path.display());
     }

@@ -3,14 +3,10 @@
 mod go;
 
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-/// The program that has the peers written in Rust.
-const PROGRAM: &str = "quaver-bench-peers";
-
-/// Names the program above when it is somewhere else.
-const VARIABLE: &str = "QUAVER_BENCH_PEERS";
+use crate::companion::PEERS;
 
 /// A thread library to compare with.
 #[derive(Clone, PartialEq, Debug)]
@@ -35,7 +31,9 @@ impl Peers {
     /// takes long.
     pub fn find(say: impl Fn(&str)) -> Self {
         let mut peers = Self::default();
-        match find_program().and_then(|path| list(&path)) {
+        let missing = |error| format!("pthread, tokio, may left out: {error:#}");
+        let found = PEERS.find().map_err(missing);
+        match found.and_then(|path| list(&path)) {
             Ok(found) => peers.found.extend(found),
             Err(note) => peers.notes.push(note),
         }
@@ -54,33 +52,6 @@ impl Peers {
     pub fn get(&self, name: &str) -> Option<&Peer> {
         self.found.iter().find(|peer| peer.name == name)
     }
-}
-
-/// The program with the Rust peers: where the environment says, beside this executable, or in
-/// `PATH`.
-fn find_program() -> Result<PathBuf, String> {
-    if let Some(path) = std::env::var_os(VARIABLE) {
-        return if Path::new(&path).is_file() {
-            Ok(path.into())
-        } else {
-            Err(format!("pthread, tokio, may left out: {VARIABLE} is {path:?}, which is no file"))
-        };
-    }
-    let me = std::env::current_exe().unwrap_or_default();
-    let beside = me.parent().into_iter().map(Path::to_owned);
-    // Tests run one directory below the programs.
-    let above = me.parent().and_then(Path::parent).into_iter().map(Path::to_owned);
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    find_in(beside.chain(above).chain(std::env::split_paths(&path)), PROGRAM).ok_or_else(|| {
-        format!(
-            "pthread, tokio, may left out: no {PROGRAM} beside this program or in PATH; build it \
-             with `cargo build --release -p {PROGRAM}`, or name it in {VARIABLE}"
-        )
-    })
-}
-
-fn find_in(mut directories: impl Iterator<Item = PathBuf>, program: &str) -> Option<PathBuf> {
-    directories.find_map(|directory| Some(directory.join(program)).filter(|path| path.is_file()))
 }
 
 /// Asks the program for its implementations.
@@ -106,17 +77,6 @@ fn peer(program: &Path, name: &str) -> Peer {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_first_directory_with_the_program_wins() {
-        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let directories = || [&first, &second].into_iter().map(|dir| dir.path().to_owned());
-        assert_eq!(find_in(directories(), PROGRAM), None);
-        std::fs::write(second.path().join(PROGRAM), "").unwrap();
-        assert_eq!(find_in(directories(), PROGRAM), Some(second.path().join(PROGRAM)));
-        std::fs::write(first.path().join(PROGRAM), "").unwrap();
-        assert_eq!(find_in(directories(), PROGRAM), Some(first.path().join(PROGRAM)));
-    }
 
     #[test]
     fn implementations_are_those_that_the_program_lists() {
