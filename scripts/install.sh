@@ -7,7 +7,7 @@
 #
 #   PREFIX/include/quaver.h                     PREFIX/LIBDIR/libquaver.so -> .so.0 -> .so.VERSION, libquaver.a
 #   PREFIX/LIBDIR/pkgconfig/quaver.pc           PREFIX/LIBDIR/cmake/quaver/quaver-config.cmake
-#   PREFIX/bin/quaver                           PREFIX/lib/libquaver_shim.so, where `quaver run` looks for it
+#   PREFIX/bin/quaver, quaver-as, cargo-quaver  PREFIX/lib/libquaver_shim.so, where `quaver run` looks for it
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -31,7 +31,7 @@ packages=()
 for part in ${PARTS:-library programs}; do
     case $part in
     library) packages+=(-p quaver-capi) ;;
-    programs) packages+=(-p quaver-cli -p quaver-shim -p quaver-probes) ;;
+    programs) packages+=(-p quaver-cli -p quaver-shim -p quaver-probes -p cargo-quaver) ;;
     *) die "unknown part $part in PARTS: library and programs are known" ;;
     esac
 done
@@ -47,7 +47,7 @@ remove_library() {
     remove_empty "$libdir/cmake/quaver" "$libdir/cmake" "$libdir/pkgconfig"
 }
 
-remove_programs() { rm -f "$to/bin/quaver" "$to/bin/quaver-as" "$to/lib/libquaver_shim.so"; }
+remove_programs() { rm -f "$to"/bin/{quaver,quaver-as,cargo-quaver} "$to/lib/libquaver_shim.so"; }
 
 # remove_empty FOLDER...: where nothing else is in them
 remove_empty() {
@@ -107,6 +107,7 @@ install_library() {
 install_programs() {
     put 755 "$built/quaver" bin/quaver
     put 755 "$built/quaver-as" bin/quaver-as
+    put 755 "$built/cargo-quaver" bin/cargo-quaver
     put 755 "$built/libquaver_shim.so" lib/libquaver_shim.so
     say "installed $to/bin/quaver"
 }
