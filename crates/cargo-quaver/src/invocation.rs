@@ -98,7 +98,7 @@ impl Invocation {
 
     /// Whether bitcode goes to the linker, which then optimises.
     pub fn leaves_it_to_the_linker(&self) -> bool {
-        self.is_on("linker-plugin-lto") && self.types.iter().any(|kind| !is_rlib(kind))
+        self.ours && self.is_on("linker-plugin-lto") && self.links()
     }
 
     /// Whether the whole program becomes one text.

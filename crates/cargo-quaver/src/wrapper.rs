@@ -138,7 +138,11 @@ fn say_what_is_in(call: &Invocation, file: &Path, must: bool) -> anyhow::Result<
         bail!("{} has no probes: its linker has dropped the notes about them", file.display());
     }
     if notes.is_empty() {
-        eprintln!("quaver: {}: no probes: none of the crates with probes is in it", call.name);
+        let why = match swap::notes()? {
+            true => "none of the crates with probes is in it",
+            false => "QUAVER_PROBES... asks for a control",
+        };
+        eprintln!("quaver: {}: no probes: {why}", call.name);
         return Ok(());
     }
     let mut sum = Note::default();

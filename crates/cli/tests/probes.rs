@@ -50,6 +50,13 @@ fn notes_are_added_up() {
     let of = |key: &str| binaries[1][key].as_u64().unwrap();
     assert_eq!((of("objects"), of("loops"), of("probes")), (2, 5, 1234));
     assert_eq!(binaries[1]["binary"], *library);
+
+    let archive = folder.path().join("archive.a");
+    let mut command = Command::new("ar");
+    command.arg("rc").args([&archive, Path::new(&library), &folder.path().join("0.s")]);
+    assert!(command.status().unwrap().success());
+    let output = report(&[archive.to_str().unwrap()]);
+    assert!(text(&output.stdout).contains("1,234"), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use object::read::archive::ArchiveFile;
 use quaver_probes::note::{self, Note};
 use serde::Serialize;
 
@@ -74,24 +75,36 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 pub fn read(path: &Path) -> anyhow::Result<Binary> {
     let name = path.display();
     let file = fs::read(path).with_context(|| format!("cannot read {name}"))?;
-    let notes = note::read(&file).with_context(|| format!("cannot read probes of {name}"))?;
-    if notes.is_empty() {
+    let (mut objects, mut sum, mut code) = (0, Note::default(), 0);
+    for part in parts(&file).with_context(|| format!("cannot read {name}"))? {
+        let notes = note::read(part).with_context(|| format!("cannot read probes of {name}"))?;
+        objects += notes.len();
+        notes.into_iter().for_each(|note| sum += note);
+        let object = object::File::parse(part).with_context(|| format!("cannot read {name}"))?;
+        code += note::code_bytes(&object);
+    }
+    if objects == 0 {
         bail!(
             "{name} was built without probes; build it with `quaver cc` or `cargo quaver` \
              (docs/probes.md)"
         );
     }
-    let mut sum = Note::default();
-    for &note in &notes {
-        sum += note;
+    Ok(Binary { binary: path.to_owned(), objects, note: sum, file_code_bytes: code })
+}
+
+/// The file itself, or the objects in an archive.
+fn parts(file: &[u8]) -> anyhow::Result<Vec<&[u8]>> {
+    if !matches!(object::FileKind::parse(file), Ok(object::FileKind::Archive)) {
+        return Ok(vec![file]);
     }
-    let object = object::File::parse(&*file).with_context(|| format!("cannot read {name}"))?;
-    Ok(Binary {
-        binary: path.to_owned(),
-        objects: notes.len(),
-        note: sum,
-        file_code_bytes: note::code_bytes(&object),
-    })
+    let mut parts = Vec::new();
+    for member in ArchiveFile::parse(file)?.members() {
+        let data = member?.data(file)?;
+        if data.starts_with(b"\x7fELF") {
+            parts.push(data);
+        }
+    }
+    Ok(parts)
 }
 
 fn text(binary: &Binary) -> String {
