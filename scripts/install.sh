@@ -8,6 +8,7 @@
 #   PREFIX/include/quaver.h                     PREFIX/LIBDIR/libquaver.so -> .so.0 -> .so.VERSION, libquaver.a
 #   PREFIX/LIBDIR/pkgconfig/quaver.pc           PREFIX/LIBDIR/cmake/quaver/quaver-config.cmake
 #   PREFIX/bin/quaver, quaver-as, cargo-quaver  PREFIX/lib/libquaver_shim.so, where `quaver run` looks for it
+#   PREFIX/share/quaver/quaver.cmake
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -47,7 +48,10 @@ remove_library() {
     remove_empty "$libdir/cmake/quaver" "$libdir/cmake" "$libdir/pkgconfig"
 }
 
-remove_programs() { rm -f "$to"/bin/{quaver,quaver-as,cargo-quaver} "$to/lib/libquaver_shim.so"; }
+remove_programs() {
+    rm -f "$to"/bin/{quaver,quaver-as,cargo-quaver} "$to/lib/libquaver_shim.so" "$to/share/quaver/quaver.cmake"
+    remove_empty share/quaver
+}
 
 # remove_empty FOLDER...: where nothing else is in them
 remove_empty() {
@@ -64,7 +68,7 @@ if $remove; then
     case $prefix in
     # The system's own, which are there without anything in them.
     /usr | /usr/local) ;;
-    *) remove_empty include bin "$libdir" lib ;;
+    *) remove_empty include bin "$libdir" lib share ;;
     esac
     say "removed what was installed in $to"
     exit
@@ -109,6 +113,7 @@ install_programs() {
     put 755 "$built/quaver-as" bin/quaver-as
     put 755 "$built/cargo-quaver" bin/cargo-quaver
     put 755 "$built/libquaver_shim.so" lib/libquaver_shim.so
+    put 644 crates/probes/cmake/quaver.cmake share/quaver/quaver.cmake
     say "installed $to/bin/quaver"
 }
 

@@ -71,6 +71,7 @@ computing() {
     step book scripts/check_book.sh
     step packages scripts/check_packages.sh
     step probes scripts/check_probes.sh
+    step cargo-quaver scripts/check_cargo_quaver.sh
     step smoke-selftest scripts/smoke.sh selftest "$programs"
     step fuzz scripts/smoke.sh fuzz "$programs"
     if have shellcheck; then
