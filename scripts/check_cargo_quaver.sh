@@ -73,6 +73,8 @@ cargo quaver test --workspace --offline >"$work/log" 2>&1 || die "$(cat "$work/l
 cargo quaver build --release --offline >"$work/log" 2>&1 || die "$(cat "$work/log")"
 grep -q 'quaver: sample: .* std included' "$work/log" || die "$(cat "$work/log")"
 [ "$(count probes "$built/$target/release/sample")" -ge 300 ] || die "no probes in std: $(cat "$work/log")"
+left=$(find "$built" -name 'quaver-*')
+[ -z "$left" ] || die "left behind: $left"
 preempted "whole program" "$plain" "$built/$target/release/sample"
 
 refused "no such crate" build --only sample-macros
@@ -91,7 +93,7 @@ add_library(work STATIC work.c)
 add_executable(program program.cpp)
 target_link_libraries(program work pthread)
 END
-    printf '%s\n' 'unsigned work(unsigned n) { unsigned x = n; while (n--) x = x * 3 ^ x >> 5; return x; }' >"$work/c/work.c"
+    echo 'unsigned work(unsigned n) { unsigned x = n; while (n--) x = x * 3 ^ x >> 5; return x; }' >"$work/c/work.c"
     cat >"$work/c/program.cpp" <<'END'
 #include <cstdio>
 #include <thread>
@@ -119,7 +121,7 @@ fi
 if [ -n "${QUAVER_TEST_FULL:-}" ]; then
     cd "$repository"
     for crate in hashbrown regex serde_json memchr; do
-        manifest=$(cargo metadata --locked --format-version 1 | tr ',' '\n' |
+        manifest=$(cargo metadata --locked --filter-platform $target --format-version 1 | tr ',' '\n' |
             sed -n "s|.*\"manifest_path\":\"\(.*/$crate-[0-9.]*/Cargo.toml\)\"|\1|p" | tail -n 1)
         [ -n "$manifest" ] || die "the workspace does not use $crate"
         cp -r "$(dirname "$manifest")" "$work/$crate"

@@ -66,7 +66,9 @@ impl Workshop {
         drop(text);
         let arguments: Vec<OsString> =
             ["--64".into(), "-o".into(), output.clone().into(), input.clone().into()].into();
-        let (code, report) = driver::assemble(&settings, "as", arguments)?;
+        // Its errors contain their causes.
+        let (code, report) = driver::assemble(&settings, "as", arguments)
+            .map_err(|error| anyhow::anyhow!("{error}"))?;
         if code != 0 {
             bail!("the assembler refuses what rustc wrote; QUAVER_PROBES_ASSEMBLER names another");
         }

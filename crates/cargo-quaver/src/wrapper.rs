@@ -11,6 +11,7 @@ use std::{env, fs};
 
 use anyhow::{Context, bail};
 use quaver_probes::note::{self, Note};
+use tempfile::TempDir;
 
 use crate::invocation::{Form, Invocation, without_incremental};
 use crate::job::Job;
@@ -84,8 +85,7 @@ fn version(job: &Job, program: &OsStr, arguments: &[OsString]) -> anyhow::Result
 }
 
 fn compile(call: &Invocation, program: &OsStr, arguments: &[OsString]) -> anyhow::Result<ExitCode> {
-    let folder = tempfile::Builder::new().prefix("quaver-").tempdir_in(&call.folder);
-    let folder = folder.with_context(|| format!("cannot write to {}", call.folder))?;
+    let folder = folder(call)?;
     let workshop = Workshop::new(folder.path(), &call.name);
     let mut command = Command::new(program);
     command.args(without_incremental(arguments));
@@ -124,6 +124,16 @@ fn compile(call: &Invocation, program: &OsStr, arguments: &[OsString]) -> anyhow
         say_what_is_in(call, file.as_deref().unwrap_or(Path::new(archive)), false)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A folder for the files of this call, which are large. One that was left behind when a build was
+/// killed goes now.
+fn folder(call: &Invocation) -> anyhow::Result<TempDir> {
+    let extra = call.codegen("extra-filename").unwrap_or_default();
+    let name = format!("quaver-{}{extra}", call.name);
+    let _ = fs::remove_dir_all(Path::new(&call.folder).join(&name));
+    let folder = tempfile::Builder::new().prefix(&name).rand_bytes(0).tempdir_in(&call.folder);
+    folder.with_context(|| format!("cannot write to {}", call.folder))
 }
 
 /// One line on what was made. cargo repeats it whenever the crate needs no compilation.

@@ -3,7 +3,7 @@
 //! It takes the arguments of `as`, rewrites the inputs, and calls the assembler with the result in
 //! their place. Several inputs are one text, as they are to `as`. If anything about the text is
 //! not understood, or the assembler refuses the rewritten text, the assembler gets the original.
-//! Otherwise the object says in a [note](crate::note) what was done.
+//! Otherwise the object says in a [note] what was done.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
