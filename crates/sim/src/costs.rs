@@ -18,8 +18,11 @@ pub enum Timer {
     /// A thread that sleeps until the next moment that it knows of, and shares its core with
     /// others.
     Thread,
-    /// Each worker's own timer.
+    /// Each worker's own timer, which is always set for the thread that runs, at no cost.
     Worker,
+    /// Each worker's own timer, which is set only while something waits, and not anew at each
+    /// dispatch: it may expire for a thread that has given way since.
+    Alarm,
 }
 
 /// A way to tell a worker that it must preempt. Times in nanoseconds.
@@ -34,15 +37,25 @@ pub struct Mechanism {
     /// On that core, for looking at a worker.
     #[serde(default)]
     pub scan: u64,
-    /// From the end of sending until the worker notices; of a worker's own timer, how late that is.
+    /// From the end of sending until the worker notices; of an ideal timer, how late that is.
     #[serde(default)]
     pub deliver: Delay,
-    /// How late a thread that keeps time wakes up.
+    /// How late a thread that keeps time wakes up, or a timer that is an alarm.
     #[serde(default)]
     pub late: Delay,
-    /// On the worker, also if the interruption was in vain.
+    /// On the worker, for an interruption.
     #[serde(default)]
     pub receive: Delay,
+    /// The same for one in vain, if it differs; with setting an alarm anew.
+    #[serde(default)]
+    pub look: Option<Delay>,
+    /// On the worker, for setting an alarm at a dispatch.
+    #[serde(default)]
+    pub arm: u64,
+    /// What the server takes an interruption to cost: what it may spend on them, and how often it
+    /// looks in vain, goes by that. Otherwise what one costs.
+    #[serde(default)]
+    pub price: Option<u64>,
     /// On the worker, at every entry of a thread, whether one was interrupted or not.
     #[serde(default)]
     pub switch: u64,
@@ -56,6 +69,13 @@ pub struct Mechanism {
     pub slowdown: f64,
     /// Where the numbers come from.
     pub provenance: String,
+}
+
+impl Mechanism {
+    /// What an interruption in vain costs the worker.
+    pub fn in_vain(&self) -> &Delay {
+        self.look.as_ref().unwrap_or(&self.receive)
+    }
 }
 
 /// What a runtime itself costs, in nanoseconds.

@@ -30,6 +30,8 @@ pub(crate) struct Job {
     pub(crate) started: bool,
     /// Counted in the statistics.
     pub(crate) counted: bool,
+    /// It was preempted when it ran last.
+    pub(crate) outlived: bool,
     /// Where it ran last.
     pub(crate) worker: u32,
     /// The worker to whose port it came.

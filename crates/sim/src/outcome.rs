@@ -152,11 +152,11 @@ pub struct Counts {
     pub dispatches: u64,
     /// Of those, taken from another worker.
     pub steals: u64,
-    /// Notifications sent.
+    /// Notifications sent, and settings of alarms.
     pub sent: u64,
     /// Of those, what led to a switch.
     pub preemptions: u64,
-    /// Of those, too late: another thread was running.
+    /// Of those, in vain: another thread was running, or an alarm found nothing due.
     pub stale: u64,
     /// Of those, for nothing: there was no other thread.
     pub useless: u64,

@@ -23,6 +23,8 @@ fn nothing_is_lost_ends_early_or_waits_beside_idle_workers() {
             "mechanism = \"user-timer\"\ntick = \"5us\"",
             "mechanism = \"signal\"\nqueues = \"rss\"",
             "mechanism = \"quaver-timer-thread\"",
+            "mechanism = \"quaver-posix-timer\"",
+            "mechanism = \"quaver-posix-timer\"\nqueues = \"rss\"\ntax = 10",
             "mechanism = \"uintr\"\n[server.costs]\ndeliver = \"lognormal=2us/1.5\"",
             "mechanism = \"none\"",
             "mechanism = \"ipi\"\ndispatcher = true",

@@ -4,6 +4,7 @@
 use quaver_sched::Running;
 use quaver_sched::clock::{Nap, Watch, due, is_due, quantum};
 
+use super::rules::Rules;
 use super::{CLOCK, Engine};
 use crate::calendar::NEVER;
 
@@ -14,9 +15,14 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    pub(super) fn new(quantum: Option<u64>) -> Self {
+    pub(super) fn new(rules: &Rules) -> Self {
+        let watch = Watch::new(rules.quantum.unwrap_or(NEVER), 0);
+        let watch = match rules.pace {
+            Some(pace) => watch.paced(pace),
+            None => watch,
+        };
         // Nothing has run yet.
-        Clock { watch: Watch::new(quantum.unwrap_or(NEVER), 0), nap: Nap::Long(None) }
+        Clock { watch, nap: Nap::Long(None) }
     }
 
     /// Is the thread asleep for longer than until then, although it should look?
@@ -29,18 +35,11 @@ impl Clock {
 }
 
 impl Engine<'_> {
-    /// Something waits that no idle worker takes. Who brought it interrupts a worker whose thread
-    /// has had its quantum already, or wakes the thread if that would miss what is due.
+    /// Something waits that no idle worker takes, and no worker was interrupted for it: the thread
+    /// is woken if it would miss what is due.
     pub(super) fn tell_clock(&mut self) {
-        let workers = 0..self.workers.len();
-        let overdue = |worker: &usize| {
-            !self.is_notified(*worker)
-                && self.due(*worker).is_some_and(|due| is_due(due, self.now, 0))
-        };
-        if let Some(worker) = workers.clone().find(overdue) {
-            self.send(worker);
-            self.schedule(worker);
-        } else if let Some(first) = workers.filter_map(|worker| self.due(worker)).min() {
+        let due = (0..self.workers.len()).filter_map(|worker| self.due(worker)).min();
+        if let Some(first) = due {
             self.wake_clock_for(first);
         }
     }
@@ -70,7 +69,7 @@ impl Engine<'_> {
     }
 
     /// When the policy wants the worker's thread to stop, as things are.
-    fn due(&self, worker: usize) -> Option<u64> {
+    pub(super) fn due(&self, worker: usize) -> Option<u64> {
         let running = self.running(worker)?;
         // Not before it has run at all, so that there is always progress.
         let least = (running.since + 1).max(self.affordable_at(worker));
@@ -89,10 +88,37 @@ impl Engine<'_> {
         self.workers[worker].notified != NEVER
     }
 
+    /// Something waits that no idle worker takes. Who brought it interrupts a worker whose thread
+    /// has had its quantum already. `true`: one is interrupted.
+    pub(super) fn interrupt_overdue(&mut self) -> bool {
+        let overdue = |worker: &usize| {
+            !self.is_notified(*worker)
+                && self.due(*worker).is_some_and(|due| is_due(due, self.now, 0))
+        };
+        let found = (0..self.workers.len()).find(overdue);
+        if let Some(worker) = found {
+            self.send(worker);
+            self.schedule(worker);
+        }
+        found.is_some()
+    }
+
+    /// The thread `task` stops running on the worker; clocks look on time again if it has outlived
+    /// its quantum.
+    pub(super) fn stops(&mut self, worker: usize, task: u32, preempted: bool) {
+        let Some(pace) = self.rules.pace else { return };
+        let again = std::mem::replace(&mut self.jobs[task].outlived, preempted) && preempted;
+        let me = &mut self.workers[worker];
+        if pace.is_long(self.now.saturating_sub(me.turn)) || again {
+            (me.long_at, me.alarm.later) = (self.now, 0);
+        }
+    }
+
     /// The thread is awake: it sends what is due and sleeps until something will be.
     pub(super) fn look(&mut self) {
         let mut look = self.clock.watch.look(self.now);
         for worker in 0..self.workers.len() {
+            look.stopped_long(self.workers[worker].long_at);
             let Some(running) = self.running(worker) else { continue };
             let quantum = quantum(&*self.policy, worker, &running);
             if look.worker(self.now, self.due(worker), quantum) && !self.is_notified(worker) {

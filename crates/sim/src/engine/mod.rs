@@ -18,12 +18,14 @@
 //! | `worker.rs` | a worker enters, runs and leaves a thread |
 //! | `preempt.rs` | a worker is interrupted |
 //! | `clock.rs` | a thread keeps time for all workers |
+//! | `alarm.rs` | each worker's timer is set while something waits |
 //! | `signals.rs` | the kernel's lock of the process's signals |
 //! | `messages.rs` | threads that wake one another |
 //! | `noise.rs` | the machine stops workers |
 //! | `report.rs` | what came of it |
 //! | `check.rs` | what holds at every event |
 
+mod alarm;
 mod check;
 mod clock;
 mod dispatcher;
@@ -138,7 +140,7 @@ impl<'a> Engine<'a> {
         };
         let capacity = if offer.is_some() { scenario.capacity()? } else { 1.0 };
         let rules = Rules::of(scenario, &*policy);
-        let clock = Clock::new(rules.quantum);
+        let clock = Clock::new(&rules);
         let mut engine = Engine {
             rules,
             policy,
@@ -189,6 +191,7 @@ impl<'a> Engine<'a> {
             left,
             started: false,
             counted: true,
+            outlived: false,
             worker: 0,
             port: 0,
             queue: None,

@@ -14,6 +14,7 @@ impl Engine<'_> {
         match self.rules.mechanism.timer {
             Timer::None => return,
             Timer::Thread => return self.tell_clock_of(worker),
+            Timer::Alarm => return self.dispatched(worker, 0),
             Timer::Core | Timer::Worker => {}
         }
         let me = &self.workers[worker];
@@ -64,7 +65,7 @@ impl Engine<'_> {
                 let send = self.rules.mechanism.send + self.wait_for_lock(1);
                 self.core.occupy(self.now, send + self.rules.mechanism.scan)
             }
-            Timer::Thread => self.now + self.rules.mechanism.send,
+            Timer::Thread | Timer::Alarm => self.now + self.rules.mechanism.send,
             Timer::Worker | Timer::None => self.now,
         };
         let notified = sent + self.rules.mechanism.deliver.sample(&mut self.random);
@@ -78,13 +79,23 @@ impl Engine<'_> {
         }
     }
 
-    /// What an interruption costs the running thread. A tick's cost is in the running times
-    /// already.
-    fn received(&mut self) -> u64 {
+    /// What an interruption costs the running thread, or one in vain. A tick's cost is in the
+    /// running times already.
+    pub(super) fn received(&mut self, in_vain: bool) -> u64 {
         if self.rules.tick.is_some() {
-            0
-        } else {
-            self.rules.mechanism.receive.sample(&mut self.random) + self.wait_for_lock(RECEIVES)
+            return 0;
+        }
+        let mechanism = &self.rules.mechanism;
+        let cost = if in_vain { mechanism.in_vain() } else { &mechanism.receive };
+        cost.sample(&mut self.random) + self.wait_for_lock(RECEIVES)
+    }
+
+    /// The worker was interrupted, and pays for it.
+    pub(super) fn charge(&mut self, worker: usize) {
+        if let Some(tax) = self.rules.tax {
+            let me = &mut self.workers[worker];
+            let ran = me.running.map_or(0, |_| self.now.saturating_sub(me.turn));
+            me.account = tax.charge(me.account, ran);
         }
     }
 
@@ -96,30 +107,28 @@ impl Engine<'_> {
             self.schedule(worker);
             return;
         }
-        let receive = self.received();
-        let me = &mut self.workers[worker];
         me.notified = NEVER;
-        if let Some(tax) = self.rules.tax {
-            let ran = me.running.map_or(0, |_| self.now.saturating_sub(me.turn));
-            me.account = tax.charge(me.account, ran);
-        }
-        let Some(running) = me.running else {
-            self.books.counts.stale += 1;
-            self.schedule(worker);
-            return;
-        };
-        if me.notified_run != me.run || self.now < running.since {
-            self.books.counts.stale += 1;
-            self.lose(worker, receive);
+        me.alarm.expires_with_a_signal(self.now);
+        self.charge(worker);
+        let me = &self.workers[worker];
+        let meant = me.notified_run == me.run;
+        if meant && me.running.is_some_and(|running| running.since <= self.now) {
+            self.preempt(worker);
+        } else {
+            self.look_in_vain(worker);
             self.ask(worker);
             self.schedule(worker);
-            return;
         }
+    }
+
+    /// The running thread gives way, if there is anything to give way to.
+    pub(super) fn preempt(&mut self, worker: usize) {
         if self.rules.dispatcher {
             if self.queued == 0 {
-                self.go_on(worker, receive);
+                self.go_on(worker);
                 return;
             }
+            let receive = self.received(false);
             let task = self.leave(worker, true);
             self.books.counts.preemptions += 1;
             self.workers[worker].stalled = self.now + receive + self.rules.system.preempt_switch;
@@ -131,19 +140,30 @@ impl Engine<'_> {
             return;
         }
         let Some((pick, stolen)) = self.pick(worker) else {
-            self.go_on(worker, receive);
+            self.go_on(worker);
             return;
         };
+        let receive = self.received(false);
         let task = self.leave(worker, true);
         self.books.counts.preemptions += 1;
         self.enter(worker, pick, stolen, receive + self.rules.system.preempt_switch);
         self.make_runnable(Place::Local(worker), task, Why::Preempted);
     }
 
+    /// An interruption was not meant for what runs, or found nothing due.
+    pub(super) fn look_in_vain(&mut self, worker: usize) {
+        self.books.counts.stale += 1;
+        let look = self.received(true);
+        if self.workers[worker].running.is_some() {
+            self.lose(worker, look);
+        }
+    }
+
     /// There is nothing else to run.
-    fn go_on(&mut self, worker: usize, receive: u64) {
+    fn go_on(&mut self, worker: usize) {
         self.books.counts.useless += 1;
-        self.lose(worker, receive);
+        let look = self.received(true);
+        self.lose(worker, look);
         self.ask(worker);
         self.schedule(worker);
     }

@@ -22,9 +22,12 @@ impl Engine<'_> {
             return;
         }
         let first = self.queued == 1;
-        if self.rules.mechanism.timer == Timer::Thread {
-            self.tell_clock();
-            return;
+        let timer = self.rules.mechanism.timer;
+        match timer {
+            Timer::Thread | Timer::Alarm if self.interrupt_overdue() => return,
+            Timer::Thread => return self.tell_clock(),
+            Timer::Alarm => return self.tell_alarms(),
+            Timer::None | Timer::Core | Timer::Worker => {}
         }
         match (self.rules.concerns, place) {
             (Concerns::Place, Place::Local(worker)) => self.ask(worker),

@@ -1,8 +1,9 @@
 //! What does not change during a run: how the server works, and what things cost.
 
+use quaver_sched::clock::{Alarm, Pace};
 use quaver_sched::{Concerns, Policy, Tax};
 
-use crate::costs::{Mechanism, System};
+use crate::costs::{Mechanism, System, Timer};
 use crate::scenario::{Queues, Scenario};
 
 /// How the server works.
@@ -23,6 +24,10 @@ pub(super) struct Rules {
     pub(super) tick: Option<u64>,
     /// The bound on what interruptions may cost.
     pub(super) tax: Option<Tax>,
+    /// How much later a clock looks while no thread outlives its quantum.
+    pub(super) pace: Option<Pace>,
+    /// When workers set their timers, if those are alarms.
+    pub(super) alarm: Option<Alarm>,
 }
 
 impl Rules {
@@ -30,6 +35,9 @@ impl Rules {
         let server = &scenario.server;
         let (mechanism, system) = (scenario.mechanism(), scenario.system());
         let price = mechanism.receive.mean_ns() as u64 + system.preempt_switch;
+        let price = mechanism.price.unwrap_or(price);
+        let quantum = server.policy.quantum().map(|quantum| quantum.as_nanos() as u64);
+        let has = |timers: &[Timer]| quantum.filter(|_| timers.contains(&mechanism.timer));
         let savings = Tax::SAVINGS.as_nanos() as u64;
         let tax = server.tax.filter(|&percent| percent < 100);
         Rules {
@@ -41,9 +49,12 @@ impl Rules {
             run_on: server.run_on,
             balance: server.balance,
             queues: server.queues,
-            quantum: server.policy.quantum().map(|quantum| quantum.as_nanos() as u64),
+            quantum,
             tick: server.tick,
             tax: tax.map(|percent| Tax::new(percent as u32, price, savings)),
+            pace: has(&[Timer::Thread, Timer::Alarm])
+                .map(|quantum| Pace::new(quantum, price, |span| span.as_nanos() as u64)),
+            alarm: has(&[Timer::Alarm]).map(|quantum| Alarm::new(quantum, mechanism.arm)),
             mechanism,
             system,
         }

@@ -2,6 +2,7 @@
 
 use quaver_sched::{Account, Pick, Running};
 
+use super::alarm::OwnTimer;
 use super::messages::WAKEUP;
 use super::rules::Rules;
 use super::{Engine, SOURCES};
@@ -27,6 +28,9 @@ pub(super) struct Worker {
     /// When a notification arrives.
     pub(super) notified: u64,
     pub(super) notified_run: u64,
+    pub(super) alarm: OwnTimer,
+    /// When a thread here has outlived its quantum last.
+    pub(super) long_at: u64,
     /// When what the dispatcher gives it arrives.
     pub(super) assigned: u64,
     /// Until then its CPU is taken away.
@@ -58,6 +62,8 @@ impl Default for Worker {
             due: NEVER,
             notified: NEVER,
             notified_run: 0,
+            alarm: OwnTimer::default(),
+            long_at: 0,
             assigned: NEVER,
             stopped: 0,
             stalled: 0,
@@ -75,7 +81,7 @@ impl Default for Worker {
 
 impl Worker {
     fn next(&self) -> u64 {
-        self.end.min(self.due).min(self.notified).min(self.assigned)
+        self.end.min(self.due).min(self.notified).min(self.alarm.rings).min(self.assigned)
     }
 
     /// How long the running thread has run.
@@ -97,6 +103,8 @@ impl Engine<'_> {
             self.end(worker);
         } else if me.notified == self.now {
             self.interrupt(worker);
+        } else if me.alarm.rings == self.now {
+            self.ring(worker);
         } else if me.due == self.now {
             me.due = NEVER;
             if !self.rules.skip && me.notified == NEVER {
@@ -137,7 +145,13 @@ impl Engine<'_> {
         self.books.counts.dispatches += 1;
         self.run_task(worker, pick, stolen, cost);
         self.workers[worker].turn = self.workers[worker].running.map_or(self.now, |r| r.since);
-        self.ask(worker);
+        if self.rules.alarm.is_some() {
+            // Where something was done before, its price contains this.
+            let arm = if before == 0 { self.rules.mechanism.arm } else { 0 };
+            self.dispatched(worker, arm);
+        } else {
+            self.ask(worker);
+        }
         self.schedule(worker);
     }
 
@@ -195,6 +209,8 @@ impl Engine<'_> {
         let me = &mut self.workers[worker];
         let running = me.running.take().expect("a task is running");
         let task = running.task.0;
+        self.stops(worker, task, preempted);
+        let me = &mut self.workers[worker];
         let ran = self.now.saturating_sub(running.since).saturating_sub(me.lost);
         let job = &mut self.jobs[task];
         job.left -= ran.min(job.left);

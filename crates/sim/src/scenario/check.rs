@@ -74,13 +74,10 @@ impl Scenario {
             ("skip-unnecessary", !server.skip_unnecessary),
             ("once-a-quantum", server.once_a_quantum),
         ];
-        if mechanism.value.timer == Timer::Thread
+        if matches!(mechanism.value.timer, Timer::Thread | Timer::Alarm)
             && let Some((key, _)) = own_way.into_iter().find(|&(_, given)| given)
         {
-            let text = format!(
-                "mechanism `{}` has a thread that keeps time in its own way",
-                mechanism.name
-            );
+            let text = format!("mechanism `{}` keeps time in its own way", mechanism.name);
             return Err((key, text));
         }
         let needs_quantum = [

@@ -26,10 +26,10 @@ macro_rules! overrides {
         impl Overrides {
             $(pub(super) fn $change(&self, $entry: &mut $type) {
                 $(if let Some(time) = self.$time {
-                    $entry.$time = time;
+                    $entry.$time = time.into();
                 })*
                 $(if let Some(delay) = &self.$delay {
-                    $entry.$delay = delay.clone();
+                    $entry.$delay = delay.clone().into();
                 })*
             })*
         }
@@ -38,8 +38,8 @@ macro_rules! overrides {
 
 overrides! {
     mechanism, change_mechanism, Mechanism {
-        times { send scan switch lock }
-        delays { deliver late receive }
+        times { send scan arm price switch lock }
+        delays { deliver late receive look }
     }
     system, change_system, System {
         times {
