@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::{Result, bail};
+use quaver::Clock;
 use quaver_sim::Scenario;
 
 use crate::output::Target;
@@ -62,6 +63,9 @@ pub struct Args {
     /// With --validate: seconds instead of minutes
     #[arg(long, requires = "validate")]
     pub quick: bool,
+    /// With --validate: who keeps time: auto, posix-timer, timer-thread or timer-core
+    #[arg(long, requires = "validate", default_value_t = Clock::Auto)]
+    pub clock: Clock,
 }
 
 /// `FROM..TO`, in nanoseconds.

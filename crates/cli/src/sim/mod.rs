@@ -47,7 +47,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         target.check()?;
     }
     if args.validate {
-        return validate::run(args.quick, args.json.as_ref());
+        return validate::run(args.quick, args.clock, args.json.as_ref());
     }
     let scenario = args.scenario()?;
     let rates = scenario.rates()?;

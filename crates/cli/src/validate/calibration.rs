@@ -9,7 +9,8 @@ use quaver_sim::Delay;
 use super::lateness::Lateness;
 use super::median;
 use super::prices::Prices;
-use super::stops::{PIECE, Seen, is_usual};
+use super::spans::is_usual;
+use super::stops::{PIECE, Seen};
 
 /// What one round has shown, or several.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -28,6 +29,7 @@ impl Calibration {
             all.late.clock.extend(&late.clock);
             all.late.bringer.extend(&late.bringer);
             all.seen.gaps.extend(&seen.gaps);
+            all.seen.looks.extend(&seen.looks);
             all.seen.starts.extend(&seen.starts);
             all
         })
@@ -51,6 +53,9 @@ impl Calibration {
         // ended.
         if let Some(gaps) = usual(&self.seen.gaps, PIECE.as_nanos() as u64 / 2) {
             prices.preemption = gaps;
+        }
+        if let Some(looks) = usual(&self.seen.looks, 0) {
+            prices.look = looks;
         }
         if let Some(starts) = usual(&self.seen.starts, prices.send_ns) {
             prices.start = starts;
@@ -93,11 +98,12 @@ mod tests {
     fn what_is_a_stop_is_no_price() {
         let mut prices = Prices::none();
         prices.send_ns = 1_000;
-        let seen = Seen { gaps: vec![12_000, 12_000, 900_000], starts: vec![31_000; 2] };
+        let (gaps, looks) = (vec![12_000, 12_000, 900_000], vec![7_000, 700_000, 7_000]);
+        let seen = Seen { gaps, looks, starts: vec![31_000; 2] };
         let one = Calibration { late: Lateness::default(), seen };
         let both = Calibration::of([&one, &one].into_iter());
         assert_eq!([both.seen.gaps.len(), both.seen.starts.len()], [6, 4]);
-        let Prices { preemption, start, .. } = both.in_place_of(&prices);
-        assert_eq!([&preemption, &start].map(mean), [10_000, 30_000]);
+        let Prices { preemption, look, start, .. } = both.in_place_of(&prices);
+        assert_eq!([&preemption, &look, &start].map(mean), [10_000, 7_000, 30_000]);
     }
 }

@@ -16,8 +16,8 @@
 //! * [`model`]: the simulator gets the same requests at the same times, at these prices.
 //! * [`stops`]: what the kernel, or the host of a virtual machine, took from the worker, stop by
 //!   stop.
-//! * [`lateness`], [`calibration`]: how late preemptions came among requests, what they and
-//!   wake-ups took.
+//! * [`lateness`], [`calibration`]: how late preemptions came among requests, what they, looks in
+//!   vain and wake-ups took.
 //! * [`turns`]: how user threads see their turns.
 //! * [`verdict`]: whether all rows are there and agree.
 //!
@@ -36,6 +36,7 @@ pub mod model;
 pub mod prices;
 pub mod real;
 mod report;
+pub mod spans;
 pub mod stops;
 pub mod turns;
 pub mod verdict;
@@ -45,6 +46,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use quaver::Clock;
 use quaver_bench_common::affinity;
 use quaver_load::{ArrivalProcess, Limit, Mix, Schedule};
 use quaver_sched::Spec;
@@ -130,22 +132,22 @@ fn quantum(prices: &Prices) -> Duration {
 /// # Errors
 ///
 /// The runtime cannot be built, CPUs cannot be used, or results cannot be written.
-pub fn run(quick: bool, json: Option<&Target>) -> Result<ExitCode> {
+pub fn run(quick: bool, clock: Clock, json: Option<&Target>) -> Result<ExitCode> {
     let cpus = affinity::allowed().context("cannot read the usable CPUs")?;
     let (client, worker) = (cpus[0], cpus[cpus.len() - 1]);
     let span = Duration::from_millis(if quick { 100 } else { 250 });
     let busy = std::fs::read_to_string("/proc/loadavg").ok().and_then(|text| busy(&text));
     let before = [Noise::watch(client, LISTEN)?, Noise::watch(worker, LISTEN)?];
-    let (prices, speed) = Prices::measure(client, worker)?;
+    let (prices, speed) = Prices::measure(client, worker, clock)?;
     let cases = Case::all(&prices);
     let wanted = if quick { 2 } else { 2 * PREDICTED };
-    let (mut rows, mut stops, mut clock) = (Vec::new(), Stops::default(), String::new());
+    let (mut rows, mut stops, mut name) = (Vec::new(), Stops::default(), String::new());
     let (mut offered, mut disturbed) = (0, 0);
     for case in &cases {
-        let runtime = runtime(&case.policy, worker)?;
-        clock = runtime.clock().to_string();
+        let runtime = runtime(&case.policy, worker, clock)?;
+        name = runtime.clock().to_string();
         let facts =
-            Facts { policy: case.policy.clone(), clock: clock.clone(), prices: prices.clone() };
+            Facts { policy: case.policy.clone(), clock: name.clone(), prices: prices.clone() };
         let real = Real { runtime, client, speed, span, case };
         for load in LOADS {
             let rounds = real.rounds(load, wanted, &prices)?;
@@ -171,7 +173,7 @@ pub fn run(quick: bool, json: Option<&Target>) -> Result<ExitCode> {
     let names = cases.each_ref().map(|case| case.name);
     let verdict = Verdict::of(&rows, &names, &LOADS, unfit);
     let passed = verdict.passed;
-    let document = Document::new(&cases, &clock, &prices, &machine, &warnings, verdict, &rows);
+    let document = Document::new(&cases, &name, &prices, &machine, &warnings, verdict, &rows);
     if let Some(target) = json {
         target.write_json(&document)?;
     }
@@ -184,9 +186,9 @@ pub fn run(quick: bool, json: Option<&Target>) -> Result<ExitCode> {
 }
 
 /// A runtime with one worker on this CPU.
-fn runtime(policy: &str, worker: usize) -> Result<quaver::Runtime> {
-    let builder = quaver::Builder::new().workers(1).cpus(vec![worker]).policy_str(policy).tax(TAX);
-    let builder = builder.idle_spin(SPIN);
+fn runtime(policy: &str, worker: usize, clock: Clock) -> Result<quaver::Runtime> {
+    let builder = quaver::Builder::new().workers(1).cpus(vec![worker]).clock(clock);
+    let builder = builder.policy_str(policy).tax(TAX).idle_spin(SPIN);
     builder.build().context("cannot build the runtime")
 }
 
@@ -250,13 +252,15 @@ impl Real<'_> {
         let limit = Limit::Duration(self.span);
         let seed = u64::from(load) + 1_000 * number;
         let schedule = Schedule::new(ArrivalProcess::Poisson, rate, &mix, limit, seed)?;
-        let witness = Arc::new(Witness::default());
+        let witness = Arc::new(Witness::of(self.runtime.handle()));
         let Real { runtime, client, speed, span, .. } = self;
         let served = real::serve(runtime, &schedule, *client, *speed, *span, Some(&witness))?;
         let stops = witness.stops(served.start, prices.request_ns);
         let preempted = witness.preempted(served.start);
-        let late = Lateness::of(&preempted, self.case.quantum_ns, &served.answers, &stops);
-        let calibration = Calibration { late, seen: witness.seen() };
+        let again = witness.preempted_again(served.start);
+        let quantum_ns = self.case.quantum_ns;
+        let late = Lateness::of(&preempted, &again, quantum_ns, &served.answers, &stops);
+        let calibration = Calibration { late, seen: witness.seen(prices.request_ns) };
         let classes = schedule.classes().to_vec();
         Ok(Round { classes, answers: served.answers, stops, calibration })
     }

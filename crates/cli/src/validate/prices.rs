@@ -5,11 +5,12 @@
 //! * *send*: what the client needs to hand one of them over;
 //! * *preemption*: two threads take turns, each for a quantum; the time between two turns;
 //! * *late*: how much longer than a quantum their turns are, which the clock ends;
+//! * *look*: what an interruption for nothing takes, among the short requests;
 //! * *start*: from the moment when the client hands work to a worker that sleeps until it begins;
 //! * *deliver*: a thread has had its quantum; the client brings work, and interrupts it itself. How
 //!   long it still runs.
 //!
-//! What rounds show of the last four among requests counts instead, as far as they do
+//! What rounds show of the last five among requests counts instead, as far as they do
 //! ([`calibration`](super::calibration)).
 //!
 //! The first two are medians. The others are kept as they are, for a mean says nothing of the few
@@ -22,6 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use quaver::Clock;
 use quaver_sim::Delay;
 use serde::Serialize;
 
@@ -58,6 +60,10 @@ pub struct Prices {
     pub preemption_ns: u64,
     /// The same as it was measured.
     pub preemption: Delay,
+    /// Of an interruption for nothing on the worker, as it was measured.
+    pub look: Delay,
+    /// What the runtime takes an interruption to cost.
+    pub interruption_ns: u64,
     /// From the end of a quantum until the thread stops: the median.
     pub late_ns: u64,
     /// The same as it was measured.
@@ -82,6 +88,8 @@ impl Prices {
             send_ns: 0,
             preemption_ns: 0,
             preemption: none(),
+            look: none(),
+            interruption_ns: 0,
             late_ns: 0,
             late: none(),
             wake: none(),
@@ -96,16 +104,19 @@ impl Prices {
     /// # Errors
     ///
     /// When the runtime cannot be built, or nothing was preempted.
-    pub fn measure(client: usize, worker: usize) -> Result<(Prices, Speed)> {
-        let runtime = super::runtime(&format!("rr:quantum={}us", QUANTUM.as_micros()), worker)?;
+    pub fn measure(client: usize, worker: usize, clock: Clock) -> Result<(Prices, Speed)> {
+        let policy = format!("rr:quantum={}us", QUANTUM.as_micros());
+        let runtime = super::runtime(&policy, worker, clock)?;
         // The client's CPU may be a part of the worker's core: it has to be as busy as it is later.
         let (speed, turns) = beside_spinning(client, || {
-            let witness = Witness::default();
+            let witness = Witness::of(runtime.handle());
             let speed = runtime.run(|| Speed::measure(Some(&witness)));
             Ok((speed, take_turns(&runtime)))
         })?;
-        let bursts: Result<Vec<_>> =
-            (0..TRIES).map(|_| real::client(client).run(|| burst(&runtime, speed))).collect();
+        let mut looks = Vec::new();
+        let bursts: Result<Vec<_>> = (0..TRIES)
+            .map(|_| real::client(client).run(|| burst(&runtime, speed, &mut looks)))
+            .collect();
         let bursts = bursts?;
         let of = |i: usize| median(bursts.iter().map(|pair| pair[i])).expect("there were tries");
         let send_ns = of(1);
@@ -121,7 +132,9 @@ impl Prices {
             request_ns: of(0),
             send_ns,
             preemption_ns: median(between.iter().copied()).unwrap_or(0),
+            look: usual(if looks.is_empty() { between.clone() } else { looks }),
             preemption: usual(between),
+            interruption_ns: runtime.preemption_price().map_or(0, |price| price.as_nanos() as u64),
             late_ns: median(late.iter().copied()).unwrap_or(0),
             late: usual(late),
             wake: usual(wake),
@@ -163,10 +176,11 @@ fn beside_spinning<T>(client: usize, work: impl FnOnce() -> Result<T>) -> Result
     })
 }
 
-/// What a request costs the worker, and the client.
-fn burst(runtime: &quaver::Runtime, speed: Speed) -> Result<[u64; 2]> {
+/// What a request costs the worker, and the client; what interruptions for nothing took is added
+/// to `looks`.
+fn burst(runtime: &quaver::Runtime, speed: Speed, looks: &mut Vec<u64>) -> Result<[u64; 2]> {
     let handle = runtime.handle();
-    let witness = Arc::new(Witness::default());
+    let witness = Arc::new(Witness::of(handle));
     let (begin, done) = (Instant::now(), Arc::new([const { AtomicU64::new(0) }; 3]));
     for _ in 0..BURST {
         let (done, witness) = (Arc::clone(&done), Arc::clone(&witness));
@@ -184,7 +198,10 @@ fn burst(runtime: &quaver::Runtime, speed: Speed) -> Result<[u64; 2]> {
     while done[0].load(SeqCst) < BURST {
         black_box(Instant::now());
     }
-    let each = (done[2].load(SeqCst) - done[1].load(SeqCst)) / (BURST - 1);
+    let seen = witness.seen(0).looks;
+    let all = done[2].load(SeqCst) - done[1].load(SeqCst);
+    let each = all.saturating_sub(seen.iter().sum()) / (BURST - 1);
+    looks.extend(seen);
     Ok([each.saturating_sub(SHORT.as_nanos() as u64), sent / BURST])
 }
 

@@ -3,8 +3,9 @@
 //!
 //! The requests themselves are the witnesses. Each is served in pieces of known length, between
 //! which it looks at the clock. A piece that took longer by its own length was stopped for so long,
-//! unless another request had its turn meanwhile ([`Turns`]). So nothing that the runtime does to a
-//! request is mistaken for a stop, and no other program or thread has to run beside it to see them.
+//! unless another request had its turn meanwhile ([`Turns`]), or the runtime has interrupted it for
+//! nothing, which its counters say: a *look*. So nothing that the runtime does to a request is
+//! mistaken for a stop, and no other program or thread has to run beside it to see them.
 //!
 //! Long stops seldom end like that: others come meanwhile, a preemption is asked for, and it is the
 //! first thing that happens when the worker goes on; or the worker was asleep, and is late to
@@ -13,27 +14,30 @@
 //! | from | to | usual |
 //! |---|---|---|
 //! | the last reading of a turn that was preempted | the next turn | [`is_usual`] |
+//! | the piece should have ended that met a look | its end | [`is_usual`] |
 //! | when a request was sent that found the worker asleep | its first turn | [`is_usual`] |
-//! | the end of a request beside which another waits | that one's first turn | the price of a request |
+//! | the end of a request beside which another waits | that one's next turn | the price of a request |
 //!
-//! What is usual of the first two is what they cost: prices that differ from one occurrence to the
-//! next, and are told to the simulator as such.
+//! What is usual of the first three is what they cost: prices that differ from one occurrence to
+//! the next, and are told to the simulator as such.
+//!
+//! [`is_usual`]: super::spans::is_usual
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use quaver::Handle;
 use serde::Serialize;
 
-use super::median;
 use super::real::{Speed, turn};
+use super::spans::Spans;
 use super::turns::Turns;
 
 /// How long a piece is, about.
 pub const PIECE: Duration = Duration::from_micros(4);
 /// A worker that has had nothing to do for so long is asleep when work comes.
 pub const SPIN: Duration = Duration::from_micros(20);
-/// What takes more than so many times the median was stopped meanwhile.
-const USUAL: u64 = 3;
 /// How many numbers of turns are told apart.
 const NUMBERS: u64 = 1 << 24;
 
@@ -41,6 +45,9 @@ const NUMBERS: u64 = 1 << 24;
 #[derive(Debug)]
 pub struct Witness {
     turns: Turns,
+    /// How often the worker was interrupted, and how often until a request looked last.
+    count: Count,
+    counted: AtomicU64,
     watched_ns: AtomicU64,
     epoch: Instant,
     /// The last reading of the clock in the turn under way, with its number; 0 when a request has
@@ -50,39 +57,64 @@ pub struct Witness {
     ended_ns: AtomicU64,
     /// Pieces that took longer than their length.
     pieces: Spans,
+    /// What interruptions for nothing took.
+    looks: Spans,
     /// Turns that were preempted.
     preempted: Spans,
+    /// Those of them whose requests had been preempted before.
+    again: Spans,
     /// Between two turns, of which the first was preempted.
     gaps: Spans,
-    /// Between a request's end and the first turn of one that waited.
+    /// Between a request's end and the next turn of one that waited.
     waits: Spans,
+    /// The same, in which the worker was interrupted for nothing.
+    held_up: Spans,
     /// Until the first turn of one that found the worker asleep.
     starts: Spans,
-}
-
-/// Did this take as long as it does, or was the worker stopped meanwhile?
-pub fn is_usual(ns: u64, median_ns: u64) -> bool {
-    ns <= USUAL * median_ns
 }
 
 impl Default for Witness {
     fn default() -> Self {
         Witness {
             turns: Turns::default(),
+            count: Count(Box::new(|| 0)),
+            counted: AtomicU64::new(0),
             watched_ns: AtomicU64::new(0),
             epoch: Instant::now(),
             last: AtomicU64::new(0),
             ended_ns: AtomicU64::new(0),
             pieces: Spans::default(),
+            looks: Spans::default(),
             preempted: Spans::default(),
+            again: Spans::default(),
             gaps: Spans::default(),
             waits: Spans::default(),
+            held_up: Spans::default(),
             starts: Spans::default(),
         }
     }
 }
 
 impl Witness {
+    /// Of requests on this runtime.
+    pub fn of(runtime: Handle) -> Witness {
+        let count = Count(Box::new(move || runtime.stats().preempt_received));
+        Witness { count, ..Witness::default() }
+    }
+
+    /// How often the worker was interrupted since this was called last.
+    fn interruptions(&self) -> u64 {
+        let now = (self.count.0)();
+        // Another request may have looked later, where this one was preempted in between.
+        now.saturating_sub(self.counted.fetch_max(now, Relaxed))
+    }
+
+    /// One that waited has its turn, after another's end.
+    fn waited(&self, from: u64, to: u64) {
+        let spans = if self.interruptions() > 0 { &self.held_up } else { &self.waits };
+        spans.push(from, to);
+    }
+
     /// A loop that takes as long as this at that speed, on the calling thread: a request that was
     /// sent then.
     pub fn serve(&self, sent: Instant, time: Duration, speed: Speed) {
@@ -91,8 +123,8 @@ impl Witness {
         if waited {
             let (sent, ended) = (self.since_epoch(sent), self.ended_ns.load(Relaxed));
             let asleep = ended == 0 || sent.saturating_sub(ended) > SPIN.as_nanos() as u64;
-            let spans = if asleep { &self.starts } else { &self.waits };
-            spans.push(ended.max(sent), self.since_epoch(first.1));
+            let (from, to) = (ended.max(sent), self.since_epoch(first.1));
+            if asleep { self.starts.push(from, to) } else { self.waited(from, to) }
         }
         self.watch(first, speed.turns(time), speed.turns(PIECE));
     }
@@ -106,7 +138,8 @@ impl Witness {
         let (piece, should_ns) = (piece.max(1), PIECE.as_nanos() as u64);
         let (mut left, mut watched) = (turns, 0);
         let (mut number, mut last) = first;
-        let mut began = last;
+        let (mut began, mut before) = (last, false);
+        self.interruptions();
         while left > 0 {
             // What remains is too short to be told from a stop: it belongs to the last piece.
             let here = if left < 2 * piece { left } else { piece };
@@ -118,15 +151,30 @@ impl Witness {
                 let took = (now - last).as_nanos() as u64;
                 let late = took.saturating_sub(here * should_ns / piece);
                 watched += took;
-                if late > should_ns {
-                    let now = self.since_epoch(now);
-                    self.pieces.push(now - late, now);
+                let now_ns = self.since_epoch(now);
+                match self.interruptions() {
+                    0 if late > should_ns => self.pieces.push(now_ns - late, now_ns),
+                    looks => (0..looks).for_each(|_| {
+                        self.looks.push(now_ns - late / looks, now_ns);
+                    }),
                 }
                 last = now;
             } else {
-                self.preempted.push(self.since_epoch(began), self.since_epoch(last));
+                let turn = [began, last].map(|at| self.since_epoch(at));
+                self.preempted.push(turn[0], turn[1]);
+                if before {
+                    self.again.push(turn[0], turn[1]);
+                }
+                before = true;
+                let ended = (self.last.load(Relaxed) == 0).then(|| self.ended_ns.load(Relaxed));
                 (number, last) = self.begins();
                 began = last;
+                if let Some(ended) = ended {
+                    // First it has worked on the rest of its piece.
+                    let to = self.since_epoch(last);
+                    self.waited((ended + should_ns / 2).min(to), to);
+                }
+                self.interruptions();
             }
         }
         self.ended_ns.store(self.since_epoch(last), Relaxed);
@@ -160,15 +208,30 @@ impl Witness {
     /// The turns that were preempted since `start`, from then on, in nanoseconds; all requests have
     /// ended.
     pub fn preempted(&self, start: Instant) -> Vec<(u64, u64)> {
-        let start = self.since_epoch(start);
-        let since = |ns: u64| ns.checked_sub(start);
-        self.preempted.all().filter_map(|(from, to)| Some((since(from)?, since(to)?))).collect()
+        self.since(start, &self.preempted)
     }
 
-    /// What preemptions and wake-ups took, those outside the usual too, in nanoseconds.
-    pub fn seen(&self) -> Seen {
+    /// Those of them whose requests had been preempted before.
+    pub fn preempted_again(&self, start: Instant) -> Vec<(u64, u64)> {
+        self.since(start, &self.again)
+    }
+
+    fn since(&self, start: Instant, spans: &Spans) -> Vec<(u64, u64)> {
+        let start = self.since_epoch(start);
+        let since = |ns: u64| ns.checked_sub(start);
+        spans.all().filter_map(|(from, to)| Some((since(from)?, since(to)?))).collect()
+    }
+
+    /// What preemptions, looks and wake-ups took, those outside the usual too, in nanoseconds. A
+    /// request costs the worker `request_ns`.
+    pub fn seen(&self, request_ns: u64) -> Seen {
         let lengths = |spans: &Spans| spans.all().map(|(from, to)| to - from).collect();
-        Seen { gaps: lengths(&self.gaps), starts: lengths(&self.starts) }
+        let looks = self.looks.beyond(0, 0).chain(self.held_up.beyond(request_ns, 0));
+        Seen {
+            gaps: lengths(&self.gaps),
+            looks: looks.map(|(_, ns)| ns).collect(),
+            starts: lengths(&self.starts),
+        }
     }
 
     /// The stops that were seen since `start`, beyond what is usual; all requests have ended. A
@@ -178,6 +241,8 @@ impl Witness {
         let start = self.since_epoch(start);
         let mut all: Vec<_> = (self.pieces.beyond(0, piece))
             .chain(self.gaps.unusual())
+            .chain(self.looks.unusual())
+            .chain(self.held_up.unusual())
             .chain(self.starts.unusual())
             .chain(self.waits.beyond(request_ns, piece))
             .filter_map(|(from, ns)| Some(Stop { at_ns: from.checked_sub(start)?, ns }))
@@ -188,56 +253,24 @@ impl Witness {
     }
 }
 
-/// What a run's preemptions and wake-ups took.
+/// A count that only grows.
+struct Count(Box<dyn Fn() -> u64 + Send + Sync>);
+
+impl fmt::Debug for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (self.0)().fmt(f)
+    }
+}
+
+/// What a run's preemptions, looks and wake-ups took.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Seen {
     /// Between two turns, of which the first was preempted, from its last reading of the clock.
     pub gaps: Vec<u64>,
+    /// Interruptions for nothing.
+    pub looks: Vec<u64>,
     /// From when a request was sent to its first turn, where that found the worker asleep.
     pub starts: Vec<u64>,
-}
-
-/// Spans of time that are remembered one by one, from any thread, as long as there is room.
-#[derive(Debug)]
-struct Spans {
-    count: AtomicUsize,
-    room: Box<[[AtomicU64; 2]]>,
-}
-
-impl Spans {
-    /// Some thousands in a second.
-    const ROOM: usize = 1 << 17;
-
-    fn push(&self, from_ns: u64, to_ns: u64) {
-        if let Some([from, to]) = self.room.get(self.count.fetch_add(1, Relaxed)) {
-            from.store(from_ns, Relaxed);
-            to.store(to_ns.max(from_ns), Relaxed);
-        }
-    }
-
-    fn all(&self) -> impl Iterator<Item = (u64, u64)> {
-        let seen = self.count.load(Relaxed).min(Self::ROOM);
-        self.room[..seen].iter().map(|[from, to]| (from.load(Relaxed), to.load(Relaxed)))
-    }
-
-    /// When each began and how much longer than `usual` it was, if that is more than `least`.
-    fn beyond(&self, usual: u64, least: u64) -> impl Iterator<Item = (u64, u64)> {
-        let beyond = move |(from, to): (u64, u64)| (from, (to - from).saturating_sub(usual));
-        self.all().map(beyond).filter(move |&(_, ns)| ns > least)
-    }
-
-    /// When each began that is not usual among them, and how much longer than the median it was.
-    fn unusual(&self) -> impl Iterator<Item = (u64, u64)> {
-        let usual = median(self.all().map(|(from, to)| to - from)).unwrap_or(0);
-        self.beyond(usual, 0).filter(move |&(_, ns)| !is_usual(ns + usual, usual))
-    }
-}
-
-impl Default for Spans {
-    fn default() -> Self {
-        let room = (0..Self::ROOM).map(|_| Default::default()).collect();
-        Spans { count: AtomicUsize::new(0), room }
-    }
 }
 
 /// A time in which the worker did nothing for the worker.
@@ -297,6 +330,7 @@ impl Stops {
 
 #[cfg(test)]
 mod tests {
+    use super::super::median;
     use super::*;
 
     fn spans(spans: &Spans) -> Vec<u64> {
@@ -335,6 +369,52 @@ mod tests {
         assert!(!witness.turns.is_still(number));
     }
 
+    /// A witness of interruptions that come whenever it looks, from the first time on.
+    fn interrupted() -> Witness {
+        let count = AtomicU64::new(0);
+        let count = Count(Box::new(move || count.fetch_add(1, Relaxed)));
+        Witness { count, ..Witness::default() }
+    }
+
+    #[test]
+    fn what_an_interruption_takes_is_no_stop() {
+        let witness = interrupted();
+        // As slow as in a stop.
+        witness.pieces(1 << 22, 1 << 20);
+        assert!(spans(&witness.pieces).is_empty());
+        let looks = witness.seen(0).looks;
+        assert!(looks.len() == 4 && looks.iter().all(|&ns| ns > 0), "{looks:?}");
+        // One that is far longer than the others is a stop all the same.
+        let usual = median(looks.into_iter()).unwrap();
+        witness.looks.push(0, 100 * usual);
+        assert!(witness.stops(witness.epoch, 0).all.iter().any(|stop| stop.ns == 99 * usual));
+        // Between the ends and beginnings of requests.
+        let sent = Instant::now();
+        witness.serve(sent, Duration::ZERO, ANY);
+        pass(LONG);
+        witness.serve(sent, Duration::ZERO, ANY);
+        let (waits, held_up) = (spans(&witness.waits), spans(&witness.held_up));
+        let ns = LONG.as_nanos() as u64;
+        assert!(waits.is_empty() && held_up.iter().any(|&h| h >= ns), "{waits:?} {held_up:?}");
+        assert!(witness.seen(ns / 2).looks.iter().any(|&look| look >= ns / 2));
+    }
+
+    /// The first to go on after a request may be one that was preempted.
+    #[test]
+    fn a_late_resumption_is_seen() {
+        let witness = Witness::default();
+        let first = witness.begins();
+        // Another one ends, which began meanwhile, and then the worker is stopped.
+        witness.pieces(1, 1);
+        pass(LONG);
+        witness.watch(first, 2, 1);
+        let waits = spans(&witness.waits);
+        assert!(waits.len() == 1 && waits[0] >= LONG.as_nanos() as u64 / 2, "{waits:?}");
+        let stops = witness.stops(witness.epoch, 0);
+        assert!(stops.all.iter().any(|stop| stop.ns == waits[0]), "{stops:?}");
+        assert_eq!([witness.preempted(witness.epoch).len(), spans(&witness.again).len()], [1, 0]);
+    }
+
     #[test]
     fn a_stop_that_ends_with_a_preemption_is_seen() {
         let witness = Witness::default();
@@ -351,7 +431,7 @@ mod tests {
         (0..4).for_each(|at| witness.gaps.push(at, at + 100_000));
         let stops = witness.stops(witness.epoch, 0);
         assert_eq!(stops.all.iter().map(|stop| stop.ns).max(), Some(gaps[0] - 100_000));
-        assert_eq!(witness.seen().gaps.len(), 5);
+        assert_eq!(witness.seen(0).gaps.len(), 5);
         // What was before the run is not of it.
         assert_eq!(witness.stops(Instant::now(), 0).all, []);
     }
@@ -374,18 +454,11 @@ mod tests {
         assert!(starts.len() == 1 && waits.len() == 2, "{starts:?} {waits:?}");
         let ns = LONG.as_nanos() as u64;
         assert!(starts[0] >= ns && waits[0] >= ns, "{starts:?} {waits:?}");
-        assert_eq!(witness.seen().starts, starts);
+        assert_eq!(witness.seen(0).starts, starts);
         let seen = |request| witness.stops(witness.epoch, request).all.len();
         assert_eq!([seen(0) > 0, seen(u64::MAX) == 0], [true, true]);
         // Beside those that are usual, it was stopped.
         (0..2).for_each(|at| witness.starts.push(at, at + starts[0] / 4));
         assert_eq!(seen(u64::MAX), 1);
-    }
-
-    #[test]
-    fn what_does_not_fit_is_left_out() {
-        let all = Spans::default();
-        (0..Spans::ROOM as u64 + 5).for_each(|ns| all.push(0, ns));
-        assert_eq!(all.all().count(), Spans::ROOM);
     }
 }
