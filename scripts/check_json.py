@@ -115,6 +115,26 @@ def figures(document):
     return f"{len(document)} figures"
 
 
+def probes(document):
+    for name in ("tax_mean", "tax_worst", "tax_over_control_mean"):
+        need_number(document, f"summary.{name}")
+    for name in ("armed_mean", "preemption_ns", "signal_ns", "far_mean"):
+        # A machine with one CPU has no clock, and a busy one may have too few preemptions.
+        need(at(document, f"summary.{name}") is None or is_number(document["summary"][name]), f"{name} is no number")
+    rows = [row for row in document["rows"] if row["benchmark"] == "probes"]
+    for row in rows:
+        where = f"{row['name']}, {row['implementation']}: "
+        for path in ("section", "program", "compiler", "variant"):
+            need(isinstance(at(row, path), str), f"{where}{path} is no text")
+        if row["variant"] not in ("plain", "off"):
+            need_number(row, "ratio", where)
+        if row["variant"] in ("word", "signal", "probe", "armed", "yielder"):
+            need_number(row, "quantum_us", where)
+            need_number(row, "metrics.preemptions", where)
+    tax = {row["variant"] for row in rows if row["section"] == "tax"}
+    need(tax == {"plain", "control", "probes"}, f"the tax of {tax}")
+
+
 def bench(document):
     need(isinstance(at(document, "machine"), dict), "machine is no object")
     rows = at(document, "rows")
@@ -127,6 +147,8 @@ def bench(document):
             need_number(row, path, where)
         need(row["min"] <= row["median"] <= row["max"], f"{where}min, median and max are out of order")
         need(row["runs"] >= 1, f"{where}no runs")
+    if "probes" in at(document, "benchmarks"):
+        probes(document)
     ours = [row for row in rows if row["implementation"].startswith("quaver")]
     need(ours, f"no rows of Quaver; notes: {document.get('notes')}")
     return f"{len(rows)} rows, {len(ours)} of them Quaver's"

@@ -48,7 +48,9 @@ torture-all)
     "$quaver" selftest torture --preemptions 1000000000 --add-to "${3:?where are the counts?}"
     exit
     ;;
-bench) "$quaver" bench ops --quick --json "$out/bench.json" ;;
+bench)
+    "$quaver" bench ops probes --quick --programs fft,kvstore --scale 0.005 --json "$out/bench.json"
+    ;;
 bench-all) "$quaver" bench all --quick --json "$out/bench.json" ;;
 *) die "unknown command $what" ;;
 esac

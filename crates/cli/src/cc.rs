@@ -14,6 +14,9 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+/// What makes clang call an assembler.
+pub(crate) const CLANG: [&str; 2] = ["-fno-integrated-as", "-Qunused-arguments"];
+
 /// Compile C or C++ with preemption probes: `quaver cc gcc -O2 -c x.c`
 ///
 /// The compiler runs as it is, and its assembly goes through quaver-as. For make, autotools and
@@ -55,14 +58,14 @@ fn prepare(words: &[OsString]) -> anyhow::Result<Command> {
         if rest.iter().any(|word| word.as_encoded_bytes().starts_with(b"-flto")) {
             bail!("clang with -flto assembles by itself: leave -flto out, or take gcc");
         }
-        command.args(["-fno-integrated-as", "-Qunused-arguments"]);
+        command.args(CLANG);
     }
     command.args(rest);
     Ok(command)
 }
 
 /// Whether a compiler takes the options of clang. Its file says so mostly, without being started.
-fn is_clang(compiler: &Path) -> anyhow::Result<bool> {
+pub(crate) fn is_clang(compiler: &Path) -> anyhow::Result<bool> {
     let real = compiler.canonicalize().unwrap_or_else(|_| compiler.to_owned());
     let file = real.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if let Some(known) = named(&file) {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::settings::Settings;
 #[cfg(feature = "selftest")]
 use super::shim;
-use super::{chase, defer, kv, mixes, ours, preempt, schbench, short, stall};
+use super::{chase, defer, kv, mixes, ours, preempt, probes, schbench, short, stall};
 
 /// One measurement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -38,6 +38,8 @@ pub enum Work {
     Schbench(schbench::SchbenchSpec),
     /// A paper's mix of requests.
     Mixes(mixes::MixSpec),
+    /// A program with probes, or without.
+    Probes(probes::ProbesSpec),
     /// The service times of the key-value store.
     KvCalibrate(kv::CalibrateSpec),
     /// The client of the key-value service in Go.
@@ -67,6 +69,7 @@ pub fn run(work: &str) -> anyhow::Result<()> {
         Work::Stall(spec) => stall::run(spec),
         Work::Schbench(spec) => schbench::run(spec),
         Work::Mixes(spec) => mixes::run(spec),
+        Work::Probes(spec) => probes::run(spec),
         Work::KvCalibrate(spec) => kv::calibrate(spec),
         Work::KvRing { program, spec } => kv::ring::run(program, spec),
     };

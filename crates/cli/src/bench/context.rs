@@ -1,13 +1,15 @@
 //! What a benchmark knows when it makes its plan, and the jobs that it makes of it.
 
+use std::cell::OnceCell;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use quaver_bench_common::Spec;
 
 use super::child::Work;
+use super::folder::Folder;
 use super::peers::{Peer, Peers};
 use super::place::Place;
 use super::plan::{Effort, Job, Reading};
@@ -15,7 +17,7 @@ use super::settings::Settings;
 
 /// Starting a process, loading data, calibrating: whatever comes on top of the measurement, on a
 /// slow machine.
-const OVERHEAD: Duration = Duration::from_secs(20);
+pub const OVERHEAD: Duration = Duration::from_secs(20);
 
 /// What a benchmark knows when it makes its plan.
 pub struct Context {
@@ -27,6 +29,7 @@ pub struct Context {
     pub peers: Peers,
     /// This executable: its children measure Quaver.
     me: PathBuf,
+    folder: OnceCell<Folder>,
 }
 
 /// Everything about a job but who does it.
@@ -49,6 +52,7 @@ impl Task {
             cpus: self.cpus.clone(),
             limit: OVERHEAD + 10 * self.expected,
             readings: self.readings.clone(),
+            labels: None,
         }
     }
 }
@@ -61,7 +65,19 @@ impl Context {
     /// When the executable cannot be found out.
     pub fn new(effort: Effort, place: Place, peers: Peers) -> anyhow::Result<Self> {
         let me = std::env::current_exe().context("cannot find this executable")?;
-        Ok(Self { effort, place, peers, me })
+        Ok(Self { effort, place, peers, me, folder: OnceCell::new() })
+    }
+
+    /// A folder for what is built, until all is measured.
+    ///
+    /// # Errors
+    ///
+    /// As [`Folder::new`].
+    pub fn folder(&self) -> anyhow::Result<&Path> {
+        if self.folder.get().is_none() {
+            let _ = self.folder.set(Folder::new()?);
+        }
+        Ok(self.folder.get().expect("it was made").path())
     }
 
     /// The command of a child that does `work`.

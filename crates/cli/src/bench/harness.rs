@@ -7,15 +7,16 @@
 //! An implementation that is not there or fails costs its rows and leaves a note; it never stops
 //! the benchmark. A crash of one of ours is remembered, so that the command fails in the end.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use indicatif::ProgressBar;
 use quaver_bench_common::{Outcome, Sample};
 use serde::Serialize;
 
-use super::plan::{Group, Job, Plan};
+use super::plan::{Group, Job, Labels, Plan};
 use super::process::{self, Crash};
-use super::stats::{Summary, paired_ratio};
+use super::stats::{Summary, median_interval, paired_ratios};
 
 /// After so many failures a job is not tried again: a livelock costs its whole time limit every
 /// time.
@@ -43,6 +44,18 @@ pub struct Row {
     /// Median over rounds of "this / the first implementation of the table in the same round".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
+    /// Where the median of these ratios lies, with a probability of 95 %.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_interval: Option<[f64; 2]>,
+    /// What it is about.
+    #[serde(flatten)]
+    pub labels: Option<Labels>,
+    /// With labels: the numbers of all rounds; `null` where there is none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<Option<f64>>,
+    /// With labels: medians of the other metrics.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<String, f64>,
     /// What the implementation said about its numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -138,6 +151,17 @@ impl Log {
         self.samples.iter().map(value).collect()
     }
 
+    /// Medians of all metrics but one.
+    fn others(&self, metric: &str) -> BTreeMap<String, f64> {
+        let names = self.samples.iter().flatten().flat_map(|sample| sample.metrics.keys());
+        let names: BTreeSet<&String> = names.filter(|name| *name != metric).collect();
+        let median = |name: &String| {
+            let values: Vec<f64> = self.values(name).into_iter().flatten().collect();
+            Some((name.clone(), Summary::of(&values)?.median))
+        };
+        names.into_iter().filter_map(median).collect()
+    }
+
     /// What the samples say, each thing once.
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
@@ -167,7 +191,9 @@ fn rows(benchmark: &'static str, group: &Group, logs: &[Log]) -> Vec<Row> {
                 let Some(Summary { min, median, max, runs }) = Summary::of(&numbers) else {
                     continue;
                 };
-                let ratio = reference.as_ref().and_then(|first| paired_ratio(&values, first));
+                let ratios = reference.as_ref().map(|first| paired_ratios(&values, first));
+                let ratios = ratios.unwrap_or_default();
+                let labels = job.labels.clone();
                 rows.push(Row {
                     benchmark,
                     name: name.to_owned(),
@@ -177,7 +203,14 @@ fn rows(benchmark: &'static str, group: &Group, logs: &[Log]) -> Vec<Row> {
                     median,
                     max,
                     runs,
-                    ratio,
+                    ratio: Summary::of(&ratios).map(|summary| summary.median),
+                    ratio_interval: median_interval(&ratios),
+                    values: if labels.is_some() { values.clone() } else { Vec::new() },
+                    metrics: match labels {
+                        Some(_) => log.others(&reading.metric),
+                        None => BTreeMap::new(),
+                    },
+                    labels,
                     notes: log.notes(),
                 });
                 reference.get_or_insert(values);
@@ -236,6 +269,7 @@ mod tests {
             cpus: allowed(),
             limit: Duration::from_secs(60),
             readings: vec![Reading::new("speed", "x", "m/s")],
+            labels: None,
         }
     }
 

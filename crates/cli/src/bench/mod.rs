@@ -19,6 +19,7 @@ mod chase;
 pub mod child;
 mod context;
 mod defer;
+mod folder;
 pub mod harness;
 mod kv;
 mod mixes;
@@ -28,6 +29,7 @@ mod peers;
 mod place;
 pub mod plan;
 mod preempt;
+mod probes;
 pub mod process;
 pub mod report;
 mod scale;
@@ -81,9 +83,25 @@ pub struct Args {
     /// The threads of `preempt`: so many of `scalar`, `avx`, `get`, `scan`
     #[arg(long, value_name = "KIND*N+...")]
     tasks: Option<preempt::Mix>,
+    /// Of `probes`: only these programs
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    programs: Vec<String>,
+    /// Of `probes`: by these compilers [default: gcc,clang]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    compilers: Vec<String>,
+    /// Of `probes`: how much the programs do, from 0.001 to 100; at 1 they take a second or two
+    /// [default: 1, with --quick 0.02]
+    #[arg(long, value_name = "N", value_parser = probes::parse_scale)]
+    scale: Option<f64>,
     /// Do the work (JSON) of one measurement and print its outcome
     #[arg(long, value_name = "WORK", hide = true)]
     child: Option<String>,
+}
+
+impl Args {
+    fn rounds(&self, name: Name) -> usize {
+        self.rounds.map_or_else(|| name.rounds(self.quick), NonZeroUsize::get)
+    }
 }
 
 /// What can be measured.
@@ -114,6 +132,8 @@ enum Name {
     Schbench,
     /// The papers' mixes of requests, offered to one worker
     Mixes,
+    /// What probes in 24 programs cost while nobody waits, and when they are taken
+    Probes,
     /// All of these
     All,
     /// Say what can be measured, and with what
@@ -135,6 +155,7 @@ impl Name {
         Name::Shim,
         Name::Schbench,
         Name::Mixes,
+        Name::Probes,
     ];
 
     fn text(self) -> &'static str {
@@ -152,8 +173,25 @@ impl Name {
             Name::Stall => "stall",
             Name::Schbench => "schbench",
             Name::Mixes => "mixes",
+            Name::Probes => "probes",
             Name::All => "all",
             Name::List => "list",
+        }
+    }
+
+    /// What to do, and of how many rounds one is enough for that.
+    fn stages(self, context: &Context, args: &Args) -> anyhow::Result<Vec<(Plan, usize)>> {
+        match self {
+            Name::Probes => probes::stages(
+                context,
+                &probes::Choice {
+                    programs: &args.programs,
+                    compilers: &args.compilers,
+                    scale: args.scale,
+                    rounds: args.rounds(self),
+                },
+            ),
+            _ => Ok(vec![(self.plan(context, args)?, 1)]),
         }
     }
 
@@ -172,7 +210,7 @@ impl Name {
             Name::Stall => Ok(stall::plan(context)),
             Name::Schbench => Ok(schbench::plan(context, args.schbench)),
             Name::Mixes => Ok(mixes::plan(context)),
-            Name::All | Name::List => Ok(Plan::default()),
+            Name::Probes | Name::All | Name::List => Ok(Plan::default()),
         }
     }
 
@@ -191,6 +229,7 @@ impl Name {
             }
             (Name::Kv | Name::Scale, false) => 5,
             (Name::Schbench | Name::Mixes, false) => 3,
+            (Name::Probes, false) => 21,
             (_, true) => 3,
             (_, false) => 9,
         }
@@ -236,12 +275,12 @@ fn measure(args: &Args, peers: Peers, bar: &ProgressBar) -> anyhow::Result<Repor
     let effort = Effort { quick: args.quick };
     let context = Context::new(effort, Place::choose()?, peers)?;
     let mut plans = Vec::new();
-    for name in names {
+    for &name in &names {
         bar.set_message(format!("preparing {}", name.text()));
-        let mut plan = name.plan(&context, args)?;
-        plan.keep_only(&args.only);
-        let rounds = args.rounds.map_or_else(|| name.rounds(args.quick), NonZeroUsize::get);
-        plans.push((name, plan, rounds));
+        for (mut plan, of) in name.stages(&context, args)? {
+            plan.keep_only(&args.only);
+            plans.push((name, plan, args.rounds(name).div_ceil(of)));
+        }
     }
     let children = plans.iter().map(|(_, plan, rounds)| harness::children(plan, *rounds)).sum();
     if children == 0 {
@@ -251,10 +290,11 @@ fn measure(args: &Args, peers: Peers, bar: &ProgressBar) -> anyhow::Result<Repor
     bar.set_length(children);
     let mut report = Report {
         version: env!("CARGO_PKG_VERSION"),
-        benchmarks: plans.iter().map(|(name, ..)| name.text()).collect(),
+        benchmarks: names.iter().map(|name| name.text()).collect(),
         quick: args.quick,
         machine,
         rows: Vec::new(),
+        summary: None,
         notes,
         crashes: Vec::new(),
     };
@@ -264,6 +304,7 @@ fn measure(args: &Args, peers: Peers, bar: &ProgressBar) -> anyhow::Result<Repor
         report.notes.extend(notes);
         report.crashes.extend(crashes);
     }
+    report.summary = probes::Summary::of(&report.rows);
     Ok(report)
 }
 

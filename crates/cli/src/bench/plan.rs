@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use serde::Serialize;
+
 /// A benchmark: groups of jobs, one group after another.
 #[derive(Debug, Default)]
 pub struct Plan {
@@ -35,6 +37,27 @@ pub struct Job {
     pub limit: Duration,
     /// Which of its metrics become rows.
     pub readings: Vec<Reading>,
+    /// What it is about, for programs that read rows. Its rows then have all its metrics.
+    pub labels: Option<Labels>,
+}
+
+/// What a row is about.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Labels {
+    /// Rows of one section, program and compiler were measured in turn.
+    pub section: &'static str,
+    /// What ran.
+    pub program: String,
+    /// Who compiled it.
+    pub compiler: String,
+    /// In which way.
+    pub variant: &'static str,
+    /// How often it was interrupted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantum_us: Option<u64>,
+    /// How many instructions a probe should serve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<usize>,
 }
 
 impl Job {
@@ -99,6 +122,7 @@ mod tests {
             cpus: vec![],
             limit: Duration::ZERO,
             readings: vec![],
+            labels: None,
         };
         let jobs = || ["quaver timer-thread", "go", "may"].map(job).into();
         let kept = |parts: &[&str]| {

@@ -6,6 +6,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
 use super::harness::Row;
+use super::probes;
 use crate::doctor::detect::Facts;
 
 /// Everything about one call of `quaver bench`.
@@ -21,6 +22,9 @@ pub struct Report {
     pub machine: Facts,
     /// The measurements.
     pub rows: Vec<Row>,
+    /// Of `probes`, over all programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<probes::Summary>,
     /// What is missing, and why.
     pub notes: Vec<String>,
     /// How processes of Quaver crashed or computed wrongly: then the command fails.
@@ -35,8 +39,12 @@ impl Report {
             let rows: Vec<&Row> =
                 self.rows.iter().filter(|row| row.benchmark == *benchmark).collect();
             if !rows.is_empty() {
+                let table = match &self.summary {
+                    Some(summary) if *benchmark == probes::NAME => probes::text(&rows, summary),
+                    _ => table(&rows).to_string(),
+                };
                 // Writing to a String cannot fail.
-                let _ = writeln!(text, "{benchmark}\n{}\n", table(&rows));
+                let _ = writeln!(text, "{benchmark}\n{table}\n");
             }
         }
         for note in self.remarks() {
@@ -115,6 +123,10 @@ mod tests {
             max: 1234.5,
             runs: 3,
             ratio: Some(2.0),
+            ratio_interval: None,
+            labels: None,
+            values: Vec::new(),
+            metrics: Default::default(),
             notes: vec!["pooled".into()],
         }
     }
@@ -126,6 +138,7 @@ mod tests {
             quick: true,
             machine: detect::detect(),
             rows: vec![row("yield", "a", 34.56), row("yield", "b", 1.234), row("mutex", "a", 9.0)],
+            summary: None,
             notes: vec!["no Go".into()],
             crashes: Vec::new(),
         }

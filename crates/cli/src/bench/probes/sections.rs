@@ -1,0 +1,220 @@
+//! Which programs are measured beside which.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::make::Assembly;
+use super::work::{CPU_MS, How, ProbesSpec};
+use super::{Material, Subject};
+use crate::bench::child::Work;
+use crate::bench::context::Task;
+use crate::bench::plan::{Group, Job, Labels, Plan, Reading};
+use crate::run;
+
+/// Names of sections.
+pub const TAX: &str = "tax";
+pub const CLOCK: &str = "clock";
+pub const SWITCH: &str = "switch";
+pub const SWEEP: &str = "sweep";
+
+/// Table 2's, in µs.
+const QUANTA_US: [u64; 3] = [50, 20, 5];
+/// So long that hardly anything is due.
+const LONG_US: u64 = 10_000;
+/// The shortest of the POSIX timer, who keeps time for signals.
+const LEAST_BY_SIGNAL_US: u64 = 10;
+/// What starting a process takes.
+const START: Duration = Duration::from_millis(20);
+
+/// Fig. 2's programs, and where probes stand: copies, instructions for each probe.
+const SWEPT: [&str; 2] = ["lu", "pca"];
+const PLACES: [(&str, usize, usize); 6] = [
+    ("loops", 0, 0),
+    ("placed", 4, 16),
+    ("placed", 8, 32),
+    ("placed", 8, 64),
+    ("placed", 16, 128),
+    ("placed", 32, 256),
+];
+
+/// One job in the making.
+struct Variant<'a> {
+    name: &'static str,
+    quantum_us: Option<u64>,
+    instructions: Option<usize>,
+    executable: &'a Path,
+    how: How,
+    /// By how much it may take longer than the plain program.
+    longer: f64,
+}
+
+impl<'a> Variant<'a> {
+    fn new(name: &'static str, executable: &'a Path, how: How) -> Self {
+        Variant { name, quantum_us: None, instructions: None, executable, how, longer: 1.0 }
+    }
+
+    fn at(self, quantum_us: u64) -> Self {
+        Variant { quantum_us: Some(quantum_us), ..self }
+    }
+}
+
+/// All sections, and of how many rounds one is enough.
+pub fn all(material: &Material<'_>, notes: &mut Vec<String>) -> Vec<(Plan, usize)> {
+    let helper = material.context.place.helper;
+    if helper.is_none() {
+        notes.push("probes: no clock and no sweep: these take a second CPU".into());
+    }
+    let threads = match run::find_shim() {
+        Ok(_) => true,
+        Err(error) => {
+            notes.push(format!("probes: no user threads: {error:#}"));
+            false
+        }
+    };
+    let each = |section, variants: &dyn Fn(&Subject) -> Vec<Job>| {
+        let groups = material.subjects.iter().map(|subject| Group {
+            title: format!("{section} {} {}", subject.program.name, subject.compiler.name),
+            jobs: variants(subject),
+        });
+        Plan { groups: groups.filter(|group| group.jobs.len() > 1).collect(), notes: vec![] }
+    };
+    let quick = material.context.effort.quick;
+    let mut stages = vec![
+        (each(TAX, &|subject| tax(material, subject)), 1),
+        (each(CLOCK, &|subject| clock(material, subject, helper, threads)), 3),
+        (each(SWITCH, &|subject| if threads { switch(material, subject) } else { vec![] }), 7),
+    ];
+    if let Some(helper) = helper.filter(|_| !quick) {
+        stages.push((sweep(material, helper, notes), 3));
+    }
+    stages
+}
+
+/// How long a job should take.
+pub fn expected(job: &Job) -> Duration {
+    // The inverse of what a task's limit is.
+    job.limit.saturating_sub(crate::bench::context::OVERHEAD) / 10
+}
+
+fn tax(material: &Material<'_>, subject: &Subject) -> Vec<Job> {
+    let built = &subject.built;
+    let ways = [("plain", &built.plain), ("control", &built.control), ("probes", &built.probes)];
+    let variant = |(name, path): (_, &'_ PathBuf)| {
+        job(material, subject, TAX, Variant::new(name, path, How::Alone))
+    };
+    ways.map(variant).into()
+}
+
+fn clock(
+    material: &Material<'_>,
+    subject: &Subject,
+    helper: Option<usize>,
+    threads: bool,
+) -> Vec<Job> {
+    let built = &subject.built;
+    let mut variants = vec![Variant::new("plain", &built.plain, How::Alone)];
+    let beside = |quantum_us| How::UserThreads {
+        quantum_us: Some(quantum_us),
+        notification: "probe".into(),
+        pair: None,
+    };
+    if threads {
+        variants.push(Variant::new("armed", &built.probes, beside(LONG_US)).at(LONG_US));
+        variants.push(Variant::new("yielder", &built.probes, beside(5)).at(5));
+    }
+    for (name, by_signal) in [("word", false), ("signal", true)] {
+        for (quantum_us, cpu) in quanta(material).into_iter().zip(helper.into_iter().cycle()) {
+            let executable = if by_signal { &built.plain } else { &built.probes };
+            let how = How::Clock { quantum_us, cpu, by_signal };
+            // A signal takes up to 20 us.
+            let longer = if by_signal { 1.0 + 20.0 / quantum_us as f64 } else { 1.0 };
+            let variant = Variant { longer, ..Variant::new(name, executable, how) };
+            variants.push(variant.at(quantum_us));
+        }
+    }
+    variants.into_iter().map(|variant| job(material, subject, CLOCK, variant)).collect()
+}
+
+fn switch(material: &Material<'_>, subject: &Subject) -> Vec<Job> {
+    let how = |notification: &str, quantum_us| How::UserThreads {
+        quantum_us,
+        notification: notification.into(),
+        pair: Some(subject.built.pair.clone()),
+    };
+    let mut variants = vec![Variant::new("off", &material.pair, how("probe", None))];
+    for name in ["probe", "signal"] {
+        let least = if name == "signal" { LEAST_BY_SIGNAL_US } else { 0 };
+        for quantum_us in quanta(material).into_iter().filter(|&quantum| quantum >= least) {
+            let variant = Variant::new(name, &material.pair, how(name, Some(quantum_us)));
+            variants.push(variant.at(quantum_us));
+        }
+    }
+    let longer = |variant| Variant { longer: 2.5, ..variant };
+    variants.into_iter().map(|v| job(material, subject, SWITCH, longer(v))).collect()
+}
+
+fn sweep(material: &Material<'_>, helper: usize, notes: &mut Vec<String>) -> Plan {
+    let mut plan = Plan::default();
+    for subject in material.subjects.iter().filter(|s| SWEPT.contains(&s.program.name)) {
+        let plain = Variant::new("plain", &subject.built.plain, How::Alone);
+        let mut group = Group {
+            title: format!("{SWEEP} {} {}", subject.program.name, subject.compiler.name),
+            jobs: vec![job(material, subject, SWEEP, plain)],
+        };
+        for (name, copies, target) in PLACES {
+            let (what, assembly) = (format!("{name}{target}"), Assembly::Placed { copies, target });
+            let Subject { compiler, program, .. } = subject;
+            match material.workshop.executable(compiler, program, &what, assembly) {
+                Ok(executable) => {
+                    let how = How::Clock { quantum_us: 5, cpu: helper, by_signal: false };
+                    let mut variant = Variant::new(name, &executable, how).at(5);
+                    variant.instructions = (target > 0).then_some(target);
+                    group.jobs.push(job(material, subject, SWEEP, variant));
+                }
+                Err(error) => notes.push(format!("probes: {} left out: {error:#}", group.title)),
+            }
+        }
+        plan.groups.push(group);
+    }
+    plan
+}
+
+fn quanta(material: &Material<'_>) -> Vec<u64> {
+    material.context.effort.pick(vec![20, 5], QUANTA_US.into())
+}
+
+fn job(
+    material: &Material<'_>,
+    subject: &Subject,
+    section: &'static str,
+    variant: Variant<'_>,
+) -> Job {
+    let Variant { name, quantum_us, instructions, executable, how, longer } = variant;
+    let (program, compiler) = (subject.program.name, &subject.compiler.name);
+    let cpu = material.context.place.worker;
+    let copies = if matches!(how, How::UserThreads { pair: Some(_), .. }) { 2 } else { 1 };
+    // Two lines, of which either may come first: they are the same.
+    let prints = subject.line.repeat(copies);
+    // Who measures another one's cost is none of ours.
+    let ours = !matches!((section, name), (_, "plain") | (CLOCK, "signal"));
+    let mut implementation = if ours { format!("quaver {name}") } else { name.to_owned() };
+    for part in [instructions.map(|n| format!(" {n}")), quantum_us.map(|us| format!(" {us}us"))] {
+        implementation += &part.unwrap_or_default();
+    }
+    let task = Task {
+        cpus: vec![cpu],
+        expected: subject.took.mul_f64(longer) + START,
+        readings: vec![Reading::new(format!("{section} {program} {compiler}"), CPU_MS, "ms")],
+    };
+    let spec = ProbesSpec { program: executable.into(), scale: material.scale, prints, cpu, how };
+    let labels = Labels {
+        section,
+        program: program.into(),
+        compiler: compiler.clone(),
+        variant: name,
+        quantum_us,
+        instructions,
+    };
+    let job = task.job(implementation, material.context.child(&Work::Probes(spec)));
+    Job { labels: Some(labels), ..job }
+}
