@@ -128,7 +128,7 @@ def probes(document):
             need(isinstance(at(row, path), str), f"{where}{path} is no text")
         if row["variant"] not in ("plain", "off"):
             need_number(row, "ratio", where)
-        if row["variant"] in ("word", "signal", "probe", "armed", "yielder"):
+        if row["variant"] in ("word", "signal", "probe", "armed", "yielder", "probe-core", "signal-core"):
             need_number(row, "quantum_us", where)
             need_number(row, "metrics.preemptions", where)
     tax = {row["variant"] for row in rows if row["section"] == "tax"}

@@ -12,8 +12,9 @@
 //!   * *yielder*: the same with a quantum of 5 µs: it gives way, and gets the worker back at once;
 //!   * *word*: on another CPU a clock sets the word, an entry keeps what lives and answers;
 //!     *signal*: the same by a signal whose handler does nothing. This is Table 2's setting;
-//! * *switch*: two copies of the program, as libraries, on one worker, run to completion and
-//!   preempted by round robin, at probes or by signals;
+//! * *switch*: two copies of the program, as libraries, on one worker, run to completion (*off*)
+//!   and preempted by round robin, at probes or by signals; *-core*: with a timer core, which is
+//!   not counted;
 //! * *sweep*: other places for probes, beside the clock at 5 µs (Fig. 2, with `lu` and `pca`).
 //!   *loops* has one in each loop and copies none, as Concord's passes do.
 //!

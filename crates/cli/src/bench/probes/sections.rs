@@ -82,7 +82,12 @@ pub fn all(material: &Material<'_>, notes: &mut Vec<String>) -> Vec<(Plan, usize
     let mut stages = vec![
         (each(TAX, &|subject| tax(material, subject)), 1),
         (each(CLOCK, &|subject| clock(material, subject, helper, threads)), 3),
-        (each(SWITCH, &|subject| if threads { switch(material, subject) } else { vec![] }), 7),
+        (
+            each(SWITCH, &|subject| {
+                if threads { switch(material, subject, helper) } else { vec![] }
+            }),
+            7,
+        ),
     ];
     if let Some(helper) = helper.filter(|_| !quick) {
         stages.push((sweep(material, helper, notes), 3));
@@ -117,6 +122,7 @@ fn clock(
         quantum_us: Some(quantum_us),
         notification: "probe".into(),
         pair: None,
+        timer_core: None,
     };
     if threads {
         variants.push(Variant::new("armed", &built.probes, beside(LONG_US)).at(LONG_US));
@@ -135,18 +141,22 @@ fn clock(
     variants.into_iter().map(|variant| job(material, subject, CLOCK, variant)).collect()
 }
 
-fn switch(material: &Material<'_>, subject: &Subject) -> Vec<Job> {
-    let how = |notification: &str, quantum_us| How::UserThreads {
+fn switch(material: &Material<'_>, subject: &Subject, helper: Option<usize>) -> Vec<Job> {
+    let how = |notification: &str, quantum_us, timer_core| How::UserThreads {
         quantum_us,
         notification: notification.into(),
         pair: Some(subject.built.pair.clone()),
+        timer_core,
     };
-    let mut variants = vec![Variant::new("off", &material.pair, how("probe", None))];
-    for name in ["probe", "signal"] {
-        let least = if name == "signal" { LEAST_BY_SIGNAL_US } else { 0 };
+    let mut variants = vec![Variant::new("off", &material.pair, how("probe", None, None))];
+    let by_timer = [("probe", "probe", 0), ("signal", "signal", LEAST_BY_SIGNAL_US)];
+    let by_core = [("probe-core", "probe", 0), ("signal-core", "signal", 0)];
+    let by_timer = by_timer.map(|way| (way, None));
+    let by_core = helper.into_iter().flat_map(|cpu| by_core.map(|way| (way, Some(cpu))));
+    for ((name, notification, least), timer_core) in by_timer.into_iter().chain(by_core) {
         for quantum_us in quanta(material).into_iter().filter(|&quantum| quantum >= least) {
-            let variant = Variant::new(name, &material.pair, how(name, Some(quantum_us)));
-            variants.push(variant.at(quantum_us));
+            let how = how(notification, Some(quantum_us), timer_core);
+            variants.push(Variant::new(name, &material.pair, how).at(quantum_us));
         }
     }
     let longer = |variant| Variant { longer: 2.5, ..variant };

@@ -5,12 +5,12 @@ use std::fmt::Write;
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::samples::FAR_PERCENT;
-use super::sections::{CLOCK, SWEEP, TAX};
+use super::sections::{CLOCK, SWEEP, SWITCH, TAX};
 use super::summary::{Overall, Summary, percent};
 use crate::bench::harness::Row;
 use crate::bench::plan::Labels;
 
-/// A table for each compiler, and the summary.
+/// Two or three tables for each compiler, and the summary.
 pub fn text(rows: &[&Row], summary: &Summary) -> String {
     let mut compilers: Vec<&str> = Vec::new();
     for labels in rows.iter().filter_map(|row| row.labels.as_ref()) {
@@ -24,8 +24,14 @@ pub fn text(rows: &[&Row], summary: &Summary) -> String {
         let of = |row: &&&Row| row.labels.as_ref().is_some_and(|l| l.compiler == compiler);
         let rows: Vec<&Row> = rows.iter().filter(of).copied().collect();
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "\n{}", programs(compiler, &rows));
-        if let Some(table) = sweep(compiler, &rows) {
+        let first = format!("{compiler}, nobody else");
+        let beside = format!("{compiler}, two copies");
+        let tables = [
+            programs(first, &rows, &[TAX, CLOCK], "plain"),
+            programs(beside, &rows, &[SWITCH], "off"),
+            sweep(compiler, &rows),
+        ];
+        for table in tables.into_iter().flatten() {
             let _ = writeln!(text, "\n{table}");
         }
     }
@@ -39,9 +45,6 @@ pub fn text(rows: &[&Row], summary: &Summary) -> String {
 /// What a column shows, beside what its rows are compared with.
 fn heading(labels: &Labels) -> String {
     let variant = match (labels.variant, labels.instructions) {
-        ("probe" | "signal", _) if labels.section != CLOCK => {
-            format!("switch {}", labels.variant)
-        }
         (name, Some(instructions)) => format!("{name} {instructions}"),
         (name, None) => name.to_owned(),
     };
@@ -54,17 +57,13 @@ fn heading(labels: &Labels) -> String {
     }
 }
 
-fn reference(labels: &Labels) -> &'static str {
-    if labels.section == super::sections::SWITCH { "off" } else { "plain" }
-}
-
-fn programs(compiler: &str, rows: &[&Row]) -> Table {
-    let labels = || rows.iter().filter_map(|row| row.labels.as_ref());
-    let shown =
-        |labels: &&Labels| labels.section != SWEEP && !["plain", "off"].contains(&labels.variant);
+/// A line for each program: what its variants in these sections cost more than the first.
+fn programs(title: String, rows: &[&Row], sections: &[&str], first: &str) -> Option<Table> {
+    let labels = |row: &&Row| row.labels.clone().filter(|l| sections.contains(&l.section));
+    let all: Vec<Labels> = rows.iter().filter_map(labels).collect();
     let mut headings: Vec<String> = Vec::new();
     let mut names: Vec<&str> = Vec::new();
-    for labels in labels().filter(shown) {
+    for labels in all.iter().filter(|labels| labels.variant != first) {
         if !headings.contains(&heading(labels)) {
             headings.push(heading(labels));
         }
@@ -72,51 +71,51 @@ fn programs(compiler: &str, rows: &[&Row]) -> Table {
             names.push(&labels.program);
         }
     }
-    let mut table = plain_table();
-    let mut header = vec![compiler.to_owned(), "ms".to_owned()];
+    let with_far = sections.contains(&CLOCK);
+    let mut header = vec![title, "ms".to_owned()];
     for heading in &headings {
         header.push(heading.clone());
         if heading == "probes" {
             header.push("/control".to_owned());
         }
     }
-    header.push("far".to_owned());
+    header.extend(with_far.then(|| "far".to_owned()));
     let columns = header.len();
+    let mut table = plain_table();
     table.set_header(header);
-    for name in names {
-        let of = |row: &&&Row| row.labels.as_ref().is_some_and(|l| l.program == name);
-        let rows: Vec<&Row> = rows.iter().filter(of).copied().collect();
+    for name in &names {
         let find = |wanted: &dyn Fn(&Labels) -> bool| {
-            rows.iter().find(|row| row.labels.as_ref().is_some_and(wanted)).copied()
-        };
-        let plain = find(&|labels| labels.variant == "plain");
-        let ms = plain.map(|row| format!("{:.0}", row.median)).unwrap_or_default();
-        let mut cells = vec![name.to_owned(), ms];
-        for title in &headings {
-            let row = find(&|labels| labels.section != SWEEP && heading(labels) == *title);
-            let cell = |against: Option<&str>| {
-                let row = row?;
-                let against = against.unwrap_or(reference(row.labels.as_ref()?));
-                Some(format!("{:.1}", percent(&rows, row, against)?))
+            let is = |labels: &Labels| {
+                labels.program == *name && sections.contains(&labels.section) && wanted(labels)
             };
-            cells.push(cell(None).unwrap_or_default());
+            rows.iter().find(|row| row.labels.as_ref().is_some_and(is)).copied()
+        };
+        let ms = find(&|labels| labels.variant == first);
+        let mut cells = vec![(*name).to_owned()];
+        cells.push(ms.map(|row| format!("{:.0}", row.median)).unwrap_or_default());
+        for title in &headings {
+            let row = find(&|labels| labels.variant != first && heading(labels) == *title);
+            let cell = |against| Some(format!("{:.1}", percent(rows, row?, against)?));
+            cells.push(cell(first).unwrap_or_default());
             if title == "probes" {
-                cells.push(cell(Some("control")).unwrap_or_default());
+                cells.push(cell("control").unwrap_or_default());
             }
         }
-        let far = find(&|l| l.variant == "word" && l.section == CLOCK);
-        let far = far.and_then(|row| row.metrics.get(FAR_PERCENT));
-        cells.push(far.map(|far| format!("{far:.2}")).unwrap_or_default());
+        if with_far {
+            let word = find(&|labels| labels.variant == "word");
+            let far = word.and_then(|row| row.metrics.get(FAR_PERCENT));
+            cells.push(far.map(|far| format!("{far:.2}")).unwrap_or_default());
+        }
         table.add_row(cells);
     }
     right(&mut table, 1..columns);
-    table
+    (!names.is_empty()).then_some(table)
 }
 
 /// What other places for probes cost, and how regular the intervals are.
 fn sweep(compiler: &str, rows: &[&Row]) -> Option<Table> {
     let mut table = plain_table();
-    table.set_header([&format!("{compiler}, at 5 us"), "probes", "cost", "deviation, us"]);
+    table.set_header([&format!("{compiler}, other places"), "probes", "cost", "deviation, us"]);
     for row in rows {
         let Some(labels) = row.labels.as_ref().filter(|labels| labels.section == SWEEP) else {
             continue;

@@ -18,7 +18,9 @@ pub const CPU_MS: &str = "cpu_ms";
 /// Metric: how often it was interrupted.
 pub const PREEMPTIONS: &str = "preemptions";
 /// Metric: how often of these at a probe.
-pub const AT_PROBES: &str = "preemptions_at_probes";
+const AT_PROBES: &str = "preemptions_at_probes";
+/// Metric: how many signals were sent for that.
+const SIGNALS: &str = "signals";
 
 /// The parent kills who takes too long.
 const NO_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -47,7 +49,13 @@ pub enum How {
     /// A clock on another CPU, by the word of the probes or by signals.
     Clock { quantum_us: u64, cpu: usize, by_signal: bool },
     /// On user threads beside one that yields all the time; or two libraries beside each other.
-    UserThreads { quantum_us: Option<u64>, notification: String, pair: Option<[PathBuf; 2]> },
+    /// With a timer core on that CPU.
+    UserThreads {
+        quantum_us: Option<u64>,
+        notification: String,
+        pair: Option<[PathBuf; 2]>,
+        timer_core: Option<usize>,
+    },
 }
 
 /// Runs it.
@@ -64,7 +72,11 @@ pub fn run(spec: &ProbesSpec) -> anyhow::Result<Outcome> {
     let mut out = tempfile::tempfile()?;
     command.stdin(Stdio::null()).stdout(out.try_clone()?);
     let name = spec.program.display();
-    let child = process::spawn(&mut command, &[spec.cpu]);
+    let mut cpus = vec![spec.cpu];
+    if let How::UserThreads { timer_core: Some(cpu), .. } = spec.how {
+        cpus.push(cpu);
+    }
+    let child = process::spawn(&mut command, &cpus);
     let child = child.with_context(|| format!("cannot start {name}"))?;
     let status = process::wait(child, NO_LIMIT)?.context("it took a day")?;
     let mut printed = String::new();
@@ -94,6 +106,7 @@ pub fn run(spec: &ProbesSpec) -> anyhow::Result<Outcome> {
             let count = |key: &str| stats[key].as_f64().with_context(|| format!("no {key}"));
             sample = sample.with(PREEMPTIONS, count("preempt_useful")?);
             sample = sample.with(AT_PROBES, count("preempt_at_probe")?);
+            sample = sample.with(SIGNALS, count("preempt_sent")?);
         }
     }
     Ok(sample.into())
@@ -102,11 +115,12 @@ pub fn run(spec: &ProbesSpec) -> anyhow::Result<Outcome> {
 fn command(spec: &ProbesSpec, report: &Path, stats: &Path) -> anyhow::Result<Command> {
     let mut command = match &spec.how {
         How::Alone | How::Clock { .. } => Command::new(&spec.program),
-        How::UserThreads { quantum_us, notification, .. } => {
+        How::UserThreads { quantum_us, notification, timer_core, .. } => {
             let quantum = quantum_us.map_or("off".into(), |us| format!("{us}us"));
             let mut command = Command::new(std::env::current_exe()?);
             command.args(["run", "--workers", "1", "--cpus", &spec.cpu.to_string()]);
-            command.args(["--policy", "rr", "--clock", "posix-timer", "--quantum", &quantum]);
+            let clock = if timer_core.is_some() { "timer-core" } else { "posix-timer" };
+            command.args(["--policy", "rr", "--clock", clock, "--quantum", &quantum]);
             command.args(["--notification", notification, "--stats-json"]).arg(stats);
             command.arg("--").arg(&spec.program);
             command
@@ -119,7 +133,9 @@ fn command(spec: &ProbesSpec, report: &Path, stats: &Path) -> anyhow::Result<Com
             command.arg(if *by_signal { "signal" } else { "word" });
             command.args([quantum_us.to_string(), cpu.to_string()]);
         }
-        How::UserThreads { pair: Some(pair), .. } => _ = command.args(pair),
+        How::UserThreads { pair: Some(pair), .. } => {
+            command.arg(spec.cpu.to_string()).args(pair);
+        }
         How::UserThreads { pair: None, quantum_us: Some(_), .. } => _ = command.arg("waiter"),
         How::UserThreads { .. } => bail!("a thread that waits takes a quantum"),
     }
