@@ -1,9 +1,12 @@
 //! What `quaver bench --json` wrote, as charts and tables.
 
+use std::path::Path;
+
 use anyhow::Result;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
+use super::probes;
 use crate::chart::{self, Bar, number};
 use crate::html::escape;
 
@@ -30,11 +33,14 @@ pub struct Row {
     pub max: f64,
     pub runs: u64,
     pub ratio: Option<f64>,
+    #[serde(flatten)]
+    pub labels: Option<probes::Labels>,
 }
 
 impl Bench {
-    /// A section for each benchmark, with a chart for each row name in it.
-    pub fn section(&self) -> Result<String> {
+    /// A section for each benchmark, with a chart for each row name in it. `reference`: the folder
+    /// of the papers' numbers.
+    pub fn section(&self, reference: &Path) -> Result<String> {
         let mut page = format!("<p class=\"soft\">Benchmarks: {}. ", escape(&self.place()));
         if self.quick {
             page.push_str("<strong>A quick look, no measurement.</strong> ");
@@ -45,6 +51,10 @@ impl Bench {
         );
         for benchmark in self.rows.chunk_by(|a, b| a.benchmark == b.benchmark) {
             page.push_str(&format!("<h2>{}</h2>\n", escape(&benchmark[0].benchmark)));
+            if benchmark[0].labels.is_some() {
+                page.push_str(&probes::section(benchmark, reference)?);
+                continue;
+            }
             for rows in benchmark.chunk_by(|a, b| a.name == b.name) {
                 let title = format!("{}, {}", rows[0].name, rows[0].unit);
                 let svg = chart::bars(&title, &rows.iter().map(bar).collect::<Vec<_>>())?;

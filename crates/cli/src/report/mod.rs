@@ -12,6 +12,7 @@ mod drawing;
 mod figure;
 mod go;
 mod page;
+mod probes;
 
 use std::path::{Path, PathBuf};
 
@@ -90,7 +91,9 @@ pub fn run(args: &Args) -> Result<()> {
     };
 
     let linked = args.out.join("report.html").exists();
-    let page = page::render(demo.as_ref(), linked, drawn.as_deref(), bench.as_ref())?;
+    let reference = args.figures.join("../reference");
+    let bench = bench.as_ref().map(|bench| bench.section(&reference)).transpose()?;
+    let page = page::render(demo.as_ref(), linked, drawn.as_deref(), bench.as_deref());
     let index = args.out.join("index.html");
     output::write_file(&index, page.as_bytes())?;
     output::print(&format!("the page is {}\n", index.display()))

@@ -2,10 +2,8 @@
 
 use std::fmt::Write;
 
-use anyhow::Result;
 use serde::Deserialize;
 
-use super::benchmarks::Bench;
 use super::counterpart::{Counterpart, KINDS};
 use super::drawing::{Drawn, Ratio};
 use crate::chart::number;
@@ -22,17 +20,14 @@ struct Summary {
     verdict: String,
 }
 
-/// Renders the page; `linked`: the demonstration's own page lies beside it.
-///
-/// # Errors
-///
-/// A chart cannot be drawn.
+/// Renders the page; `linked`: the demonstration's own page lies beside it; `bench`: the section of
+/// the benchmarks.
 pub fn render(
     demo: Option<&Demo>,
     linked: bool,
     figures: Option<&[Drawn]>,
-    bench: Option<&Bench>,
-) -> Result<String> {
+    bench: Option<&str>,
+) -> String {
     let mut page = String::from(HEAD);
     if let Some(demo) = demo {
         let verdict = escape(&demo.summary.verdict);
@@ -46,7 +41,7 @@ pub fn render(
         figures.iter().for_each(|figure| page.push_str(&section(figure)));
     }
     if let Some(bench) = bench {
-        page.push_str(&bench.section()?);
+        page.push_str(bench);
     }
     if demo.is_none() && figures.is_none() && bench.is_none() {
         page.push_str(
@@ -55,7 +50,7 @@ pub fn render(
         );
     }
     page.push_str("</body>\n</html>\n");
-    Ok(page)
+    page
 }
 
 /// All ratios, ours and the papers'.
