@@ -103,6 +103,23 @@ fn the_cost_of_a_preemption_is_split_for_chosen_threads() {
 }
 
 #[test]
+fn probes_without_compilers_say_what_is_missing() {
+    let output = run(&["probes", "--quick"]);
+    assert!(!output.status.success());
+    let error = text(&output.stderr);
+    assert!(error.contains("nothing is left to measure"), "{error}");
+    assert!(error.contains("gcc left out") && error.contains("clang left out"), "{error}");
+    let output = run(&["probes", "--programs", "lu,doom"]);
+    assert!(!output.status.success());
+    let error = text(&output.stderr);
+    assert!(error.contains("no program doom") && error.contains("word_count"), "{error}");
+    let output = run(&["probes", "--scale", "0"]);
+    assert!(!output.status.success());
+    let error = text(&output.stderr);
+    assert!(error.contains("from 0.001 to 100"), "{error}");
+}
+
+#[test]
 fn pointers_are_chased_with_all_ways_to_save_registers() {
     let report = json(&["chase", "--quick", "--rounds", "2"]);
     assert_eq!(names(&report), ["32 KiB", "1024 KiB"].map(String::from).into());

@@ -90,7 +90,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     compilers: Vec<String>,
     /// Of `probes`: how much the programs do, from 0.001 to 100; at 1 they take a second or two
-    /// [default: 1, with --quick 0.02]
+    /// [default: 1, with --quick 0.02, among `all` 0.1]
     #[arg(long, value_name = "N", value_parser = probes::parse_scale)]
     scale: Option<f64>,
     /// Do the work (JSON) of one measurement and print its outcome
@@ -181,13 +181,15 @@ impl Name {
 
     /// What to do, and of how many rounds one is enough for that.
     fn stages(self, context: &Context, args: &Args) -> anyhow::Result<Vec<(Plan, usize)>> {
+        // Everything together should not take all day.
+        let in_passing = (args.names.contains(&Name::All) && !args.quick).then_some(0.1);
         match self {
             Name::Probes => probes::stages(
                 context,
                 &probes::Choice {
                     programs: &args.programs,
                     compilers: &args.compilers,
-                    scale: args.scale,
+                    scale: args.scale.or(in_passing),
                     rounds: args.rounds(self),
                 },
             ),

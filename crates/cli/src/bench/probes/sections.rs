@@ -117,7 +117,10 @@ fn clock(
     threads: bool,
 ) -> Vec<Job> {
     let built = &subject.built;
-    let mut variants = vec![Variant::new("plain", &built.plain, How::Alone)];
+    let mut variants = vec![
+        Variant::new("plain", &built.plain, How::Alone),
+        Variant::new("control", &built.control, How::Alone),
+    ];
     let beside = |quantum_us| How::UserThreads {
         quantum_us: Some(quantum_us),
         notification: "probe".into(),

@@ -171,10 +171,12 @@ fn sentences(summary: &Summary) -> Vec<String> {
         let _ = write!(tax, " ({program})");
     }
     let control = (summary.tax_over_control_mean, summary.tax_over_control_worst);
+    let armed = (summary.armed_over_control_mean, summary.armed_over_control_worst);
     [
         tax,
         percents("  against the control", control.0, control.1),
         percents("tax while somebody waits", summary.armed_mean, summary.armed_worst),
+        percents("  against the control", armed.0, armed.1),
         ns("a preemption at a probe, with the switch", summary.preemption_ns),
         ns("  to a thread that yields, and back", summary.preemption_and_yield_ns),
         ns("a preemption by a signal, with the switch", summary.signal_ns),
