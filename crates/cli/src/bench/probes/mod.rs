@@ -79,6 +79,8 @@ struct Subject {
     /// What it prints, and how long it takes.
     line: String,
     took: Duration,
+    /// The same of each of a pair.
+    of_pair: (String, Duration),
 }
 
 /// Everything that jobs are made of.
@@ -205,7 +207,8 @@ fn subject(
 ) -> anyhow::Result<Subject> {
     let built = workshop.build(compiler, program)?;
     let (line, took) = workshop.line(&built.plain, scale)?;
-    Ok(Subject { program: *program, compiler: compiler.clone(), built, line, took })
+    let of_pair = workshop.line(&built.plain, sections::scale_of_pair(scale))?;
+    Ok(Subject { program: *program, compiler: compiler.clone(), built, line, took, of_pair })
 }
 
 #[cfg(test)]

@@ -37,6 +37,11 @@ const PLACES: [(&str, usize, usize); 6] = [
     ("placed", 32, 256),
 ];
 
+/// How much each of a pair does: there are two, in many variants.
+pub fn scale_of_pair(scale: f64) -> f64 {
+    (0.3 * scale).max(0.001)
+}
+
 /// One job in the making.
 struct Variant<'a> {
     name: &'static str,
@@ -162,7 +167,7 @@ fn switch(material: &Material<'_>, subject: &Subject, helper: Option<usize>) -> 
             variants.push(Variant::new(name, &material.pair, how).at(quantum_us));
         }
     }
-    let longer = |variant| Variant { longer: 2.5, ..variant };
+    let longer = |variant| Variant { longer: 1.5, ..variant };
     variants.into_iter().map(|v| job(material, subject, SWITCH, longer(v))).collect()
 }
 
@@ -205,9 +210,14 @@ fn job(
     let Variant { name, quantum_us, instructions, executable, how, longer } = variant;
     let (program, compiler) = (subject.program.name, &subject.compiler.name);
     let cpu = material.context.place.worker;
-    let copies = if matches!(how, How::UserThreads { pair: Some(_), .. }) { 2 } else { 1 };
-    // Two lines, of which either may come first: they are the same.
-    let prints = subject.line.repeat(copies);
+    let (scale, prints, took) = match how {
+        How::UserThreads { pair: Some(_), .. } => {
+            // Two lines, of which either may come first: they are the same.
+            let (line, took) = &subject.of_pair;
+            (scale_of_pair(material.scale), line.repeat(2), 2 * *took)
+        }
+        _ => (material.scale, subject.line.clone(), subject.took),
+    };
     // Who measures another one's cost is none of ours.
     let ours = !matches!((section, name), (_, "plain") | (CLOCK, "signal"));
     let mut implementation = if ours { format!("quaver {name}") } else { name.to_owned() };
@@ -216,10 +226,10 @@ fn job(
     }
     let task = Task {
         cpus: vec![cpu],
-        expected: subject.took.mul_f64(longer) + START,
+        expected: took.mul_f64(longer) + START,
         readings: vec![Reading::new(format!("{section} {program} {compiler}"), CPU_MS, "ms")],
     };
-    let spec = ProbesSpec { program: executable.into(), scale: material.scale, prints, cpu, how };
+    let spec = ProbesSpec { program: executable.into(), scale, prints, cpu, how };
     let labels = Labels {
         section,
         program: program.into(),
