@@ -64,6 +64,23 @@ class Shape(unittest.TestCase):
         self.wrong(check_json.bench, {**BENCH, "rows": [row("a", "quaver", 1.0, max=0.9)]}, "out of order")
         self.wrong(check_json.bench, {**BENCH, "rows": [row("a", "quaver", 1.0, runs=True)]}, "runs is no number")
 
+    def test_each_promise_about_probes_is_checked(self):
+        def labelled(variant, **more):
+            labels = {"section": "tax", "program": "lu", "compiler": "gcc", "variant": variant}
+            return {**row("tax lu gcc", f"quaver {variant}", 9.0, **more), "benchmark": "probes", **labels}
+
+        rows = [labelled("plain"), labelled("control", ratio=1.0), labelled("probes", ratio=1.01)]
+        numbers = ("tax_mean", "tax_worst", "tax_over_control_mean", "armed_mean", "preemption_ns", "signal_ns", "far_mean")
+        summary = {**dict.fromkeys(numbers, 1.0), "signal_ns": None}
+        document = {**BENCH, "benchmarks": ["ops", "probes"], "rows": BENCH["rows"] + rows, "summary": summary}
+        check_json.bench(document)
+        self.wrong(check_json.bench, {**document, "summary": {}}, "tax_mean")
+        self.wrong(check_json.bench, {**document, "summary": {**summary, "signal_ns": "?"}}, "signal_ns")
+        self.wrong(check_json.bench, {**document, "rows": rows[:2]}, "tax of")
+        self.wrong(check_json.bench, {**document, "rows": rows[:2] + [labelled("probes")]}, "ratio")
+        clocked = labelled("word", ratio=1.0, quantum_us=5)
+        self.wrong(check_json.bench, {**document, "rows": [*rows, clocked]}, "metrics")
+
     def test_a_selftest_that_did_little_is_refused(self):
         def document(counts, skipped=None):
             zero = {"boundaries_tried": 0, "migrations": 0, "deferred": 0, "differences": 0}
