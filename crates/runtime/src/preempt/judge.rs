@@ -221,13 +221,16 @@ unsafe fn receive(
         defer_to_region(slot, t, now);
         return Verdict::Deferred;
     }
+    let lacks_probes = slot.lacks_probes();
     // SAFETY: the calling thread, gate closed.
     let left = unsafe { scheduler::leave_if_work(t, Why::Preempted) };
     if in_library {
         rt.in_library.leave();
     }
     if left {
-        slot.was_interrupted(now);
+        if lacks_probes {
+            slot.saw_long(now);
+        }
         slot.count_useful(late);
         Verdict::Preempted
     } else {

@@ -132,6 +132,7 @@ unsafe fn look(t: &'static Uthread) {
     // SAFETY: preemption is disabled, and the reference is dropped before the switch.
     let Some(slot) = (unsafe { Carrier::here() }).slot() else { return };
     let (rt, now) = (slot.rt(), tsc::now());
+    slot.met_probe();
     // Whatever was asked, here it is answered.
     slot.request.over();
     let due = slot.policy_due().map(|(_, due)| due);

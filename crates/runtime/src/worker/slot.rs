@@ -65,6 +65,8 @@ pub(crate) struct Slot {
     unread: AtomicU32,
     /// How often its threads look at the clock, at probes. The slot's carrier only.
     pub(crate) pacing: Pacing,
+    /// The last generation in which a thread looked at the clock. The slot's carrier only.
+    probed: AtomicU64,
     /// No further request before this time; 0: none of this dispatch was put off.
     pub(crate) retry_at: AtomicU64,
     /// How long the next request of this dispatch is put off if it comes at a bad moment.
@@ -121,6 +123,7 @@ impl Slot {
             switched_at: AtomicU64::new(0),
             unread: AtomicU32::new(0),
             pacing: Pacing::new(),
+            probed: AtomicU64::new(0),
             retry_at: AtomicU64::new(0),
             retry_delay: AtomicU64::new(rt.retry),
             put_off_run: AtomicU64::new(0),
@@ -225,15 +228,20 @@ impl Slot {
         }
     }
 
-    /// A thread has been stopped by a signal.
-    pub(crate) fn was_interrupted(&self, now: Ticks) {
-        if self.rt.probes() {
-            self.saw_long(now);
-        }
+    /// The running thread has met a probe and looked at the clock.
+    pub(crate) fn met_probe(&self) {
+        self.probed.store(self.run.load(Relaxed), Relaxed);
+    }
+
+    /// Threads are to be told at probes, and this dispatch has met none. Looks are on time again
+    /// where such a thread is stopped by a signal. One that meets probes and is stopped by a signal
+    /// all the same has lost its CPU for a while.
+    pub(crate) fn lacks_probes(&self) -> bool {
+        self.rt.probes() && self.probed.load(Relaxed) != self.run.load(Relaxed)
     }
 
     #[cold]
-    fn saw_long(&self, now: Ticks) {
+    pub(crate) fn saw_long(&self, now: Ticks) {
         self.long_at.store(now, Relaxed);
         self.later.store(0, Relaxed);
     }
