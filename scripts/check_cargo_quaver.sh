@@ -77,6 +77,20 @@ left=$(find "$built" -name 'quaver-*')
 [ -z "$left" ] || die "left behind: $left"
 preempted "whole program" "$plain" "$built/$target/release/sample"
 
+# A library for C, static and shared.
+cargo quaver build -p sample-c --offline >"$work/log" 2>&1 || die "$(cat "$work/log")"
+cat >"$work/main.c" <<'END'
+#include <stdio.h>
+unsigned long sample_digits(unsigned long seed);
+int main(void) { printf("%lu\n", sample_digits(1)); }
+END
+for kind in a so; do
+    library=$built/$target/debug/libsample_c.$kind
+    [ "$(count objects "$library")" = 2 ] || die "$library: $(cat "$work/log")"
+    cc -o "$work/main" "$work/main.c" "$library" -lpthread -ldl -lm -lgcc_s
+    [ "$("$work/main")" = 75 ] || die "with libsample_c.$kind: $("$work/main")"
+done
+
 refused "no such crate" build --only sample-macros
 refused "does not go with" build --lto --only sample
 refused "not for aarch64" build --target aarch64-unknown-linux-gnu

@@ -19,6 +19,7 @@
 //! compiles those without it, and they stay plain.
 #![forbid(unsafe_code)]
 
+mod archive;
 mod front;
 mod invocation;
 mod job;

@@ -4,15 +4,14 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, bail};
-use object::read::archive::ArchiveFile;
 use object::{Object, ObjectSymbol};
 use quaver_probes::driver;
 use quaver_probes::report::LeftAlone;
 use quaver_probes::settings::{Settings, Switch};
 
+use crate::archive;
 use crate::text::for_gnu;
 
 /// The end of the names of rustc's objects.
@@ -87,40 +86,24 @@ impl Workshop {
     ///
     /// # Errors
     ///
-    /// There is none to replace, or `ar` fails.
+    /// There is none to replace, or the archive cannot be written.
     pub fn replace_in(&self, archive: &Path) -> anyhow::Result<()> {
         let Some(object) = self.object()? else { return Ok(()) };
-        let name = archive.display();
-        let cannot = || format!("cannot read {name}");
-        let data = fs::read(archive).with_context(cannot)?;
-        let file = ArchiveFile::parse(&*data).with_context(cannot)?;
-        let mut members = Vec::new();
-        for member in file.members() {
-            let member = member.with_context(cannot)?;
-            let member_name = String::from_utf8_lossy(member.name()).into_owned();
-            if member_name.ends_with(OBJECT) {
-                members.push((member_name, member.data(&*data).with_context(cannot)?.to_vec()));
+        let mut members = archive::read(archive)?;
+        // A static library holds the objects of other crates too.
+        let [dash, dot] = ["-", "."].map(|end| format!("{}{end}", self.name));
+        let ours = |name: &str| name.starts_with(&dash) || name.starts_with(&dot);
+        let mut candidates = Vec::new();
+        for (at, (name, data)) in members.iter().enumerate() {
+            if name.ends_with(OBJECT) && ours(name) {
+                candidates.push((at, data.clone()));
             }
         }
-        // A static library holds the objects of other crates too.
-        let ours =
-            |(member, _): &&(String, Vec<u8>)| member.starts_with(&format!("{}-", self.name));
-        let own: Vec<_> = members.iter().filter(ours).cloned().collect();
-        let Some(at) = same(&object, if own.is_empty() { &members } else { &own })? else {
-            bail!("cannot find the object of crate {} in {name}", self.name);
+        let Some(found) = same(&object, &candidates)? else {
+            bail!("cannot find the object of crate {} in {}", self.name, archive.display());
         };
-        let member = &if own.is_empty() { members } else { own }[at].0;
-        let renamed = self.folder.join(member);
-        fs::copy(&object, &renamed)?;
-        let output = Command::new("ar")
-            .arg("rD")
-            .args([archive, &renamed])
-            .output()
-            .context("cannot run `ar`, which comes with the assembler (package binutils)")?;
-        if !output.status.success() {
-            bail!("ar cannot change {name}: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        Ok(())
+        members[candidates[found].0].1 = fs::read(&object)?;
+        archive::write(archive, &members)
     }
 
     /// Which of the files is rustc's object of the crate.
