@@ -131,23 +131,30 @@ END
     preempted "CMake" "$("$work/c/plain/program")" "$work/c/probed/program"
 fi
 
-# The test suites of crates that the workspace uses anyway.
+# The test suites of crates that the workspace uses anyway, as far as they are published.
+suite() {
+    local crate=$1 manifest mode
+    shift
+    manifest=$(cargo metadata --locked --filter-platform $target --format-version 1 | tr ',' '\n' |
+        sed -n "s|.*\"manifest_path\":\"\(.*/$crate-[0-9.]*/Cargo.toml\)\"|\1|p" | tail -n 1)
+    [ -n "$manifest" ] || die "the workspace does not use $crate"
+    rm -rf "${work:?}/$crate"
+    cp -r "$(dirname "$manifest")" "$work/$crate"
+    printf '\n[workspace]\n' >>"$work/$crate/Cargo.toml"
+    for mode in --per-crate --lto; do
+        (cd "$work/$crate" && cargo quaver test --release $mode "$@") >"$work/log" 2>&1 ||
+            die "$crate $mode: $(tail -n 60 "$work/log")"
+        grep -q "quaver: .* probes for" "$work/log" || die "$crate $mode: no probes: $(cat "$work/log")"
+        say "$crate $mode $*: $(grep -c '^test .* ok$' "$work/log") tests"
+    done
+    rm -rf "$CARGO_TARGET_DIR"
+}
 if [ -n "${QUAVER_TEST_FULL:-}" ]; then
     cd "$repository"
-    for crate in hashbrown regex serde_json memchr; do
-        manifest=$(cargo metadata --locked --filter-platform $target --format-version 1 | tr ',' '\n' |
-            sed -n "s|.*\"manifest_path\":\"\(.*/$crate-[0-9.]*/Cargo.toml\)\"|\1|p" | tail -n 1)
-        [ -n "$manifest" ] || die "the workspace does not use $crate"
-        cp -r "$(dirname "$manifest")" "$work/$crate"
-        printf '\n[workspace]\n' >>"$work/$crate/Cargo.toml"
-        for mode in "" --release; do
-            # shellcheck disable=SC2086 # none, or an option
-            (cd "$work/$crate" && cargo quaver test --lib --tests $mode) >"$work/log" 2>&1 ||
-                die "$crate $mode: $(tail -n 60 "$work/log")"
-            grep -q "quaver: .* probes for" "$work/log" || die "$crate $mode: no probes: $(cat "$work/log")"
-            say "$crate $mode: $(grep -c '^test .* ok$' "$work/log") tests"
-        done
-        rm -rf "$CARGO_TARGET_DIR"
-    done
+    suite hashbrown --lib --tests
+    suite regex --lib
+    suite regex --doc
+    suite serde_json --lib --tests
+    suite memchr --lib
 fi
 say "cargo quaver: ok"

@@ -63,8 +63,9 @@ impl Workshop {
             fs::write(&input, text.as_bytes()).with_context(cannot)?;
         }
         drop(text);
-        let arguments: Vec<OsString> =
-            ["--64".into(), "-o".into(), output.clone().into(), input.clone().into()].into();
+        // rustc has said already what there was to say.
+        let mut arguments: Vec<OsString> = ["--64", "--no-warn", "-o"].map(Into::into).into();
+        arguments.extend([output.clone().into(), input.clone().into()]);
         // Its errors contain their causes.
         let (code, report) = driver::assemble(&settings, "as", arguments)
             .map_err(|error| anyhow::anyhow!("{error}"))?;
