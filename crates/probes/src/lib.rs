@@ -19,6 +19,7 @@
 //! * [`note`]: what an object says about itself.
 //! * [`check`]: whether a cycle was missed.
 //! * [`driver`]: the program `quaver-as`, which is used in place of `as`.
+//! * [`torture`]: a runtime that proves that stubs say all that lives.
 //!
 //! What is not understood stays as it was, and is counted in the [`Report`]: a function, or the
 //! whole text.
@@ -49,6 +50,7 @@ pub mod settings;
 pub mod source;
 pub mod stub;
 pub mod tables;
+pub mod torture;
 
 pub use assembler::{Assembler, Error};
 pub use report::{LeftAlone, Report};

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use quaver_probes::{Assembler, Options, Rewritten, rewrite};
+use quaver_probes::{Assembler, Options, Rewritten, rewrite, torture};
 use tempfile::TempDir;
 
 pub const LEVELS: [&str; 5] = ["-O0", "-O1", "-O2", "-O3", "-Os"];
@@ -91,15 +91,14 @@ impl Bench {
 
     /// The objects of the runtime that scrambles what is dead.
     pub fn torture(&self) -> Vec<PathBuf> {
-        let sources = ["torture.S", "torture.c"];
-        let objects = sources.map(|source| self.path(source).with_extension(&source[8..]));
-        let objects = objects.map(|path| PathBuf::from(format!("{}.o", path.display())));
-        for (source, object) in sources.iter().zip(&objects) {
+        let compile = |(name, text): (&str, &str)| {
+            let source = self.write(name, text);
+            let object = self.path(&format!("{name}.o"));
             let mut command = Command::new("gcc");
-            command.args(["-O2", "-fPIC", "-c", "-o"]).arg(object);
-            run(command.arg(input("runtime").join(source)));
-        }
-        objects.to_vec()
+            run(command.args(["-O2", "-fPIC", "-c", "-o"]).arg(&object).arg(source));
+            object
+        };
+        torture::SOURCES.map(compile).to_vec()
     }
 
     pub fn link(&self, name: &str, options: &[&str], objects: &[PathBuf]) -> PathBuf {
@@ -125,7 +124,6 @@ pub fn tortured(program: &Path, visit: Option<&str>) -> (String, u64) {
     }
     let output = run(&mut command);
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    let hits = errors.split("hits ").nth(1).and_then(|rest| rest.split(' ').next());
-    let hits = hits.and_then(|hits| hits.parse().ok()).unwrap_or_else(|| panic!("{errors}"));
+    let hits = torture::hits(&errors).unwrap_or_else(|| panic!("{errors}"));
     (String::from_utf8(output.stdout).expect("text"), hits)
 }
