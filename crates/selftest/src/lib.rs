@@ -4,6 +4,7 @@ pub mod boundaries;
 pub mod fuzz;
 pub mod libraries;
 pub mod outcome;
+pub mod probes;
 pub mod symbols;
 pub mod torture;
 

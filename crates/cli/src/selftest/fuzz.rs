@@ -17,6 +17,9 @@ use crate::run::find_shim;
 /// Between two lines of a log.
 const INTERVAL: Duration = Duration::from_secs(30);
 
+/// How many programs, unless it is said.
+const PROGRAMS: u64 = 200;
+
 /// Says now and then how far it has come.
 struct Log<'a> {
     interrupt: &'a Interrupt,
@@ -99,7 +102,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// The programs that the command line asks for.
 fn numbers(args: &Args) -> anyhow::Result<Vec<u64>> {
     let programs: Vec<u64> = if args.only.is_empty() {
-        (0..args.programs).collect()
+        (0..args.programs.unwrap_or(PROGRAMS)).collect()
     } else {
         let number =
             |n: &String| n.parse().with_context(|| format!("'{n}' is no program's number"));

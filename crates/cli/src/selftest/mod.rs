@@ -6,6 +6,7 @@ mod child;
 mod fuzz;
 mod parts;
 mod plan;
+mod probes;
 mod progress;
 mod report;
 
@@ -66,12 +67,22 @@ pub struct Args {
     /// --preemptions. After an interruption the same command continues
     #[arg(long, value_name = "FILE", requires = "preemptions")]
     add_to: Option<PathBuf>,
-    /// Fuzz: how many programs
-    #[arg(long, value_name = "N", default_value_t = 200)]
-    programs: u64,
+    /// Fuzz: how many programs [default: 200]; probes: how many builds at least [default: all, or
+    /// one of each program with --quick]
+    #[arg(long, value_name = "N")]
+    programs: Option<u64>,
     /// Fuzz: how many programs that differ are enough
     #[arg(long, value_name = "N", default_value_t = 20)]
     differences: u64,
+    /// Probes: how many must be hit at least [default: 100 million, or 1 million with --quick]
+    #[arg(long, value_name = "N")]
+    hits: Option<u64>,
+    /// Probes: instead of the programs, so many random ones of csmith's
+    #[arg(long, value_name = "N")]
+    random: Option<u64>,
+    /// Probes: compilers for C; g++-13 belongs to gcc-13 [default: gcc and clang, if there]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    compilers: Vec<String>,
     /// Say which scenarios and programs there are; fuzz: what the programs do
     #[arg(long)]
     list: bool,
@@ -89,6 +100,8 @@ enum What {
     Torture,
     /// Run random programs natively and on user threads and compare their results
     Fuzz,
+    /// Compile programs with preemption probes, make every probe hit, and compare their results
+    Probes,
     /// Boundaries and torture
     All,
 }
@@ -131,6 +144,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if args.what == What::Fuzz {
         return fuzz::run(&args);
+    }
+    if args.what == What::Probes {
+        return probes::run(&args);
     }
     if args.list {
         output::print(&plan::listing())?;
