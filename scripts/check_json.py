@@ -1,9 +1,10 @@
 """Checks the shape of the JSON that `quaver doctor`, `demo`, `bench`, `selftest` and `report` promise to scripts.
 
-    python3 check_json.py doctor|demo|figures|bench FILE
+    python3 check_json.py doctor|demo|figures|bench|random FILE
     python3 check_json.py selftest FILE PREEMPTIONS
+    python3 check_json.py probes FILE HITS
 
-PREEMPTIONS is how many must have been survived.
+PREEMPTIONS is how many must have been survived, HITS how many probes must have been hit.
 """
 
 import json
@@ -104,6 +105,20 @@ def fuzz(document):
     return f"{document['programs']} programs, {document['runs']} runs"
 
 
+def probes(document, least):
+    for path in ("hits", "programs", "differences", "skipped"):
+        need_number(document, path)
+    need(document["differences"] == 0, "probes have changed a program")
+    need(document["compilers"], "no compiler")
+    need(document["programs"] > 0, "no programs")
+    need(document["hits"] >= least, f"{document['hits']} hits, fewer than {least}")
+    return f"{document['programs']} programs, {document['hits']} hits"
+
+
+def random(document):
+    return probes(document, 1)
+
+
 def figures(document):
     need(isinstance(document, list) and document, "there are no figures")
     for figure in document:
@@ -154,12 +169,23 @@ def bench(document):
     return f"{len(rows)} rows, {len(ours)} of them Quaver's"
 
 
-CHECKS = {"doctor": doctor, "demo": demo, "figures": figures, "bench": bench, "selftest": selftest, "fuzz": fuzz}
+CHECKS = {
+    "doctor": doctor,
+    "demo": demo,
+    "figures": figures,
+    "bench": bench,
+    "selftest": selftest,
+    "fuzz": fuzz,
+    "probes": probes,
+    "random": random,
+}
+# Those that are told how much there must be.
+COUNTED = ("selftest", "probes")
 
 
 def main(arguments):
     kind, path, *numbers_given = arguments if len(arguments) > 1 else ("", "")
-    if kind not in CHECKS or len(numbers_given) != (kind == "selftest"):
+    if kind not in CHECKS or len(numbers_given) != (kind in COUNTED):
         print(__doc__, file=sys.stderr)
         return 2
     try:

@@ -87,6 +87,8 @@ for task in "$@"; do
         want python3 python3
         want clang clang
         want g++ g++
+        # Writes random C programs, for `quaver selftest probes`.
+        want csmith csmith
         # For jemalloc, which a test links.
         want make make
         want pkg-config pkg-config

@@ -2,6 +2,7 @@
 # Runs the commands in their quick forms and checks the shape of their JSON; timings decide nothing.
 #
 #   scripts/smoke.sh doctor|demo|figures|bench|bench-all|selftest|boundaries-all|fuzz|fuzz-all PROGRAMS
+#   scripts/smoke.sh probes|probes-all|random|random-all PROGRAMS
 #   scripts/smoke.sh torture-all PROGRAMS COUNTS
 #
 # PROGRAMS: the folder of `quaver`.
@@ -44,6 +45,17 @@ boundaries-all)
 # Another seed each time in the long form: the same programs find nothing new.
 fuzz) "$quaver" selftest fuzz --programs 200 --json "$out/fuzz.json" ;;
 fuzz-all) "$quaver" selftest fuzz --programs 10000 --seed "$RANDOM" --json "$out/fuzz.json" ;;
+# Programs with preemption probes, all of which hit.
+probes)
+    least=1000000
+    "$quaver" selftest probes --quick --hits "$least" --json "$out/probes.json"
+    ;;
+probes-all)
+    least=100000000
+    "$quaver" selftest probes --hits "$least" --json "$out/probes.json"
+    ;;
+random) "$quaver" selftest probes --quick --random 10 --json "$out/random.json" ;;
+random-all) "$quaver" selftest probes --random 1000 --seed "$((RANDOM * 1000))" --json "$out/random.json" ;;
 torture-all)
     "$quaver" selftest torture --preemptions 1000000000 --add-to "${3:?where are the counts?}"
     exit

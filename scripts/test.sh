@@ -74,6 +74,12 @@ computing() {
     step cargo-quaver scripts/check_cargo_quaver.sh
     step smoke-selftest scripts/smoke.sh selftest "$programs"
     step fuzz scripts/smoke.sh fuzz "$programs"
+    step probes-selftest scripts/smoke.sh probes "$programs"
+    if have csmith; then
+        step probes-random scripts/smoke.sh random "$programs"
+    else
+        skip probes-random "csmith is not installed"
+    fi
     if have shellcheck; then
         step shellcheck shellcheck -x scripts/*.sh bench/programs/*.sh .ci/run
     else
@@ -120,6 +126,12 @@ if [ "$size" = full ]; then
     step wheel scripts/wheel.sh test
     step bench-all scripts/smoke.sh bench-all "$programs"
     step fuzz-all scripts/smoke.sh fuzz-all "$programs"
+    step probes-all scripts/smoke.sh probes-all "$programs"
+    if have csmith; then
+        step random-all scripts/smoke.sh random-all "$programs"
+    else
+        skip random-all "csmith is not installed"
+    fi
     step boundaries-all scripts/smoke.sh boundaries-all "$programs"
     # A thousand million preemptions: a day.
     STEP_TIMEOUT=259200 step torture-all scripts/smoke.sh torture-all "$programs" "$target/test-full-$tree/torture.json"

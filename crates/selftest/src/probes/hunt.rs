@@ -265,3 +265,67 @@ fn hits(found: &Printed, place: &Path) -> core::result::Result<u64, String> {
     let missing = || format!("it does not say how many probes were hit: {}", found.errors);
     quaver_probes::torture::hits(&found.errors).ok_or_else(missing)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::source::Language;
+    use super::*;
+
+    struct Silent;
+
+    impl Progress for Silent {
+        fn so_far(&self, _: &Report) {}
+        fn found(&self, _: &Difference) {}
+        fn stop(&self) -> bool {
+            false
+        }
+    }
+
+    /// Builds a program by a `quaver` that does something wrong.
+    fn hunt(how: &str) -> Report {
+        let folder = tempfile::tempdir().unwrap();
+        let quaver = folder.path().join(how);
+        // A file that was just written might not be executable yet: another thread's child may have
+        // it open.
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/probes/quaver.sh");
+        std::os::unix::fs::symlink(script, &quaver).unwrap();
+        let text = "#include <stdio.h>\n#ifndef X\n#define X 1\n#endif\n\
+                    int main(void) { printf(\"a\\n%d\\n\", X); }\n";
+        let source = Source {
+            name: "small".into(),
+            text: text.into(),
+            language: Language::C,
+            flags: Vec::new(),
+            scaled: false,
+        };
+        let hunt = Hunt {
+            work: Work::Fixed { sources: vec![source], hits: 0, builds: 1 },
+            compilers: vec!["gcc".into()],
+            seed: 1,
+            quaver,
+            jobs: 1,
+            thorough: true,
+        };
+        hunt.run(&Silent).unwrap()
+    }
+
+    #[test]
+    fn what_differs_is_found_and_kept() {
+        let cases = [
+            ("always", "reassembled", "another file"),
+            ("control", "control", "line 2: \"2\" instead of \"1\""),
+            ("no-report", "probes", "report: "),
+            ("left", "probes", "it was left without probes: {\"line\":3}"),
+            ("fails", "reassembled", "exit status: 1: x.c:1: bad"),
+        ];
+        for (how, variant, what) in cases {
+            let report = hunt(how);
+            assert_eq!((report.programs, report.differences), (1, 1), "{how}: {report:?}");
+            let found = &report.details[0];
+            assert!(found.files.join("small.c").exists() && found.files.join("plain").exists());
+            std::fs::remove_dir_all(&found.files).unwrap();
+            assert_eq!(found.variant, variant, "{how}");
+            assert!(found.what.contains(what), "{how}: {}", found.what);
+        }
+    }
+}
