@@ -13,7 +13,7 @@ use crate::source::{Kind, names, split};
 /// The calls among the functions of a text, which are numbered as in
 /// [`Functions::all`](crate::functions::Functions::all).
 pub struct Calls {
-    /// Whether another function, or the function itself, calls it by name.
+    /// Whether another function, or the function itself, calls it by name, or takes its address.
     pub called: Vec<bool>,
     /// Whether it should have a probe at its entry.
     pub recursive: Vec<bool>,
@@ -41,6 +41,11 @@ impl Calls {
                     called[callee] = true;
                     graph.add(caller, callee);
                 }
+            }
+        }
+        for name in code.addressed() {
+            if let Some(&callee) = of_name.get(name) {
+                called[callee] = true;
             }
         }
         // Every cycle has an edge that goes back on the way from somewhere.

@@ -8,7 +8,7 @@ use crate::assembler::{Assembler, Error};
 use crate::effects::{Effects, Flow, Table};
 use crate::functions::Functions;
 use crate::labels::{Labels, is_data};
-use crate::source::{Holds, Kind, Source, split};
+use crate::source::{Holds, Kind, Source, names, split};
 
 /// A text, its labels and functions, and the effects of its instructions.
 pub struct Code<'t> {
@@ -23,6 +23,9 @@ pub struct Code<'t> {
     /// The widest vector registers that the text uses, at least xmm: what functions may pass on
     /// to each other without touching it.
     pub width: VectorClass,
+    /// Functions of the text whose address an instruction takes, each with where: a call through a
+    /// register behind it may be one of the function, and compilers know that.
+    addressed: Vec<(&'t str, usize)>,
     table: Table,
     /// The number in the table, for each statement that is an instruction.
     numbers: Vec<u32>,
@@ -73,7 +76,39 @@ impl<'t> Code<'t> {
         table.resolve(assembler, folder)?;
         let widths = table.all().iter().map(|effects| effects.width);
         let width = widths.fold(at_least.max(VectorClass::Xmm), Ord::max);
-        Ok(Code { source, labels, functions, glued, width, table, numbers })
+        let addressed = Vec::new();
+        let mut code = Code { source, labels, functions, glued, width, addressed, table, numbers };
+        code.addressed = code.find_addressed();
+        Ok(code)
+    }
+
+    fn find_addressed(&self) -> Vec<(&'t str, usize)> {
+        let mut functions = self.labels.functions.clone();
+        for statement in &self.source.statements {
+            if let Kind::Directive(".set" | ".equ" | "=", arguments) = statement.kind {
+                let pair: Vec<&str> = names(arguments).map(|(_, name)| name).collect();
+                if let [alias, name] = pair[..]
+                    && functions.contains(name)
+                {
+                    functions.insert(alias);
+                }
+            }
+        }
+        let mut found = Vec::new();
+        for index in 0..self.source.statements.len() {
+            let (_, operands) = split(self.instruction(index));
+            if Labels::named(operands).is_none() {
+                let all = names(operands).map(|(_, name)| name);
+                let all = all.filter(|name| functions.contains(name));
+                found.extend(all.map(|name| (name, index)));
+            }
+        }
+        found
+    }
+
+    /// Functions of the text whose address an instruction takes.
+    pub fn addressed(&self) -> impl Iterator<Item = &'t str> {
+        self.addressed.iter().map(|&(name, _)| name)
     }
 
     /// What statement `index` does: an instruction or inline assembly.
@@ -92,10 +127,18 @@ impl<'t> Code<'t> {
         }
     }
 
-    /// Whether the call at `index` goes to a function that the text defines, by name.
+    /// Whether the call at `index` goes to a function that the text defines: by name, or perhaps
+    /// through a register (`-mcmodel=large`).
     pub fn calls_within(&self, index: usize) -> bool {
-        let name = Labels::named(split(self.instruction(index)).1);
-        name.is_some_and(|name| self.labels.defined.contains_key(name))
+        let operands = split(self.instruction(index)).1;
+        match Labels::named(operands) {
+            Some(name) => self.labels.defined.contains_key(name),
+            None => {
+                let part = self.functions.parts.iter().find(|part| part.holds(index));
+                let holds = |&(_, at): &(&str, usize)| part.is_none_or(|part| part.holds(at));
+                operands.starts_with("*%") && self.addressed.iter().any(holds)
+            }
+        }
     }
 
     /// Whether the instruction at `index` calls.

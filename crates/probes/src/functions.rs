@@ -32,6 +32,13 @@ pub struct Part<'t> {
     compiled: bool,
 }
 
+impl Part<'_> {
+    /// Whether statement `index` is in it.
+    pub fn holds(&self, index: usize) -> bool {
+        (self.first..self.end).contains(&index)
+    }
+}
+
 /// A function: the numbers of its parts in order, its entry in the first.
 #[derive(Clone, Debug, Default)]
 pub struct Function {

@@ -7,9 +7,10 @@
 //! registers across calls of functions of the same text that do not use them (gcc's `-fipa-ra`):
 //!
 //! * A call reads all registers that may hold arguments, keeps every register, and kills the flags.
-//! * A function that the same text calls by name returns with everything alive that it does not
-//!   overwrite. Others return with the results alive; the registers that a callee saves count as
-//!   live everywhere (see [`crate::abi`]).
+//! * A function that the same text calls by name, or whose address it takes (`-mcmodel=large`
+//!   calls through it), returns with everything alive that it does not overwrite. Others return
+//!   with the results alive; the registers that a callee saves count as live everywhere (see
+//!   [`crate::abi`]).
 //! * Vector registers may be passed on by functions that do not touch them: all of the widest kind
 //!   that the text uses count as defined at entries and calls, and as read by calls and returns.
 //! * The x87 registers are empty at entries and calls. A call may return in them, unless the result
@@ -101,7 +102,7 @@ fn returns_integer(code: &Code<'_>, block: &[usize], at: usize) -> bool {
 }
 
 impl Liveness {
-    /// Computes it. `called`: whether the same text calls the function by name.
+    /// Computes it. `called`: whether the same text calls the function, or takes its address.
     pub fn new(code: &Code<'_>, cfg: &Cfg, called: bool) -> Self {
         let count = cfg.blocks.len();
         let vectors = Regs::vectors(code.width);

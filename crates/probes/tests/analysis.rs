@@ -81,8 +81,14 @@ fn masks_say_what_lives() {
 
     // Called by name in the same text: the caller may count on all that is not touched.
     let caller = function("g", "\tcall f\n\tret\n");
-    let (new, _) = rewritten(&(text + &caller), 0);
+    let (new, _) = rewritten(&(text.clone() + &caller), 0);
     assert_eq!(masks(&new), [!(1 << 1)]);
+    // Or through its address, as with -mcmodel=large.
+    for load in ["movabsq $f, %rdx", "leaq f(%rip), %rdx", "movabsq $f2@GOTOFF, %rdx"] {
+        let caller = function("g", &format!("\t{load}\n\tcall *%rdx\n\tret\n\t.set f2,f\n"));
+        let (new, _) = rewritten(&(text.clone() + &caller), 0);
+        assert_eq!(masks(&new), [!(1 << 1)], "{load}");
+    }
 }
 
 #[test]
@@ -106,6 +112,9 @@ fn classes_of_vector_state() {
     // A call may return in st0, unless rax is read.
     let call = format!("\tcall g@PLT\n.L2:\n{tail}\tret\n");
     assert_eq!(class(&call), of(VectorClass::All));
+    let known =
+        format!("\tleaq f(%rip), %rcx\n\tcall *%rcx\n\tmovl %eax, %edi\n.L2:\n{tail}\tret\n");
+    assert_eq!(class(&known), of(VectorClass::All));
     let integer = format!("\tcall g@PLT\n\tmovl %eax, %edi\n.L2:\n{tail}\tret\n");
     assert_eq!(class(&integer), of(VectorClass::Xmm));
 }

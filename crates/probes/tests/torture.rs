@@ -81,7 +81,9 @@ fn throws() {
 fn ways_to_compile() {
     let bench = Bench::new();
     let runtime = bench.torture();
-    let ways: [(&str, &[&str]); 6] = [
+    let ways: [(&str, &[&str]); 8] = [
+        ("loops.c", &["-O2", "-mcmodel=large"]),
+        ("control.c", &["-O2", "-mcmodel=large", "-fPIC"]),
         ("control.c", &["-O2", "-fPIC"]),
         ("loops.c", &["-O2", "-fcf-protection=full", "-fno-plt"]),
         ("loops.c", &["-O2", "-fno-asynchronous-unwind-tables", "-fno-exceptions"]),
