@@ -13,8 +13,6 @@ use crate::source::{Kind, names, split};
 /// The calls among the functions of a text, which are numbered as in
 /// [`Functions::all`](crate::functions::Functions::all).
 pub struct Calls {
-    /// Whether another function, or the function itself, calls it by name, or takes its address.
-    pub called: Vec<bool>,
     /// Whether it should have a probe at its entry.
     pub recursive: Vec<bool>,
 }
@@ -25,7 +23,6 @@ impl Calls {
         let count = code.functions.all.len();
         let of_name = names_of_functions(code);
         let mut graph = Graph::new(count);
-        let mut called = vec![false; count];
         for (caller, function) in code.functions.all.iter().enumerate() {
             for &part in &function.parts {
                 let part = &code.functions.parts[part];
@@ -38,14 +35,8 @@ impl Calls {
                     let Some(&callee) = name.and_then(|(_, name)| of_name.get(name)) else {
                         continue;
                     };
-                    called[callee] = true;
                     graph.add(caller, callee);
                 }
-            }
-        }
-        for name in code.addressed() {
-            if let Some(&callee) = of_name.get(name) {
-                called[callee] = true;
             }
         }
         // Every cycle has an edge that goes back on the way from somewhere.
@@ -54,7 +45,7 @@ impl Calls {
         for found in graph.loops(&everything) {
             recursive[found.header] = true;
         }
-        Calls { called, recursive }
+        Calls { recursive }
     }
 }
 

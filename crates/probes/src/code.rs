@@ -23,9 +23,9 @@ pub struct Code<'t> {
     /// The widest vector registers that the text uses, at least xmm: what functions may pass on
     /// to each other without touching it.
     pub width: VectorClass,
-    /// Functions of the text whose address an instruction takes, each with where: a call through a
-    /// register behind it may be one of the function, and compilers know that.
-    addressed: Vec<(&'t str, usize)>,
+    /// Instructions that take the address of a function of the text: a call through a register may
+    /// be one of that function, and compilers know that.
+    addressed: Vec<usize>,
     table: Table,
     /// The number in the table, for each statement that is an instruction.
     numbers: Vec<u32>,
@@ -82,7 +82,7 @@ impl<'t> Code<'t> {
         Ok(code)
     }
 
-    fn find_addressed(&self) -> Vec<(&'t str, usize)> {
+    fn find_addressed(&self) -> Vec<usize> {
         let mut functions = self.labels.functions.clone();
         for statement in &self.source.statements {
             if let Kind::Directive(".set" | ".equ" | "=", arguments) = statement.kind {
@@ -97,18 +97,13 @@ impl<'t> Code<'t> {
         let mut found = Vec::new();
         for index in 0..self.source.statements.len() {
             let (_, operands) = split(self.instruction(index));
-            if Labels::named(operands).is_none() {
-                let all = names(operands).map(|(_, name)| name);
-                let all = all.filter(|name| functions.contains(name));
-                found.extend(all.map(|name| (name, index)));
+            if Labels::named(operands).is_none()
+                && names(operands).any(|(_, name)| functions.contains(name))
+            {
+                found.push(index);
             }
         }
         found
-    }
-
-    /// Functions of the text whose address an instruction takes.
-    pub fn addressed(&self) -> impl Iterator<Item = &'t str> {
-        self.addressed.iter().map(|&(name, _)| name)
     }
 
     /// What statement `index` does: an instruction or inline assembly.
@@ -135,7 +130,7 @@ impl<'t> Code<'t> {
             Some(name) => self.labels.defined.contains_key(name),
             None => {
                 let part = self.functions.parts.iter().find(|part| part.holds(index));
-                let holds = |&(_, at): &(&str, usize)| part.is_none_or(|part| part.holds(at));
+                let holds = |&at: &usize| part.is_none_or(|part| part.holds(at));
                 operands.starts_with("*%") && self.addressed.iter().any(holds)
             }
         }

@@ -3,14 +3,12 @@
 //! Backward over the control flow for all of them; and forward for vector and x87 registers,
 //! whether anything can have been put there at all: only what is both is live.
 //!
-//! At the edges of a function the ABI does not say enough, because compilers keep values in
-//! registers across calls of functions of the same text that do not use them (gcc's `-fipa-ra`):
+//! At the edges of a function the ABI does not say enough. Compilers keep values in registers
+//! across calls of functions of the same text that do not use them (gcc's `-fipa-ra`), and
+//! functions of other conventions (`ms_abi`, `preserve_most`) keep more for callers anywhere:
 //!
 //! * A call reads all registers that may hold arguments, keeps every register, and kills the flags.
-//! * A function that the same text calls by name, or whose address it takes (`-mcmodel=large`
-//!   calls through it), returns with everything alive that it does not overwrite. Others return
-//!   with the results alive; the registers that a callee saves count as live everywhere (see
-//!   [`crate::abi`]).
+//! * A function returns with everything alive that it does not overwrite.
 //! * Vector registers may be passed on by functions that do not touch them: all of the widest kind
 //!   that the text uses count as defined at entries and calls, and as read by calls and returns.
 //! * The x87 registers are empty at entries and calls. A call may return in them, unless the result
@@ -36,9 +34,6 @@ pub struct Points {
     /// One for each instruction.
     pub before: Vec<Regs>,
 }
-
-/// rax, rcx, rdx, r8: what functions return in, of all conventions of the compilers.
-const RESULTS: Regs = Regs(0x107);
 
 /// What one statement does to the sets.
 struct Step {
@@ -102,11 +97,11 @@ fn returns_integer(code: &Code<'_>, block: &[usize], at: usize) -> bool {
 }
 
 impl Liveness {
-    /// Computes it. `called`: whether the same text calls the function, or takes its address.
-    pub fn new(code: &Code<'_>, cfg: &Cfg, called: bool) -> Self {
+    /// Computes it.
+    pub fn new(code: &Code<'_>, cfg: &Cfg) -> Self {
         let count = cfg.blocks.len();
         let vectors = Regs::vectors(code.width);
-        let returns = if called { Regs::GENERAL } else { RESULTS } | vectors | Regs::X87;
+        let returns = Regs::GENERAL | vectors | Regs::X87;
 
         let mut reads = vec![Regs::NONE; count];
         let mut kills = vec![Regs::NONE; count];

@@ -87,8 +87,8 @@ pub fn rewrite(
     let mut editor = Editor { code: &code, edits: Vec::new(), names: 0, report: Report::default() };
     let calls = Calls::new(&code);
     for (number, function) in code.functions.all.iter().enumerate() {
-        let (called, recursive) = (calls.called[number], calls.recursive[number]);
-        if let Err(left) = editor.function(function, called, recursive, &options.rules) {
+        let recursive = calls.recursive[number];
+        if let Err(left) = editor.function(function, recursive, &options.rules) {
             let line = source.statements[left.at].line;
             let function = code.functions.parts[function.parts[0]].name.to_owned();
             editor.report.left.push(LeftAlone { function, line, why: left.why.to_owned() });
@@ -138,7 +138,6 @@ impl Editor<'_, '_> {
     fn function(
         &mut self,
         function: &Function,
-        called: bool,
         recursive: bool,
         rules: &Rules,
     ) -> Result<(), Left> {
@@ -147,7 +146,7 @@ impl Editor<'_, '_> {
         if !recursive && cfg.graph.loops(&cfg.roots()).is_empty() {
             return Ok(());
         }
-        let live = Liveness::new(self.code, &cfg, called);
+        let live = Liveness::new(self.code, &cfg);
         let plan = plan(self.code, &cfg, &live, recursive, rules);
 
         let mut edits = Vec::new();

@@ -71,6 +71,11 @@ fn numbers() {
 }
 
 #[test]
+fn conventions() {
+    torture("conventions.c");
+}
+
+#[test]
 fn throws() {
     torture("throws.cpp");
 }
