@@ -147,7 +147,8 @@ int main() {
     std::sort(v.begin(), v.end(), [](uint32_t a, uint32_t b) { return (a ^ 0x5555) < (b ^ 0x5555); });
     std::stable_sort(copy.begin(), copy.end(), [](uint32_t a, uint32_t b) { return a % 64 < b % 64; });
     std::nth_element(v.begin(), v.begin() + 100, v.end());
-    std::printf("sorted %016lx %016lx %u\n", (unsigned long)digest(copy), (unsigned long)digest(std::set<uint32_t>(v.begin(), v.end())), v[100]);
+    std::printf("sorted %016lx %016lx %u\n", (unsigned long)digest(copy),
+                (unsigned long)digest(std::set<uint32_t>(v.begin(), v.end())), v[100]);
 
     std::list<long> list;
     std::deque<long> deque;
@@ -157,7 +158,8 @@ int main() {
     std::printf("lists %016lx\n", (unsigned long)digest(list));
 
     std::vector<std::function<long(long)>> functions;
-    for (long i = 0; i < 20; i++) functions.push_back([i, token = Token(i)](long y) { return y * 2 + i - token.value % 7; });
+    for (long i = 0; i < 20; i++)
+        functions.push_back([i, token = Token(i)](long y) { return y * 2 + i - token.value % 7; });
     long folded = 3;
     for (int round = 0; round < 30; round++)
         for (auto &function : functions) folded = function(folded) % 1000033;
@@ -178,7 +180,8 @@ int main() {
     std::printf("variants %.6f\n", total);
 
     std::string text;
-    for (int i = 0; i < 400; i++) text += i % 7 == 3 ? "word " : i % 11 == 5 ? "99999999999999 " : std::to_string(i) + " ";
+    for (int i = 0; i < 400; i++)
+        text += i % 7 == 3 ? "word " : i % 11 == 5 ? "99999999999999 " : std::to_string(i) + " ";
     std::printf("parsed %d\n", parse(text));
     std::vector<double> curve(200);
     for (size_t i = 0; i < curve.size(); i++) curve[i] = double(next() % 1000);
