@@ -91,11 +91,16 @@ impl Bench {
 
     /// The objects of the runtime that scrambles what is dead.
     pub fn torture(&self) -> Vec<PathBuf> {
+        self.torture_with(&[])
+    }
+
+    pub fn torture_with(&self, options: &[&str]) -> Vec<PathBuf> {
         let compile = |(name, text): (&str, &str)| {
             let source = self.write(name, text);
             let object = self.path(&format!("{name}.o"));
             let mut command = Command::new("gcc");
-            run(command.args(["-O2", "-fPIC", "-c", "-o"]).arg(&object).arg(source));
+            command.args(["-O2", "-fPIC"]).args(options);
+            run(command.args(["-c", "-o"]).arg(&object).arg(source));
             object
         };
         torture::SOURCES.map(compile).to_vec()
