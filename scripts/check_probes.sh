@@ -14,6 +14,7 @@ compilers=(cc)
 if have clang; then compilers+=(clang); fi
 
 bench/programs/check.sh
+
 # Two threads on one worker: the word is set, and the probes see it.
 cat >"$work/spin.c" <<'EOF'
 #include <pthread.h>
