@@ -87,7 +87,7 @@ fn intel_syntax() {
 fn text_that_moves_to_a_subsection() {
     let hooked = Hooked::new();
     let text = "#include <stdio.h>\nint main(void) {\n int s = 0;\n for (int i = 0; i < 9; i++)\n\
-                __asm__ volatile(\"jmp 1f\\n.subsection 1\\n1: incl %0\\njmp 2f\\n.previous\\n2:\"\n\
+                __asm__ volatile(\"jmp 1f; .subsection 1; 1: incl %0; jmp 2f; .previous; 2:\"\n\
                 : \"+r\"(s));\n printf(\"%d\\n\", s);\n}\n";
     hooked.bench.write("sub.c", text);
     for compiler in compilers() {
