@@ -24,7 +24,7 @@ use crate::{debugger, interpose, kernel_thread, panics, park, preempt, sys, tls}
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 use quaver_sched::clock::Pace;
-use quaver_sched::{PROBE_QUANTUM, Policy, Tax, TimerHeap, TimerTable, quantum_for};
+use quaver_sched::{Policy, Tax, TimerHeap, TimerTable, probe_quantum_for, quantum_for};
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -331,8 +331,8 @@ impl Runtime {
         let us = |n| tsc::from_duration(Duration::from_micros(n));
         let price = config.policy.quantum().map(|_| clock::price(config.clock, config.signal));
         if let (true, Some(price)) = (config.auto_quantum, price) {
-            let by_signals = quantum_for(tsc::to_duration(price));
-            let quantum = if config.probes { PROBE_QUANTUM } else { by_signals };
+            let suited = if config.probes { probe_quantum_for } else { quantum_for };
+            let quantum = suited(tsc::to_duration(price));
             config.policy = config.policy.rescaled(quantum);
         }
         let quantum = config.policy.quantum().map(tsc::from_duration);

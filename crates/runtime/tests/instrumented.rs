@@ -1,6 +1,6 @@
 //! A program that says, by a note, that it has probes.
 
-use quaver::sched::PROBE_QUANTUM;
+use quaver::sched::probe_quantum_for;
 use quaver::{ActivePolicy, Builder, Notification, Runtime, Tls};
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn auto_is_probe_in_an_instrumented_program() {
     let rt = built(Builder::new());
     assert_eq!(rt.notification(), Notification::Probe);
     let ActivePolicy::BuiltIn(policy) = rt.policy() else { panic!("a policy of our own") };
-    assert_eq!(policy.quantum(), Some(PROBE_QUANTUM));
+    assert_eq!(policy.quantum(), rt.preemption_price().map(probe_quantum_for));
     drop(rt);
 
     let short = Builder::new().quantum(Some(Duration::from_micros(5)));

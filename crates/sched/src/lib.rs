@@ -41,7 +41,7 @@ pub use duration::{DURATION_FORMS, DurationError, format_duration, parse_duratio
 pub use policy::{Class, Concerns, Pick, Place, Policy, Running, Task, Time, Why};
 pub use spec::{DEFAULT_QUANTUM, Spec, SpecError};
 pub use sync::set_relax;
-pub use tax::{Account, PROBE_QUANTUM, Tax, quantum_for};
+pub use tax::{Account, Tax, probe_quantum_for, quantum_for};
 pub use timers::{TimerHeap, TimerRoom, TimerTable};
 
 /// Compiles and runs the example of the README.

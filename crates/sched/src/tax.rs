@@ -71,10 +71,6 @@ impl Account {
     }
 }
 
-/// The quantum where threads stop at probes, on any machine: that costs some hundred nanoseconds,
-/// most of it what caches and predictors forget.
-pub const PROBE_QUANTUM: Duration = Duration::from_micros(10);
-
 /// The quantum for a machine on which an interruption takes `price`: four times that, in steps of
 /// 10 us, between the policies' [own default](crate::DEFAULT_QUANTUM) and 200 us. A shorter quantum
 /// would make those wait whom it is to serve.
@@ -88,11 +84,31 @@ pub const PROBE_QUANTUM: Duration = Duration::from_micros(10);
 /// assert_eq!(quantum_for(Duration::from_millis(1)), Duration::from_micros(200));
 /// ```
 pub fn quantum_for(price: Duration) -> Duration {
+    prices(4, price).max(crate::DEFAULT_QUANTUM)
+}
+
+/// The same where threads stop at probes, and an interruption by a signal takes `price`: three
+/// times that, at least 10 us. To stop costs next to nothing there. But a tick of the kernel, or a
+/// page fault, takes about as much of a short request's time, and one that meets such a thing must
+/// not look long.
+///
+/// ```
+/// use core::time::Duration;
+/// use quaver_sched::probe_quantum_for;
+///
+/// assert_eq!(probe_quantum_for(Duration::from_micros(2)), Duration::from_micros(10));
+/// assert_eq!(probe_quantum_for(Duration::from_micros(8)), Duration::from_micros(30));
+/// ```
+pub fn probe_quantum_for(price: Duration) -> Duration {
+    prices(3, price)
+}
+
+/// So many times a price, in steps of 10 us, at least one of them and at most 20.
+fn prices(times: u64, price: Duration) -> Duration {
     const STEP: u64 = 10_000;
-    const MOST: Duration = Duration::from_micros(200);
-    let price = price.min(MOST).as_nanos() as u64;
-    let steps = (4 * price).div_ceil(STEP);
-    Duration::from_nanos(steps * STEP).clamp(crate::DEFAULT_QUANTUM, MOST)
+    const MOST: u64 = 20;
+    let price = price.as_nanos().min((MOST * STEP).into()) as u64;
+    Duration::from_nanos((times * price).div_ceil(STEP).clamp(1, MOST) * STEP)
 }
 
 impl Tax {

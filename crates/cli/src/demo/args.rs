@@ -24,10 +24,10 @@ const QUICK_LOADS: &str = "2,5,10,30,50,70,85";
 /// Serve GETs and SCANs from a key-value store, without and with preemption.
 ///
 /// A client on a CPU of its own sends requests at random times (open loop) to an embedded key-value
-/// store; each request is a user thread. The same schedule is served run-to-completion and
-/// preemptively, by signals and, where this program was built with probes, at these, over a sweep of
-/// loads. Prints a table and what preemption bought; writes the
-/// latency-load curves as HTML, and all figures as JSON.
+/// store; each request is a user thread. Over a sweep of loads, the same schedule is served
+/// run-to-completion, preempted by signals, and, if this program was built with probes, at these.
+/// Prints a table and what preemption bought; writes the latency-load curves as HTML, and all
+/// figures as JSON.
 #[derive(clap::Args, Clone, Debug)]
 #[command(args_override_self = true)]
 pub struct Args {

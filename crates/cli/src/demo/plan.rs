@@ -198,7 +198,7 @@ impl Chosen {
         let why = if quantum_was_given {
             "it was asked for".to_owned()
         } else if runtime.notification() == Notification::Probe {
-            choose::WHY_THIS_QUANTUM_AT_PROBES.to_owned()
+            choose::why_this_probe_quantum(price_us)
         } else {
             choose::why_this_quantum(price_us)
         };

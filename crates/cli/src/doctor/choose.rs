@@ -56,15 +56,19 @@ fn describe(facts: &Facts, choice: &Choice) -> Vec<Chosen> {
     ]
 }
 
-/// Why the quantum `auto` is what it is where threads stop at probes.
-pub const WHY_THIS_QUANTUM_AT_PROBES: &str =
-    "a preemption at a probe costs less than a microsecond on any machine";
-
 /// Why the quantum `auto` is what it is where an interruption takes so long.
 pub fn why_this_quantum(interruption_us: f64) -> String {
     let least = duration::format(DEFAULT_QUANTUM);
     format!(
         "four times what an interruption takes here ({interruption_us:.1} us), at least {least}"
+    )
+}
+
+/// The same where threads stop at probes.
+pub fn why_this_probe_quantum(interruption_us: f64) -> String {
+    format!(
+        "three times what an interruption takes here ({interruption_us:.1} us), so that a short \
+         request that meets one does not look long"
     )
 }
 

@@ -15,6 +15,7 @@ use crate::runtime::Inner;
 use crate::sys;
 use crate::tsc::{self, Ticks};
 use crate::worker::slot::Slot;
+use core::sync::atomic::{Ordering::SeqCst, fence};
 use posix::PosixTimer;
 use quaver_sched::clock::is_due;
 use sleep::Sleep;
@@ -79,7 +80,12 @@ impl Running {
     /// The slot's carrier has begun to run a thread.
     #[inline(always)]
     pub(crate) fn dispatched(&self, slot: &Slot) {
-        self.tell_probes(slot);
+        if slot.rt().probes() {
+            // Who brings work fences, and tells the thread that it finds recorded as running: it
+            // sees this dispatch, or the work is seen here.
+            fence(SeqCst);
+            self.tell_probes(slot);
+        }
         match self {
             Running::Off | Running::Core(_) => {}
             Running::Posix(c) => c.dispatched(slot),
@@ -150,7 +156,7 @@ impl Running {
 
     /// If something waits for the slot's worker, its thread times itself from its next probe on.
     #[inline(always)]
-    fn tell_probes(&self, slot: &Slot) {
+    pub(crate) fn tell_probes(&self, slot: &Slot) {
         if slot.rt().probes() && slot.policy_due().is_some() {
             probe::arm_running(slot);
         }

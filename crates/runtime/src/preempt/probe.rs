@@ -3,7 +3,7 @@
 //! ```text
 //!   whoever brings work                       the running thread, at a probe
 //!   -------------------------------           -------------------------------------------
-//!   passes = 0, word = 1 in its               word set: counts down; below 0 it looks
+//!   "asked", word = 1 in its                  word set: counts down; below 0 it looks
 //!   control block                             at the clock (`on_probe`)
 //!   a timer, two quanta late:                   nobody waits           word = 0
 //!   the signal, where no probe                  not due yet            passes for about 1 us
@@ -54,30 +54,55 @@ impl Notifier for Probes {
 
 /// How a slot's threads find out how often to look at the clock: about once in [`LOOK`].
 pub(crate) struct Pacing {
-    passes: AtomicU32,
+    /// How many probes are met between two looks, by the last count.
+    rate: AtomicU32,
+    /// When the last look was, and how many probes were to be met before the next.
     looked_at: AtomicU64,
+    awaited: AtomicU32,
 }
 
 /// Between two looks at the clock.
 const LOOK: Duration = Duration::from_micros(1);
-/// However quickly probes are met.
-const MOST_PASSES: u32 = 1 << 16;
+/// However quickly probes are met: those to come may be a hundred times slower.
+const MOST: u64 = 256;
+/// For a thread of which nothing has been counted since its dispatch.
+const FIRST: u64 = 16;
+
+/// How a look came about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Cause {
+    /// As many probes were met as the last look had said.
+    Counted,
+    /// Somebody asked.
+    Asked,
+    /// It is the first of a dispatch.
+    First,
+}
 
 impl Pacing {
     pub(crate) const fn new() -> Pacing {
-        Pacing { passes: AtomicU32::new(0), looked_at: AtomicU64::new(0) }
+        Pacing { rate: AtomicU32::new(1), looked_at: AtomicU64::new(0), awaited: AtomicU32::new(1) }
     }
 
-    /// A look at `now`, too early by `left`: how many probes to let pass before the next.
-    fn after(&self, now: tsc::Ticks, left: tsc::Ticks) -> i32 {
-        let look = tsc::from_duration(LOOK).max(1);
+    /// A look at `now`, too early by `left`, where `look` is the time between two: how many probes
+    /// to let pass before the next.
+    fn after(&self, cause: Cause, now: tsc::Ticks, left: tsc::Ticks, look: tsc::Ticks) -> i32 {
         let took = now.saturating_sub(self.looked_at.swap(now, Relaxed)).max(1);
-        let passes = u64::from(self.passes.load(Relaxed)) + 1;
-        // As many as would have taken `look`, but no more than twice as many as last time.
-        let passes = (passes * look / took).min(2 * passes).min(MOST_PASSES.into());
-        self.passes.store(passes.saturating_sub(1) as u32, Relaxed);
+        let rate = u64::from(self.rate.load(Relaxed));
+        let rate = match cause {
+            // No more than twice as many as last time: it may have been an outlier.
+            Cause::Counted => {
+                let counted = u64::from(self.awaited.load(Relaxed)) * look / took;
+                counted.clamp(1, 2 * rate).min(MOST)
+            }
+            Cause::Asked => rate,
+            Cause::First => rate.min(FIRST),
+        };
+        self.rate.store(rate as u32, Relaxed);
         // The last look is on time.
-        (passes * left.min(look) / look).saturating_sub(1) as i32
+        let awaited = (rate * left.min(look) / look).max(1);
+        self.awaited.store(awaited as u32, Relaxed);
+        awaited as i32 - 1
     }
 }
 
@@ -91,12 +116,16 @@ fn passes(tp: usize) -> &'static AtomicI32 {
     unsafe { &*((tp + PASSES) as *const AtomicI32) }
 }
 
+/// As a count: somebody asked. Stubs subtract 1 each time, and it stays below the other.
+const ASKED: i32 = i32::MIN / 2;
+const ASKED_AT_MOST: i32 = i32::MIN / 4;
+
 /// The next probe of `t` looks at the clock. From anywhere. `false`: it has no words.
 #[inline]
 pub(crate) fn arm(t: &Uthread) -> bool {
     let tp = t.fs.get();
     if tp != 0 {
-        passes(tp).store(0, Relaxed);
+        passes(tp).store(ASKED, Relaxed);
         word(tp).store(1, Release);
     }
     tp != 0
@@ -111,7 +140,8 @@ pub(crate) fn arm_running(slot: &Slot) -> bool {
 /// A probe was met while the word was set. Called by the entries on the thread's own stack, with
 /// what lives there saved.
 pub(crate) extern "C" fn on_probe() {
-    word(segment::fs_base()).store(0, Relaxed);
+    // Who brings work after this swap sets the word again; what was brought before is seen below.
+    word(segment::fs_base()).swap(0, SeqCst);
     let Some(t) = raw::current() else { return };
     if t.no_preempt.get() != 0 || t.regions.get() != 0 {
         t.deferred.set(true);
@@ -132,13 +162,18 @@ unsafe fn look(t: &'static Uthread) {
     // SAFETY: preemption is disabled, and the reference is dropped before the switch.
     let Some(slot) = (unsafe { Carrier::here() }).slot() else { return };
     let (rt, now) = (slot.rt(), tsc::now());
-    slot.met_probe();
+    let tp = t.fs.get();
+    let cause = match passes(tp).load(Relaxed) {
+        _ if slot.met_probe() => Cause::First,
+        ..ASKED_AT_MOST => Cause::Asked,
+        _ => Cause::Counted,
+    };
     // Whatever was asked, here it is answered.
     slot.request.over();
     let due = slot.policy_due().map(|(_, due)| due);
     if let Some(due) = due.filter(|&due| due > now + rt.timer_slop) {
-        let tp = t.fs.get();
-        passes(tp).store(slot.pacing.after(now, due - now), Relaxed);
+        let look = tsc::from_duration(LOOK).max(1);
+        passes(tp).store(slot.pacing.after(cause, now, due - now, look), Relaxed);
         word(tp).store(1, Relaxed);
     }
     let is_due = due.is_some_and(|due| due <= now + rt.timer_slop);
@@ -148,5 +183,54 @@ unsafe fn look(t: &'static Uthread) {
     {
         slot.stats.preempt_useful.add_shared(1, true);
         slot.stats.preempt_at_probe.add_shared(1, true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cause::*, *};
+
+    const LOOK: tsc::Ticks = 1000;
+    const FAR: tsc::Ticks = 1 << 40;
+
+    /// Looks of a thread that meets a probe every `each` ticks: how many it lets pass, from the
+    /// first on.
+    fn passes(pacing: &Pacing, now: &mut u64, each: u64, looks: usize) -> Vec<i32> {
+        let causes = core::iter::once(First).chain(core::iter::repeat(Counted));
+        let look = |cause| {
+            let passes = pacing.after(cause, *now, FAR, LOOK);
+            *now += each * (passes as u64 + 1);
+            passes
+        };
+        causes.take(looks).map(look).collect()
+    }
+
+    #[test]
+    fn looks_come_to_be_as_far_apart_as_they_should() {
+        let (pacing, mut now) = (Pacing::new(), 1 << 20);
+        assert_eq!(passes(&pacing, &mut now, 100, 8), [0, 1, 3, 7, 9, 9, 9, 9]);
+        // However quick a loop is, and a thread that meets few probes begins anew.
+        assert_eq!(passes(&pacing, &mut now, 1, 10)[9], MOST as i32 - 1);
+        assert_eq!(passes(&pacing, &mut now, 5000, 3), [FIRST as i32 - 1, 0, 0]);
+    }
+
+    #[test]
+    fn who_asks_often_changes_nothing() {
+        let (pacing, mut now) = (Pacing::new(), 1 << 20);
+        let rate = *passes(&pacing, &mut now, 100, 8).last().unwrap();
+        for _ in 0..100 {
+            now += 20;
+            assert_eq!(pacing.after(Asked, now, FAR, LOOK), rate);
+        }
+    }
+
+    #[test]
+    fn the_last_look_is_on_time() {
+        let (pacing, mut now) = (Pacing::new(), 1 << 20);
+        passes(&pacing, &mut now, 100, 8);
+        assert_eq!(pacing.after(Counted, now, 500, LOOK), 4);
+        // Few were awaited, and counted as few.
+        assert_eq!(pacing.after(Counted, now + 500, FAR, LOOK), 9);
+        assert_eq!(pacing.after(Asked, now + 1500, 1, LOOK), 0);
     }
 }

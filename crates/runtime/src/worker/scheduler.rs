@@ -392,7 +392,11 @@ pub(crate) unsafe fn preempted_at_region_end(t: &'static Uthread) {
                     slot.forced.store(0, Relaxed);
                 }
             },
-            Some((_, due)) => rt.clock.arm_for_run(slot, due, now),
+            Some((_, due)) => {
+                // The section has swallowed the probe's look.
+                rt.clock.tell_probes(slot);
+                rt.clock.arm_for_run(slot, due, now);
+            }
             None => {}
         }
     }

@@ -228,9 +228,13 @@ impl Slot {
         }
     }
 
-    /// The running thread has met a probe and looked at the clock.
-    pub(crate) fn met_probe(&self) {
-        self.probed.store(self.run.load(Relaxed), Relaxed);
+    /// The running thread has met a probe and looked at the clock. `true`: for the first time in
+    /// this dispatch.
+    pub(crate) fn met_probe(&self) -> bool {
+        let run = self.run.load(Relaxed);
+        let is_first = self.probed.load(Relaxed) != run;
+        self.probed.store(run, Relaxed);
+        is_first
     }
 
     /// Threads are to be told at probes, and this dispatch has met none. Looks are on time again
