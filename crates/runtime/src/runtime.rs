@@ -48,6 +48,8 @@ pub(crate) struct Inner {
     pub(crate) rescue: Option<Rescue>,
     /// What preemptions may cost; `None`: whatever they do.
     pub(crate) tax: Option<Tax>,
+    /// The same for those at probes.
+    pub(crate) probe_tax: Option<Tax>,
     /// What an interruption takes, where there are any.
     pub(crate) price: Option<Ticks>,
     /// How much later a clock looks while its looks are in vain.
@@ -342,6 +344,11 @@ impl Runtime {
             .tax
             .zip(price)
             .map(|(percent, price)| Tax::new(percent, price, tsc::from_duration(Tax::SAVINGS)));
+        // One account for both kinds.
+        let probe_tax = config.tax.zip(price).filter(|_| config.probes).map(|(percent, price)| {
+            let price = preempt::probe::price(price);
+            Tax::new(percent, price, tsc::from_duration(Tax::SAVINGS))
+        });
         let pace = quantum.zip(price).map(|(q, price)| Pace::new(q, price, tsc::from_duration));
         let inner: &'static Inner = Box::leak(Box::new(Inner {
             table,
@@ -355,6 +362,7 @@ impl Runtime {
             rescue: Rescue::wanted(config.policy.quantum()).then(Rescue::new),
             signal_mask: kernel_thread::signal_mask(),
             tax,
+            probe_tax,
             price,
             pace,
             idle: Idle::new(),

@@ -68,6 +68,13 @@ const MOST: u64 = 256;
 /// For a thread of which nothing has been counted since its dispatch.
 const FIRST: u64 = 16;
 
+/// What a preemption at a probe is taken to cost where one by a signal takes `price`. It takes less
+/// itself; but while somebody waits the looks take time too, and near saturation every preemption
+/// makes long threads late.
+pub(crate) fn price(price: tsc::Ticks) -> tsc::Ticks {
+    (price / 4).max(1)
+}
+
 /// How a look came about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Cause {
@@ -170,13 +177,16 @@ unsafe fn look(t: &'static Uthread) {
     };
     // Whatever was asked, here it is answered.
     slot.request.over();
-    let due = slot.policy_due().map(|(_, due)| due);
+    let due = slot.policy_due().map(|(_, due)| due.max(slot.affordable_at_probe()));
     if let Some(due) = due.filter(|&due| due > now + rt.timer_slop) {
         let look = tsc::from_duration(LOOK).max(1);
         passes(tp).store(slot.pacing.after(cause, now, due - now, look), Relaxed);
         word(tp).store(1, Relaxed);
     }
     let is_due = due.is_some_and(|due| due <= now + rt.timer_slop);
+    if is_due {
+        slot.charge_at_probe(now);
+    }
     if (is_due || rt.stopping.load(Relaxed))
         // SAFETY: the caller's contract.
         && unsafe { scheduler::leave_if_work(t, Why::Preempted) }

@@ -13,7 +13,7 @@ use crate::tsc::{self, NEVER, Ticks};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use quaver_sched::clock::{self, Quantum};
-use quaver_sched::{Account, Class, Pick, Policy, Running, Task, TimerHeap, TimerRoom, Why};
+use quaver_sched::{Account, Class, Pick, Policy, Running, Task, Tax, TimerHeap, TimerRoom, Why};
 
 /// The lowest bit of a `run` word: the thread had been preempted before. The rest is the dispatch
 /// time.
@@ -341,7 +341,17 @@ impl Slot {
     /// When the next interruption can be paid for.
     #[inline(always)]
     pub(crate) fn affordable_at(&self) -> Ticks {
-        let Some(tax) = &self.rt.tax else { return 0 };
+        self.affordable(&self.rt.tax)
+    }
+
+    /// The same for one at a probe.
+    pub(crate) fn affordable_at_probe(&self) -> Ticks {
+        self.affordable(&self.rt.probe_tax)
+    }
+
+    #[inline(always)]
+    fn affordable(&self, tax: &Option<Tax>) -> Ticks {
+        let Some(tax) = tax else { return 0 };
         let account = Account::from_bits(self.account.load(Relaxed));
         tax.earliest(account, self.run_since())
     }
@@ -349,7 +359,17 @@ impl Slot {
     /// The carrier has been interrupted.
     #[inline]
     pub(crate) fn charge(&self, now: Ticks) {
-        if let Some(tax) = &self.rt.tax {
+        self.pay(&self.rt.tax, now);
+    }
+
+    /// The running thread stops at a probe.
+    pub(crate) fn charge_at_probe(&self, now: Ticks) {
+        self.pay(&self.rt.probe_tax, now);
+    }
+
+    #[inline(always)]
+    fn pay(&self, tax: &Option<Tax>, now: Ticks) {
+        if let Some(tax) = tax {
             let account = Account::from_bits(self.account.load(Relaxed));
             let ran = now.saturating_sub(self.run_since());
             self.account.store(tax.charge(account, ran).to_bits(), Relaxed);
