@@ -1,44 +1,31 @@
 //! `quaver selftest fuzz`: random programs, natively and on user threads. See
 //! [`quaver_selftest::fuzz`].
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use quaver_selftest::fuzz::{Difference, Hunt, Program, Progress, program};
 
 use super::Args;
-use crate::interrupt::Interrupt;
-use crate::output::{self, Target};
+use super::hunting::{Hunting, jobs};
+use crate::output;
 use crate::run::find_shim;
-
-/// Between two lines of a log.
-const INTERVAL: Duration = Duration::from_secs(30);
 
 /// How many programs, unless it is said.
 const PROGRAMS: u64 = 200;
 
 /// Says now and then how far it has come.
-struct Log<'a> {
-    interrupt: &'a Interrupt,
-    start: Instant,
-    said: Mutex<Instant>,
+struct Log {
+    hunting: Hunting,
     programs: usize,
-    always: bool,
 }
 
-impl Progress for Log<'_> {
+impl Progress for Log {
     fn so_far(&self, programs: u64, differences: u64) {
-        let Ok(mut said) = self.said.lock() else { return };
-        if self.always || said.elapsed() >= INTERVAL {
-            *said = Instant::now();
-            let (all, seconds) = (self.programs, self.start.elapsed().as_secs());
-            eprintln!(
-                "selftest: {programs} of {all} programs in {seconds} s, {differences} differ"
-            );
-        }
+        let all = self.programs;
+        self.hunting.say(|seconds| {
+            format!("{programs} of {all} programs in {seconds} s, {differences} differ")
+        });
     }
 
     fn found(&self, difference: &Difference) {
@@ -46,7 +33,7 @@ impl Progress for Log<'_> {
     }
 
     fn stop(&self) -> bool {
-        self.interrupt.raised().is_some()
+        self.hunting.is_over()
     }
 }
 
@@ -67,36 +54,19 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(target) = &args.json {
         target.check()?;
     }
-    let interrupt = Interrupt::install().context("cannot take over SIGINT and SIGTERM")?;
-    let start = Instant::now();
-    let log = Log {
-        interrupt: &interrupt,
-        start,
-        said: Mutex::new(start),
-        programs: programs.len(),
-        always: std::io::stderr().is_terminal(),
-    };
+    let log = Log { hunting: Hunting::begin()?, programs: programs.len() };
     let hunt = Hunt {
         programs,
         seed: args.seed,
         quaver: std::env::current_exe().context("cannot find this program's file")?,
         workers: args.workers.map(|n| n as usize),
-        jobs: std::thread::available_parallelism().map_or(1, usize::from).min(4),
+        jobs: jobs(),
         enough: args.differences,
     };
     let mut report = hunt.run(&log)?;
-    report.interrupted = interrupt.raised().is_some();
-    if args.json != Some(Target::Stdout) {
-        output::print(&report.to_text())?;
-    }
-    if let Some(target) = &args.json {
-        target.write_json(&report)?;
-    }
-    Ok(match interrupt.raised() {
-        _ if report.differences != 0 => ExitCode::FAILURE,
-        Some(signal) => signal.exit_code().into(),
-        None => ExitCode::SUCCESS,
-    })
+    report.interrupted = log.hunting.is_over();
+    let differs = report.differences != 0;
+    log.hunting.end(&report, &report.to_text(), differs, args.json.as_ref())
 }
 
 /// The programs that the command line asks for.

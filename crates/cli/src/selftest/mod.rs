@@ -4,6 +4,7 @@
 
 mod child;
 mod fuzz;
+mod hunting;
 mod parts;
 mod plan;
 mod probes;

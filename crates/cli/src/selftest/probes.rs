@@ -1,10 +1,7 @@
 //! `quaver selftest probes`: programs with and without preemption probes. See
 //! [`quaver_selftest::probes`].
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use quaver_selftest::probes::{
@@ -12,34 +9,24 @@ use quaver_selftest::probes::{
 };
 
 use super::Args;
-use crate::interrupt::Interrupt;
-use crate::output::{self, Target};
+use super::hunting::{Hunting, jobs};
+use crate::output;
 
-/// Between two lines of a log.
-const INTERVAL: Duration = Duration::from_secs(30);
 /// Probes that must hit.
 const HITS: u64 = 100_000_000;
 const HITS_QUICK: u64 = 1_000_000;
 
 /// Says now and then how far it has come.
-struct Log<'a> {
-    interrupt: &'a Interrupt,
-    start: Instant,
-    said: Mutex<Instant>,
-    always: bool,
+struct Log {
+    hunting: Hunting,
 }
 
-impl Progress for Log<'_> {
+impl Progress for Log {
     fn so_far(&self, report: &Report) {
-        let Ok(mut said) = self.said.lock() else { return };
-        if self.always || said.elapsed() >= INTERVAL {
-            *said = Instant::now();
-            let Report { programs, hits, differences, .. } = report;
-            let seconds = self.start.elapsed().as_secs();
-            eprintln!(
-                "selftest: {programs} programs, {hits} hits in {seconds} s, {differences} differ"
-            );
-        }
+        let Report { programs, hits, differences, .. } = report;
+        self.hunting.say(|seconds| {
+            format!("{programs} programs, {hits} hits in {seconds} s, {differences} differ")
+        });
     }
 
     fn found(&self, difference: &Difference) {
@@ -47,7 +34,7 @@ impl Progress for Log<'_> {
     }
 
     fn stop(&self) -> bool {
-        self.interrupt.raised().is_some()
+        self.hunting.is_over()
     }
 }
 
@@ -78,35 +65,19 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             builds: args.programs.unwrap_or(builds as u64),
         }
     };
-    let interrupt = Interrupt::install().context("cannot take over SIGINT and SIGTERM")?;
-    let start = Instant::now();
-    let log = Log {
-        interrupt: &interrupt,
-        start,
-        said: Mutex::new(start),
-        always: std::io::stderr().is_terminal(),
-    };
+    let log = Log { hunting: Hunting::begin()? };
     let hunt = Hunt {
         work,
         compilers,
         seed: args.seed,
         quaver: std::env::current_exe().context("cannot find this program's file")?,
-        jobs: std::thread::available_parallelism().map_or(1, usize::from).min(4),
+        jobs: jobs(),
         thorough: !args.quick,
     };
     let mut report = hunt.run(&log)?;
-    report.interrupted = interrupt.raised().is_some();
-    if args.json != Some(Target::Stdout) {
-        output::print(&report.to_text())?;
-    }
-    if let Some(target) = &args.json {
-        target.write_json(&report)?;
-    }
-    Ok(match interrupt.raised() {
-        _ if report.differences != 0 => ExitCode::FAILURE,
-        Some(signal) => signal.exit_code().into(),
-        None => ExitCode::SUCCESS,
-    })
+    report.interrupted = log.hunting.is_over();
+    let differs = report.differences != 0;
+    log.hunting.end(&report, &report.to_text(), differs, args.json.as_ref())
 }
 
 /// The programs that the command line asks for.
