@@ -130,7 +130,7 @@ def figures(document):
     return f"{len(document)} figures"
 
 
-def probes(document):
+def probes_bench(document):
     for name in ("tax_mean", "tax_worst", "tax_over_control_mean"):
         need_number(document, f"summary.{name}")
     for name in ("armed_mean", "preemption_ns", "signal_ns", "far_mean"):
@@ -163,7 +163,7 @@ def bench(document):
         need(row["min"] <= row["median"] <= row["max"], f"{where}min, median and max are out of order")
         need(row["runs"] >= 1, f"{where}no runs")
     if "probes" in document.get("benchmarks", []):
-        probes(document)
+        probes_bench(document)
     ours = [row for row in rows if row["implementation"].startswith("quaver")]
     need(ours, f"no rows of Quaver; notes: {document.get('notes')}")
     return f"{len(rows)} rows, {len(ours)} of them Quaver's"

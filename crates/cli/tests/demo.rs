@@ -34,7 +34,7 @@ fn a_run_writes_report_and_json_and_prints_the_table() {
     assert!(output.status.success(), "{}", stderr(&output));
 
     let text = String::from_utf8(output.stdout).unwrap();
-    for part in ["run to completion", "preemptive", "GET p50", "SCAN p50", "reemption"] {
+    for part in ["run to completion", "signals", "GET p50", "SCAN p50", "reemption"] {
         assert!(text.contains(part), "{part} is missing from\n{text}");
     }
     let report: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
