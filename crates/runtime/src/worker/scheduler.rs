@@ -275,10 +275,7 @@ pub(crate) fn finish_switch() {
             crate::park::shim::fence(SeqCst);
             rt.rescue.iter().for_each(Rescue::worker_is_busy);
         }
-        After::Requeue(t, why) => match slot {
-            Some(slot) if rt.alone => queue_behind(rt, slot, t, why),
-            _ => make_runnable(rt, slot, t, why, false),
-        },
+        After::Requeue(t, why) => make_runnable(rt, slot, t, why, false),
         After::Park(t) => {
             if t.park
                 .compare_exchange(park_state::EMPTY, park_state::PARKED, AcqRel, Acquire)
@@ -305,19 +302,30 @@ pub(crate) fn finish_switch() {
     }
 }
 
-/// Queues a thread for the only worker there is, which has dispatched another one.
-#[inline(always)]
-fn queue_behind(rt: &Inner, slot: &Slot, t: &Uthread, why: Why) {
-    rt.policy.task_enqueue(Place::Local(slot.id), t.task(), why, slot.time_of_queueing());
-    rt.clock.queued_behind();
-}
-
 /// Puts a thread in a queue and sees to it that somebody comes for it.
 ///
 /// `tell_clock`: a thread keeps running on this worker, so its clock must know that something waits
 /// (a caller that dispatches next will tell it anyway).
-#[inline]
+#[inline(always)]
 pub(crate) fn make_runnable(
+    rt: &Inner,
+    slot: Option<&Slot>,
+    t: &Uthread,
+    why: Why,
+    tell_clock: bool,
+) {
+    match slot {
+        // The only worker comes for it by itself: most yields, so without a call.
+        Some(slot) if rt.alone && !tell_clock => {
+            rt.policy.task_enqueue(Place::Local(slot.id), t.task(), why, slot.time_of_queueing());
+            rt.clock.queued_behind();
+        }
+        _ => make_runnable_and_tell(rt, slot, t, why, tell_clock),
+    }
+}
+
+/// [`make_runnable`], where somebody may have to hear of it.
+fn make_runnable_and_tell(
     rt: &Inner,
     slot: Option<&Slot>,
     t: &Uthread,
@@ -333,9 +341,7 @@ pub(crate) fn make_runnable(
                 return;
             }
             let gives_way = tell_clock && rt.clock.work_here(slot);
-            if !others && !tell_clock {
-                rt.clock.queued_behind();
-            } else if others && rt.central && !gives_way && (tell_clock || why == Why::Preempted) {
+            if others && rt.central && !gives_way && (tell_clock || why == Why::Preempted) {
                 // It may be better than what another worker runs.
                 rt.clock.interrupt_overdue(rt);
             }
