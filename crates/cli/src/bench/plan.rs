@@ -46,7 +46,8 @@ pub struct Job {
 pub struct Labels {
     /// Rows of one section, program and compiler were measured in turn.
     pub section: &'static str,
-    /// What ran.
+    /// What ran; empty where all programs are meant.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub program: String,
     /// Who compiled it.
     pub compiler: String,

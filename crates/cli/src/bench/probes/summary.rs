@@ -44,13 +44,9 @@ pub struct Summary {
 /// A variant over all programs of a compiler.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Overall {
-    pub section: &'static str,
-    pub compiler: String,
-    pub variant: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub quantum_us: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub instructions: Option<usize>,
+    /// Of all programs.
+    #[serde(flatten)]
+    pub labels: Labels,
     /// With what it is compared.
     pub against: &'static str,
     /// How many programs there are.
@@ -67,7 +63,6 @@ pub struct Overall {
 
 /// A program's additional CPU time, in percent.
 struct Cost<'a> {
-    row: &'a Row,
     labels: &'a Labels,
     percent: f64,
     /// Of each round.
@@ -106,22 +101,17 @@ impl Summary {
 
 /// All variants, in the order in which they were measured.
 fn overall(rows: &[Row]) -> Vec<Overall> {
-    type Key<'a> = (&'a str, &'static str, &'static str, Option<u64>, Option<usize>);
-    let key = |labels: &Labels| -> (String, _, _, _, _) {
-        let Labels { section, compiler, variant, quantum_us, instructions, .. } = labels.clone();
-        (compiler, section, variant, quantum_us, instructions)
-    };
-    let mut keys = Vec::new();
+    let of_all = |labels: &Labels| Labels { program: String::new(), ..labels.clone() };
+    let mut keys: Vec<Labels> = Vec::new();
     for labels in rows.iter().filter_map(|row| row.labels.as_ref()) {
-        if !["plain", "off"].contains(&labels.variant) && !keys.contains(&key(labels)) {
-            keys.push(key(labels));
+        if !["plain", "off"].contains(&labels.variant) && !keys.contains(&of_all(labels)) {
+            keys.push(of_all(labels));
         }
     }
-    keys.sort_by(|a, b| a.0.cmp(&b.0));
+    keys.sort_by(|a, b| a.compiler.cmp(&b.compiler));
     let mut variants = Vec::new();
-    for (compiler, section, variant, quantum_us, instructions) in keys {
-        let this: Key<'_> = (&compiler, section, variant, quantum_us, instructions);
-        let against: &[&'static str] = match (section, variant) {
+    for labels in keys {
+        let against: &[&'static str] = match (labels.section, labels.variant) {
             (SWITCH, _) => &["off"],
             // What copies of loops gain is no merit of probes.
             (TAX, "probes") | (CLOCK, "armed" | "yielder" | "word") => &["plain", "control"],
@@ -129,23 +119,15 @@ fn overall(rows: &[Row]) -> Vec<Overall> {
             _ => &["plain"],
         };
         for against in against {
-            let mut costs = costs(rows, section, variant, against);
-            costs.retain(|cost| {
-                let Labels { section, compiler, variant, quantum_us, instructions, .. } =
-                    cost.labels;
-                (compiler.as_str(), *section, *variant, *quantum_us, *instructions) == this
-            });
+            let mut costs = costs(rows, labels.section, labels.variant, against);
+            costs.retain(|cost| of_all(cost.labels) == labels);
             let (Some(mean_percent), Some(worst)) =
                 (mean(costs.iter().map(|cost| cost.percent)), worst(&costs))
             else {
                 continue;
             };
             variants.push(Overall {
-                section,
-                compiler: compiler.clone(),
-                variant,
-                quantum_us,
-                instructions,
+                labels: labels.clone(),
                 against,
                 programs: costs.len(),
                 mean_percent,
@@ -172,27 +154,38 @@ fn means(costs: &[Cost<'_>]) -> Vec<f64> {
 fn costs<'a>(rows: &'a [Row], section: &str, variant: &str, against: &str) -> Vec<Cost<'a>> {
     let of = |row: &'a Row| {
         let labels = labelled(row, section, variant)?;
-        let other = rows.iter().find(|other| {
-            labelled(other, section, against).is_some_and(|other| same(labels, other))
-        })?;
-        let ratios = paired_ratios(&row.values, &other.values);
-        let percent = |ratio: f64| 100.0 * (ratio - 1.0);
+        let other = beside(rows, labels, against)?;
         let pairs = row.values.iter().zip(&other.values);
-        let rounds = pairs.map(|(this, other)| Some(percent((*this)? / (*other)?)));
-        let percent = percent(Spread::of(&ratios)?.median);
-        Some(Cost { row, labels, percent, rounds: rounds.collect() })
+        let rounds = pairs.map(|(this, other)| Some(in_percent((*this)? / (*other)?)));
+        Some(Cost { labels, percent: more(row, other)?, rounds: rounds.collect() })
     };
     rows.iter().filter_map(of).collect()
 }
 
 /// What a row costs more than the first of its section, in percent.
 pub fn percent(rows: &[&Row], row: &Row, against: &str) -> Option<f64> {
-    let labels = row.labels.as_ref()?;
-    let other = rows.iter().find(|other| {
-        labelled(other, labels.section, against).is_some_and(|other| same(labels, other))
-    })?;
+    more(row, beside(rows.iter().copied(), row.labels.as_ref()?, against)?)
+}
+
+/// The row of another variant, of the same program and section.
+fn beside<'a>(
+    rows: impl IntoIterator<Item = &'a Row>,
+    labels: &Labels,
+    variant: &str,
+) -> Option<&'a Row> {
+    rows.into_iter().find(|other| {
+        labelled(other, labels.section, variant).is_some_and(|other| same(labels, other))
+    })
+}
+
+/// What a row costs more than another one, in percent: the median of the rounds.
+fn more(row: &Row, other: &Row) -> Option<f64> {
     let ratios = paired_ratios(&row.values, &other.values);
-    Some(100.0 * (Spread::of(&ratios)?.median - 1.0))
+    Some(in_percent(Spread::of(&ratios)?.median))
+}
+
+fn in_percent(ratio: f64) -> f64 {
+    100.0 * (ratio - 1.0)
 }
 
 fn labelled<'a>(row: &'a Row, section: &str, variant: &str) -> Option<&'a Labels> {
@@ -250,5 +243,5 @@ fn worst<'a, 'b>(costs: &'b [Cost<'a>]) -> Option<&'b Cost<'a>> {
 }
 
 fn name(cost: &Cost<'_>) -> String {
-    format!("{} {}", cost.labels.program, cost.row.labels.as_ref().map_or("", |l| &l.compiler))
+    format!("{} {}", cost.labels.program, cost.labels.compiler)
 }

@@ -137,19 +137,19 @@ fn overall(variants: &[Overall]) -> Table {
     let mut table = plain_table();
     table.set_header(["all programs", "", "against", "us", "mean", "95 %", "worst", ""]);
     let mut previous = "";
-    for one in variants.iter().filter(|one| one.section != SWEEP) {
-        let compiler = if one.compiler == previous { "" } else { &one.compiler };
-        previous = &one.compiler;
-        let variant = match one.section {
-            TAX | CLOCK => one.variant.to_owned(),
-            section => format!("{section} {}", one.variant),
+    for one in variants.iter().filter(|one| one.labels.section != SWEEP) {
+        let compiler = if one.labels.compiler == previous { "" } else { &one.labels.compiler };
+        previous = &one.labels.compiler;
+        let variant = match one.labels.section {
+            TAX | CLOCK => one.labels.variant.to_owned(),
+            section => format!("{section} {}", one.labels.variant),
         };
         let interval = one.interval_percent.map(|[low, high]| format!("{low:.1}..{high:.1}"));
         table.add_row([
             compiler,
             &variant,
             one.against,
-            &one.quantum_us.map(|us| us.to_string()).unwrap_or_default(),
+            &one.labels.quantum_us.map(|us| us.to_string()).unwrap_or_default(),
             &format!("{:.1}", one.mean_percent),
             &interval.unwrap_or_default(),
             &format!("{:.1}", one.worst_percent),
