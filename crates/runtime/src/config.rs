@@ -163,9 +163,8 @@ impl Builder {
 
     /// How long a thread may run while others wait; `None`: nothing is ever preempted. Default: the
     /// policy's, and where that names none, four times what an interruption takes on this machine,
-    /// at least 20 us ([`quantum_for`](crate::sched::quantum_for)); where
-    /// threads stop at probes, three times that, at least 10 us
-    /// ([`probe_quantum_for`](crate::sched::probe_quantum_for)).
+    /// at least 20 us ([`quantum_for`](crate::sched::quantum_for)); where threads stop at probes,
+    /// three times that, at least 10 us ([`probe_quantum_for`](crate::sched::probe_quantum_for)).
     pub fn quantum(mut self, quantum: Option<Duration>) -> Builder {
         self.quantum = Quantum::Given(quantum);
         self

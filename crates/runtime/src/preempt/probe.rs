@@ -12,8 +12,8 @@
 //!
 //! No kernel is involved, and the thread stops where it called a function, so nothing but the
 //! registers that live must be kept. A word set for a thread that has been switched out meanwhile
-//! does no harm: its next probe finds that nobody waits. Nothing is paid for it: a look costs some
-//! 20 ns.
+//! does no harm: its next probe finds that nobody waits. Looks are not paid for, preemptions at
+//! probes are, with a part of what one by a signal costs ([`price`]).
 //!
 //! A probe in a section of the runtime or in a region of the user leaves the flag that its end
 //! looks at, as a signal does.
@@ -123,7 +123,7 @@ fn passes(tp: usize) -> &'static AtomicI32 {
     unsafe { &*((tp + PASSES) as *const AtomicI32) }
 }
 
-/// As a count: somebody asked. Stubs subtract 1 each time, and it stays below the other.
+/// As a count: somebody asked. A stub may subtract 1 from it, so all below the other are meant.
 const ASKED: i32 = i32::MIN / 2;
 const ASKED_AT_MOST: i32 = i32::MIN / 4;
 
@@ -178,14 +178,13 @@ unsafe fn look(t: &'static Uthread) {
     // Whatever was asked, here it is answered.
     slot.request.over();
     let due = slot.policy_due().map(|(_, due)| due.max(slot.affordable_at_probe()));
-    if let Some(due) = due.filter(|&due| due > now + rt.timer_slop) {
-        let look = tsc::from_duration(LOOK).max(1);
-        passes(tp).store(slot.pacing.after(cause, now, due - now, look), Relaxed);
-        word(tp).store(1, Relaxed);
-    }
     let is_due = due.is_some_and(|due| due <= now + rt.timer_slop);
     if is_due {
         slot.charge_at_probe(now);
+    } else if let Some(due) = due {
+        let look = tsc::from_duration(LOOK).max(1);
+        passes(tp).store(slot.pacing.after(cause, now, due - now, look), Relaxed);
+        word(tp).store(1, Relaxed);
     }
     if (is_due || rt.stopping.load(Relaxed))
         // SAFETY: the caller's contract.
