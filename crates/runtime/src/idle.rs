@@ -21,6 +21,12 @@
 //! workers as it needs. A woken worker is counted as looking by the one who wakes it, before it is
 //! awake.
 //!
+//! One of those that sleep may be the *listener*: it sleeps where the kernel tells of files
+//! ([`reactor`](crate::reactor)) instead of in step 4's futex, so waking it is another call. It is
+//! woken for other work only if nobody else sleeps. Work that it hears of is taken when it is awake
+//! and counted as looking, as in the case of a timer. A worker that falls asleep without listening,
+//! while nobody listens, looks for that, too, in step 3: files may have come into use since step 1.
+//!
 //! The protocol knows workers only through [`Workers`], so that loom can run it (`models`).
 
 use crate::park::shim::{AtomicUsize, Futex, fence, os_yield};
@@ -39,16 +45,34 @@ pub(crate) trait Workers {
     fn spin(&self, worker: usize) -> bool;
     /// How long the worker may sleep, `None`: until it is woken. Called once for each sleep.
     fn sleep_limit(&self, worker: usize) -> Option<Duration>;
+    /// What the listener has heard of.
+    type Heard;
+    /// May this worker be the listener? `true` to one at most, until it has
+    /// [ended](Workers::end_listening).
+    fn begin_listening(&self, worker: usize) -> bool;
+    /// There should be a listener, and there is none.
+    fn lacks_listener(&self) -> bool;
+    /// The listener sleeps, until something happens, it is [called](Workers::call_listener), or the
+    /// time is over. A call that comes before is not lost.
+    fn listen(&self, worker: usize, limit: Option<Duration>) -> Self::Heard;
+    /// Wakes the listener.
+    fn call_listener(&self);
+    /// The listener sleeps no more.
+    fn end_listening(&self);
+    /// Makes work of what was heard, on this worker, which is counted as looking.
+    fn heard(&self, worker: usize, heard: Self::Heard);
     /// Is there more to do than one worker can take at once?
     fn is_plenty(&self) -> bool;
     /// Work waits, and no worker sleeps or looks.
     fn all_busy(&self);
 }
 
-/// Words of a bed: awake, asleep, and being woken by somebody who has not finished yet.
+/// Words of a bed: awake, asleep, being woken by somebody who has not finished yet, and asleep as
+/// the listener.
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 const WOKEN: u32 = 2;
+const LISTENING: u32 = 3;
 
 /// Who sleeps and who looks.
 pub(crate) struct Idle {
@@ -75,20 +99,32 @@ impl Idle {
 
     #[cold]
     fn wake_any(&self, workers: &impl Workers) -> bool {
+        // Files are heard of for as long as somebody else can be woken.
+        self.wake_one_of(workers, ASLEEP) || self.wake_one_of(workers, LISTENING)
+    }
+
+    fn wake_one_of(&self, workers: &impl Workers, how: u32) -> bool {
         (0..workers.count()).any(|w| {
-            let bed = workers.bed(w);
-            bed.word().load(Relaxed) == ASLEEP && self.wake(bed)
+            workers.bed(w).word().load(Relaxed) == how && self.wake(workers, workers.bed(w), how)
         })
+    }
+
+    /// Wakes a worker that sleeps without listening, if there is one: when it falls asleep again it
+    /// listens.
+    pub(crate) fn wake_to_listen(&self, workers: &impl Workers) -> bool {
+        fence(SeqCst);
+        self.sleepers.load(Relaxed) != 0 && self.wake_one_of(workers, ASLEEP)
     }
 
     /// Wakes one worker, whose timer has changed. `false` if it was not asleep.
     pub(crate) fn wake_this(&self, workers: &impl Workers, worker: usize) -> bool {
         fence(SeqCst);
-        self.wake(workers.bed(worker))
+        let bed = workers.bed(worker);
+        [ASLEEP, LISTENING].into_iter().any(|how| self.wake(workers, bed, how))
     }
 
-    fn wake(&self, bed: &Futex) -> bool {
-        if bed.word().compare_exchange(ASLEEP, WOKEN, AcqRel, Relaxed).is_err() {
+    fn wake(&self, workers: &impl Workers, bed: &Futex, how: u32) -> bool {
+        if bed.word().compare_exchange(how, WOKEN, AcqRel, Relaxed).is_err() {
             return false;
         }
         // Counted before it can be awake: until it has looked, nobody else need be woken. Not
@@ -97,7 +133,11 @@ impl Idle {
         self.looking.fetch_add(1, SeqCst);
         self.sleepers.fetch_sub(1, Relaxed);
         bed.word().store(AWAKE, Release);
-        bed.wake();
+        if how == LISTENING {
+            workers.call_listener()
+        } else {
+            bed.wake()
+        }
         true
     }
 
@@ -119,16 +159,33 @@ impl Idle {
     /// Steps 1 to 4. The caller is counted as looking, before and after.
     fn sleep(&self, workers: &impl Workers, me: usize) {
         let bed = workers.bed(me);
-        bed.word().store(ASLEEP, SeqCst);
+        let how = if workers.begin_listening(me) { LISTENING } else { ASLEEP };
+        bed.word().store(how, SeqCst);
         self.sleepers.fetch_add(1, SeqCst);
         self.looking.fetch_sub(1, SeqCst);
         fence(SeqCst);
-        if !workers.ready(me) {
+        let mut heard = None;
+        if workers.ready(me) {
+            // Up again.
+        } else if how == LISTENING {
+            heard = Some(workers.listen(me, workers.sleep_limit(me)));
+        } else if !workers.lacks_listener() {
             bed.wait(ASLEEP, workers.sleep_limit(me));
         }
+        self.get_up(bed, how);
+        if how == LISTENING {
+            workers.end_listening();
+        }
+        if let Some(heard) = heard {
+            workers.heard(me, heard);
+        }
+    }
+
+    /// Out of a bed, whoever has woken its worker.
+    fn get_up(&self, bed: &Futex, how: u32) {
         loop {
-            match bed.word().compare_exchange(ASLEEP, AWAKE, AcqRel, Acquire) {
-                // Nobody has woken it: a timer, a signal, or step 3.
+            match bed.word().compare_exchange(how, AWAKE, AcqRel, Acquire) {
+                // Nobody has woken it: a timer, a signal, a file, or step 3.
                 Ok(_) => {
                     self.sleepers.fetch_sub(1, Relaxed);
                     self.looking.fetch_add(1, SeqCst);

@@ -73,6 +73,8 @@ mod kernel_thread;
 #[cfg(not(loom))]
 mod lateness;
 #[cfg(not(loom))]
+pub mod net;
+#[cfg(not(loom))]
 mod os;
 #[cfg(not(loom))]
 mod panics;
@@ -88,6 +90,8 @@ mod preempt {
     mod in_library;
     mod request;
 }
+#[cfg(not(loom))]
+mod reactor;
 #[cfg(not(loom))]
 mod runtime;
 #[cfg(not(loom))]

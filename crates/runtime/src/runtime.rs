@@ -12,6 +12,7 @@ use crate::kernel_thread::Kind;
 use crate::lateness::Lateness;
 use crate::os::fork;
 use crate::policy::Choice;
+use crate::reactor::{self, Watch};
 use crate::stats::{Counters, Stats};
 use crate::thread::table::Table;
 use crate::thread::{self, JoinHandle};
@@ -46,6 +47,8 @@ pub(crate) struct Inner {
     pub(crate) clock: clock::Running,
     /// Where the clock comes seldom or never, for threads that block.
     pub(crate) rescue: Option<Rescue>,
+    /// Listens for files while all workers are busy.
+    pub(crate) watch: Watch,
     /// What preemptions may cost; `None`: whatever they do.
     pub(crate) tax: Option<Tax>,
     /// The same for those at probes.
@@ -73,6 +76,8 @@ pub(crate) struct Inner {
     pub(crate) away: AtomicUsize,
 
     pub(crate) idle_spin: Ticks,
+    /// How often a worker that dispatches asks for files.
+    pub(crate) poll_every: Ticks,
     /// When to ask again after a request was put off by an address: the first time, and at most.
     pub(crate) retry: Ticks,
     pub(crate) max_retry: Ticks,
@@ -223,11 +228,15 @@ extern "C" fn keeper(rt: &'static Inner) {
         stop,
         || rt.start(Kind::Carrier(rt.signal_mask), rt, spare_carrier),
         || {
-            let started = !rt.room.wants_porter() || rt.start(Kind::Service, rt, porter).is_ok();
-            if !started {
+            let porter = !rt.room.wants_porter() || rt.start(Kind::Service, rt, porter).is_ok();
+            if !porter {
                 rt.room.has_no_porter();
             }
-            started
+            let watcher = !rt.watch.is_to_start() || rt.start(Kind::Service, rt, watcher).is_ok();
+            if !watcher {
+                rt.watch.has_not_started();
+            }
+            porter && watcher
         },
     );
     rt.thread_gone();
@@ -236,6 +245,12 @@ extern "C" fn keeper(rt: &'static Inner) {
 extern "C" fn porter(rt: &'static Inner) {
     kernel_thread::name(c"quaver-porter");
     room::porter(rt);
+    rt.thread_gone();
+}
+
+extern "C" fn watcher(rt: &'static Inner) {
+    kernel_thread::name(c"quaver-watch");
+    reactor::watch(rt);
     rt.thread_gone();
 }
 
@@ -360,6 +375,7 @@ impl Runtime {
             timer_table: Arc::new(TimerTable::new(config.max_threads)),
             clock: clock::Running::new(config.clock, quantum),
             rescue: Rescue::wanted(config.policy.quantum()).then(Rescue::new),
+            watch: Watch::new(quantum, config.workers),
             signal_mask: kernel_thread::signal_mask(),
             tax,
             probe_tax,
@@ -375,6 +391,7 @@ impl Runtime {
             alive: AtomicUsize::new(0),
             away: AtomicUsize::new(0),
             idle_spin: tsc::from_duration(config.idle_spin),
+            poll_every: tsc::from_duration(reactor::POLL),
             retry: us(5),
             max_retry: us(160),
             in_library: preempt::InLibrary::new(),

@@ -96,6 +96,10 @@ counters! {
     sleeps,
     /// Timers that expired: sleeps and timed waits that ended by time.
     timers_fired,
+    /// User threads that were woken because a file was ready.
+    file_wakes,
+    /// Times that the watcher listened for files, because all workers were busy for long.
+    file_watches,
     /// Slots given to a spare kernel thread because a user thread blocked in the kernel.
     handovers,
     /// Threads that are blocked in the kernel without a worker at this moment, or wait to be. Not a

@@ -42,7 +42,7 @@ pub(crate) unsafe fn syscall3(nr: i64, a: u64, b: u64, c: u64) -> i64 {
     unsafe { syscall6(nr, [a, b, c, 0, 0, 0]) }
 }
 
-fn timespec(d: Duration) -> libc::timespec {
+pub(crate) fn timespec(d: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: d.as_secs().min(i64::MAX as u64) as i64,
         tv_nsec: i64::from(d.subsec_nanos()),
@@ -130,6 +130,16 @@ pub(crate) fn ppoll(
     // SAFETY: the entries are written during the call; `ts` and `mask` live across it.
     let r = unsafe { syscall6(libc::SYS_ppoll, args) };
     if r < 0 { Err(-r as i32) } else { Ok(()) }
+}
+
+/// Waits for the events of `file`, for `time` at most; how many files are ready.
+pub(crate) fn poll(file: &mut libc::pollfd, time: Option<Duration>) -> Result<usize, i32> {
+    let ts = time.map(timespec);
+    let tsp = ts.as_ref().map_or(0, |t| core::ptr::from_ref(t) as u64);
+    // SAFETY: the entry is written during the call; `ts` lives across it.
+    let r =
+        unsafe { syscall6(libc::SYS_ppoll, [core::ptr::from_mut(file) as u64, 1, tsp, 0, 0, 0]) };
+    if r < 0 { Err(-r as i32) } else { Ok(r as usize) }
 }
 
 /// Do calls on this file return instead of waiting? Also if there is none.

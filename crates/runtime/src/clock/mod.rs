@@ -18,13 +18,13 @@ use crate::worker::slot::Slot;
 use core::sync::atomic::{Ordering::SeqCst, fence};
 use posix::PosixTimer;
 use quaver_sched::clock::is_due;
-use sleep::Sleep;
 use timer_core::TimerCore;
 use timer_thread::TimerThread;
 
 pub(crate) use duty::shares;
 pub(crate) use posix::try_posix_timer;
 pub(crate) use price::price;
+pub(crate) use sleep::Sleep;
 
 /// Confines the calling clock's thread to the CPUs that it was given, or to those that no pinned
 /// worker has. A clock that shares a worker's CPU takes the worker's time, two context switches for

@@ -49,8 +49,12 @@ impl Limits<'_> {
     /// None: wait for ever.
     pub const NONE: Limits<'static> = Limits { deadline: None, interrupted: None };
 
-    fn interrupted(&self) -> bool {
+    pub(super) fn is_interrupted(&self) -> bool {
         self.interrupted.is_some_and(|ask| ask())
+    }
+
+    pub(super) fn ends_at(&self) -> Option<Instant> {
+        self.deadline.map(|d| d.0)
     }
 }
 
@@ -68,17 +72,17 @@ pub enum End {
 /// Waits until woken, if `word` has the value `expected`.
 pub fn wait(word: &AtomicU32, expected: u32, limits: &Limits<'_>) -> End {
     if raw::current().is_some_and(|t| t.no_preempt.get() == 0) {
-        let at = limits.deadline.map(|d| d.0);
+        let at = limits.ends_at();
         // SAFETY: a reference is valid.
         return match unsafe {
-            interpose::futex_wait(word, expected, u32::MAX, at, || limits.interrupted())
+            interpose::futex_wait(word, expected, u32::MAX, at, || limits.is_interrupted())
         } {
             Err(libc::ETIMEDOUT) => End::TimedOut,
             Err(libc::EINTR) => End::Interrupted,
             _ => End::Woken,
         };
     }
-    if limits.interrupted() {
+    if limits.is_interrupted() {
         return End::Interrupted;
     }
     let left = limits.deadline.map(Deadline::left);

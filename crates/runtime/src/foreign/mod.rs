@@ -19,6 +19,8 @@ pub mod blocking;
 #[cfg(not(loom))]
 pub mod condvar;
 #[cfg(not(loom))]
+pub mod files;
+#[cfg(not(loom))]
 pub mod futex;
 #[cfg(not(loom))]
 pub mod lock;

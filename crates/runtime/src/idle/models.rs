@@ -1,5 +1,7 @@
 //! Tasks are numbers in one counter; workers take one at a time. A lost wake-up leaves tasks and
 //! sleeping workers: loom reports that all threads are blocked.
+//!
+//! What arrives in files is a number, too, of which only the listener hears, and makes tasks of it.
 
 use super::{Idle, Workers};
 use crate::park::shim::Futex;
@@ -12,11 +14,48 @@ struct Office {
     beds: Vec<Futex>,
     tasks: AtomicUsize,
     closed: AtomicBool,
+    files: Files,
+}
+
+/// What the kernel does.
+struct Files {
+    in_use: AtomicBool,
+    /// The listener, and one more.
+    listener: AtomicUsize,
+    arrived: AtomicUsize,
+    /// 1: called, or something has arrived.
+    ear: Futex,
+}
+
+impl Files {
+    fn new(in_use: bool) -> Files {
+        Files {
+            in_use: AtomicBool::new(in_use),
+            listener: AtomicUsize::new(0),
+            arrived: AtomicUsize::new(0),
+            ear: Futex::new(0),
+        }
+    }
+
+    fn ring(&self) {
+        self.ear.word().store(1, SeqCst);
+        self.ear.wake();
+    }
+
+    fn arrive(&self) {
+        self.arrived.fetch_add(1, SeqCst);
+        self.ring();
+    }
 }
 
 impl Office {
     fn new(workers: usize) -> Arc<Office> {
+        Office::with_files(workers, Files::new(false))
+    }
+
+    fn with_files(workers: usize, files: Files) -> Arc<Office> {
         Arc::new(Office {
+            files,
             idle: Idle::new(),
             beds: (0..workers).map(|_| Futex::new(0)).collect(),
             tasks: AtomicUsize::new(0),
@@ -72,6 +111,35 @@ impl Workers for Office {
 
     fn sleep_limit(&self, _worker: usize) -> Option<Duration> {
         None
+    }
+
+    type Heard = usize;
+
+    fn begin_listening(&self, worker: usize) -> bool {
+        self.files.in_use.load(Acquire)
+            && self.files.listener.compare_exchange(0, worker + 1, SeqCst, Relaxed).is_ok()
+    }
+
+    fn lacks_listener(&self) -> bool {
+        self.files.in_use.load(Acquire) && self.files.listener.load(SeqCst) == 0
+    }
+
+    fn listen(&self, _worker: usize, _limit: Option<Duration>) -> usize {
+        self.files.ear.wait(0, None);
+        self.files.ear.word().store(0, SeqCst);
+        self.files.arrived.swap(0, SeqCst)
+    }
+
+    fn call_listener(&self) {
+        self.files.ring();
+    }
+
+    fn end_listening(&self) {
+        self.files.listener.store(0, SeqCst);
+    }
+
+    fn heard(&self, _worker: usize, arrived: usize) {
+        self.tasks.fetch_add(arrived, SeqCst);
     }
 
     fn is_plenty(&self) -> bool {
@@ -150,5 +218,62 @@ fn closing_wakes_sleepers() {
         for w in workers {
             assert_eq!(w.join().unwrap(), 0);
         }
+    });
+}
+
+#[test]
+fn the_listener_hears_arrivals_and_calls() {
+    explore(3, || {
+        let office = Office::with_files(1, Files::new(true));
+        let worker = loom::thread::spawn({
+            let office = office.clone();
+            move || office.work(0, 2)
+        });
+        office.files.arrive();
+        office.add();
+        assert_eq!(worker.join().unwrap(), 2);
+    });
+}
+
+#[test]
+fn one_listens_while_another_sleeps() {
+    explore(2, || {
+        let office = Office::with_files(2, Files::new(true));
+        let done = Arc::new(AtomicUsize::new(0));
+        let workers = [0, 1].map(|me| {
+            let (office, done) = (office.clone(), done.clone());
+            loom::thread::spawn(move || {
+                // Who has worked listens again: nobody is busy for long.
+                while office.work(me, 1) == 1 {
+                    if done.fetch_add(1, SeqCst) == 1 {
+                        office.close();
+                    }
+                }
+            })
+        });
+        office.add();
+        office.files.arrive();
+        for w in workers {
+            w.join().unwrap();
+        }
+        assert_eq!(done.load(SeqCst), 2);
+    });
+}
+
+#[test]
+fn files_come_into_use_while_all_sleep() {
+    explore(3, || {
+        let office = Office::with_files(1, Files::new(false));
+        let worker = loom::thread::spawn({
+            let office = office.clone();
+            move || office.work(0, 1)
+        });
+        // Somebody without a worker begins to wait for a file.
+        office.files.in_use.store(true, SeqCst);
+        if office.lacks_listener() {
+            office.idle.wake_to_listen(&*office);
+        }
+        office.files.arrive();
+        assert_eq!(worker.join().unwrap(), 1);
     });
 }

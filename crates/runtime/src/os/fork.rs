@@ -8,6 +8,7 @@
 use crate::arch::segment;
 use crate::interpose;
 use crate::park;
+use crate::reactor::REACTOR;
 use crate::runtime::Inner;
 use crate::thread::raw;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -62,6 +63,7 @@ pub unsafe fn in_child() {
     // SAFETY: there is no other thread.
     unsafe {
         park::in_child();
+        REACTOR.in_child();
         interpose::forget_waiters();
     }
 }

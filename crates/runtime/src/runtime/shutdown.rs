@@ -66,6 +66,7 @@ impl Runtime {
             rt.rescue.iter().for_each(Rescue::wake);
             rt.spares.wake_all();
             rt.room.wake(rt);
+            rt.watch.wake(rt);
             // Interrupt what runs: the handler lets go of any thread while the runtime stops.
             for slot in rt.slots() {
                 if let Some((run, _)) = slot.running() {

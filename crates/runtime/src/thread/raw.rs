@@ -61,6 +61,16 @@ pub(crate) fn current_handle() -> Option<u32> {
     current().map(|t| t.handle)
 }
 
+/// Does the calling user thread run without a worker, in a call that blocks?
+pub(crate) fn has_no_worker() -> bool {
+    let Some(t) = current() else { return true };
+    t.preempt_disable();
+    // SAFETY: preemption is disabled until the reference has been used.
+    let has_none = unsafe { Carrier::here() }.slot().is_none();
+    t.preempt_enable();
+    has_none
+}
+
 /// Tells debuggers what the calling user thread is about to wait for.
 pub(crate) fn set_waits(what: *const core::ffi::c_char, at: usize) {
     if let Some(t) = current() {
@@ -140,6 +150,13 @@ pub(crate) fn unpark(handle: u32) {
 
 /// [`unpark`] by the carrier of `slot` (`None`: by anybody else), with preemption disabled.
 pub(crate) fn unpark_from(rt: &Inner, slot: Option<&Slot>, t: &Uthread) {
+    if give_token(t) {
+        scheduler::make_runnable(rt, slot, t, Why::Woken, true);
+    }
+}
+
+/// Puts the token there. `true`: the thread was parked, and the caller makes it runnable.
+pub(crate) fn give_token(t: &Uthread) -> bool {
     let mut seen = park_state::PARKED;
     loop {
         let next = match seen {
@@ -150,11 +167,7 @@ pub(crate) fn unpark_from(rt: &Inner, slot: Option<&Slot>, t: &Uthread) {
         };
         match t.park.compare_exchange(seen, next, AcqRel, Acquire) {
             Err(now) => seen = now,
-            Ok(park_state::PARKED) => {
-                scheduler::make_runnable(rt, slot, t, Why::Woken, true);
-                return;
-            }
-            Ok(_) => return,
+            Ok(before) => return before == park_state::PARKED,
         }
     }
 }

@@ -254,7 +254,13 @@ pub(crate) unsafe fn leave_if_work(t: &'static Uthread, why: Why) -> bool {
         unsafe { leave_to_native(c, t, After::Requeue(t, why)) };
         return true;
     }
-    let now = if why == Why::Preempted { tsc::now() } else { slot.time_of_switch() };
+    let now = if why == Why::Preempted {
+        // Otherwise it would have been interrupted for what is queued already (Aspen, 3.2.3).
+        slot.poll_next();
+        tsc::now()
+    } else {
+        slot.time_of_switch()
+    };
     let Some(pick) = slot.pick(now).or_else(|| balance(slot, now)) else { return false };
     // SAFETY: the caller's contract.
     unsafe { leave_to(c, slot, t, After::Requeue(t, why), pick, now) };
@@ -274,6 +280,7 @@ pub(crate) fn finish_switch() {
         After::None => {
             crate::park::shim::fence(SeqCst);
             rt.rescue.iter().for_each(Rescue::worker_is_busy);
+            rt.watch.worker_is_busy();
         }
         After::Requeue(t, why) => make_runnable(rt, slot, t, why, false),
         After::Park(t) => {

@@ -5,6 +5,7 @@ use crate::lateness;
 use crate::park::SpinLock;
 use crate::park::shim::Futex;
 use crate::preempt::{Request, probe::Pacing};
+use crate::reactor::REACTOR;
 use crate::runtime::Inner;
 use crate::stats::Counters;
 use crate::thread::control::Uthread;
@@ -34,6 +35,9 @@ pub(crate) struct Slot {
     pub(crate) run_task: AtomicU32,
     /// When the earliest timer of this slot expires.
     pub(crate) next_timer: AtomicU64,
+    /// When the slot's carrier asks for files that have become ready; it does so earlier when it has
+    /// nothing else to run.
+    next_poll: AtomicU64,
     /// POSIX timer clock: when the carrier's timer will fire, or NEVER when it is off.
     pub(crate) armed: AtomicU64,
 
@@ -109,6 +113,7 @@ impl Slot {
             run: AtomicU64::new(0),
             run_task: AtomicU32::new(0),
             next_timer: AtomicU64::new(NEVER),
+            next_poll: AtomicU64::new(0),
             armed: AtomicU64::new(NEVER),
             #[cfg(feature = "inspect")]
             forced: AtomicU64::new(0),
@@ -420,7 +425,26 @@ impl Slot {
         if now >= self.next_timer.load(Relaxed) {
             self.fire_timers(now);
         }
-        self.policy().task_dequeue(self.id, now)
+        if now >= self.next_poll.load(Relaxed) {
+            self.poll(now);
+        }
+        match self.policy().task_dequeue(self.id, now) {
+            None if self.poll(now) => self.policy().task_dequeue(self.id, now),
+            pick => pick,
+        }
+    }
+
+    /// The next pick asks for files.
+    pub(crate) fn poll_next(&self) {
+        self.next_poll.store(0, Relaxed);
+    }
+
+    /// Makes threads runnable whose files are ready. As for [`pick`](Slot::pick).
+    #[cold]
+    pub(crate) fn poll(&self, now: Ticks) -> bool {
+        let rt = self.rt();
+        self.next_poll.store(now.saturating_add(rt.poll_every), Relaxed);
+        REACTOR.is_awaited() && REACTOR.poll(rt, Some(self))
     }
 
     /// Wakes threads whose timers have expired, a few: the lock spins, and nothing is preempted

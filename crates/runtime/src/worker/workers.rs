@@ -2,6 +2,7 @@
 
 use crate::idle::Workers;
 use crate::park::shim::Futex;
+use crate::reactor::{Events, REACTOR};
 use crate::runtime::Inner;
 use crate::tsc::{self, NEVER};
 use core::sync::atomic::Ordering::*;
@@ -28,6 +29,9 @@ impl Workers for Inner {
             if self.ready(worker) {
                 return true;
             }
+            if REACTOR.is_awaited() && REACTOR.poll(self, Some(&self.slots()[worker])) {
+                return true;
+            }
             if tsc::now() >= until {
                 return false;
             }
@@ -43,6 +47,32 @@ impl Workers for Inner {
             tsc::catch_up();
         }
         (timer != NEVER).then(|| tsc::to_duration(timer.saturating_sub(tsc::now())))
+    }
+
+    type Heard = Events;
+
+    fn begin_listening(&self, worker: usize) -> bool {
+        REACTOR.begin_listening(worker)
+    }
+
+    fn lacks_listener(&self) -> bool {
+        REACTOR.lacks_listener()
+    }
+
+    fn listen(&self, _worker: usize, limit: Option<Duration>) -> Events {
+        REACTOR.listen(limit)
+    }
+
+    fn call_listener(&self) {
+        REACTOR.call_listener();
+    }
+
+    fn end_listening(&self) {
+        REACTOR.end_listening();
+    }
+
+    fn heard(&self, worker: usize, events: Events) {
+        REACTOR.deliver(self, Some(&self.slots()[worker]), &events);
     }
 
     fn is_plenty(&self) -> bool {

@@ -1,0 +1,169 @@
+//! A file of this crate's that does not block.
+
+use super::file::{self, File};
+use super::wait;
+use crate::park;
+use crate::thread::raw;
+use core::mem::ManuallyDrop;
+use core::sync::atomic::{AtomicU64, Ordering::*};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+/// What a thread waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Direction {
+    Read,
+    Write,
+}
+
+/// No number of events.
+const NOT_DRAINED: u64 = u64::MAX;
+
+/// A file in non-blocking mode that threads wait for.
+#[derive(Debug)]
+pub(crate) struct Source {
+    fd: OwnedFd,
+    /// How many events there had been when a read found less than it wanted: until there is another
+    /// one, reading would only say `EAGAIN`.
+    drained: AtomicU64,
+}
+
+impl Source {
+    /// The file must be in non-blocking mode.
+    pub(crate) fn new(fd: OwnedFd) -> Source {
+        Source { fd, drained: AtomicU64::new(NOT_DRAINED) }
+    }
+
+    /// Gives the file back, which is known to nobody any more.
+    pub(crate) fn into_fd(self) -> OwnedFd {
+        wait::forget_source(self.fd.as_raw_fd());
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not dropped, so the descriptor is taken once; nothing else in it needs
+        // to be.
+        unsafe { core::ptr::read(&this.fd) }
+    }
+
+    /// Does `f`, which says `WouldBlock` when it would have to wait, until it says something else;
+    /// waits in between, until `deadline`.
+    ///
+    /// # Errors
+    ///
+    /// `f`'s; `WouldBlock` when the deadline has come, as `std` says it for a timeout.
+    pub(crate) fn io<R>(
+        &self,
+        direction: Direction,
+        deadline: Option<Instant>,
+        mut f: impl FnMut(BorrowedFd<'_>) -> io::Result<R>,
+    ) -> io::Result<R> {
+        loop {
+            let seen = self.events(direction);
+            match f(self.fd.as_fd()) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait(direction, seen, deadline)?;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// As [`io`](Source::io), for `f` that reads up to `wanted` bytes of a stream and says how many
+    /// there were. After a read that found fewer, the next one waits at once.
+    pub(crate) fn read_stream(
+        &self,
+        wanted: usize,
+        deadline: Option<Instant>,
+        mut f: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        loop {
+            let seen = self.events(Direction::Read);
+            if self.drained.load(Relaxed) == u64::from(seen) && raw::current().is_some() {
+                self.wait(Direction::Read, seen, deadline)?;
+                continue;
+            }
+            match f(self.fd.as_fd()) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait(Direction::Read, seen, deadline)?;
+                }
+                result => {
+                    let found_less = result.as_ref().is_ok_and(|&n| 0 < n && n < wanted);
+                    let drained = found_less && !self.is_special();
+                    let seen = if drained { u64::from(seen) } else { NOT_DRAINED };
+                    self.drained.store(seen, Relaxed);
+                    return result;
+                }
+            }
+        }
+    }
+
+    fn file(&self) -> Option<&'static File> {
+        file::known(self.fd.as_raw_fd())
+    }
+
+    /// How many events there have been.
+    fn events(&self, direction: Direction) -> u32 {
+        self.file().map_or(0, |file| match direction {
+            Direction::Read => file.reads.load(Acquire),
+            Direction::Write => file.writes.load(Acquire),
+        })
+    }
+
+    fn is_special(&self) -> bool {
+        self.file().is_none_or(|file| file.special.load(Relaxed))
+    }
+
+    /// Waits until there has been an event since `seen`.
+    fn wait(&self, direction: Direction, seen: u32, deadline: Option<Instant>) -> io::Result<()> {
+        let fd = self.fd.as_raw_fd();
+        let may_park = raw::current().is_some_and(|t| t.no_preempt.get() == 0);
+        let Some(file) = file::of(fd).filter(|_| may_park) else {
+            return wait_in_kernel(fd, direction, deadline);
+        };
+        match wait::wait_source(file, fd, direction, seen, deadline) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
+            // Such files are always ready.
+            Err(libc::EPERM) => Err(io::Error::from_raw_os_error(libc::EPERM)),
+            // The kernel has no room for another file in an epoll instance.
+            Err(_) => crate::block_in_place(|| wait_in_kernel(fd, direction, deadline)),
+        }
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        wait::forget_source(self.fd.as_raw_fd());
+    }
+}
+
+impl AsFd for Source {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Waits as a kernel thread.
+fn wait_in_kernel(fd: i32, direction: Direction, deadline: Option<Instant>) -> io::Result<()> {
+    let events = match direction {
+        Direction::Read => libc::POLLIN,
+        Direction::Write => libc::POLLOUT,
+    };
+    let mut file = libc::pollfd { fd, events, revents: 0 };
+    let _waiting = park::waits_for(c"file", core::ptr::without_provenance::<()>(fd as usize));
+    loop {
+        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        match crate::sys::poll(&mut file, left) {
+            Ok(0) if left.is_some_and(|left| left.is_zero()) => {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            Ok(0) | Err(libc::EINTR) => {}
+            Ok(_) => return Ok(()),
+            Err(e) => return Err(io::Error::from_raw_os_error(e)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! The watcher: a kernel thread that listens for files while all workers are busy for long.
+//!
+//! It does not sleep in the epoll instance, which would hand it the listener's wake-ups: it waits
+//! for the instance to become readable, and takes events as a worker would. While threads are short
+//! it looks seldom, and while nobody waits for files, or no worker is busy, not at all.
+
+use super::REACTOR;
+use crate::clock::Sleep;
+use crate::runtime::Inner;
+use crate::sys;
+use crate::tsc::{self, Ticks};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
+use quaver_sched::clock::Pace;
+use std::time::Duration;
+
+/// Without a quantum, a thread that has run for so long runs long.
+const LONG: Duration = Duration::from_millis(1);
+/// It looks this often at least while it looks at all.
+const SELDOM: Duration = Duration::from_millis(1);
+/// Looks that find nothing to watch before it sleeps until there is.
+const LINGER: u32 = 32;
+/// It listens no longer than this without a look at the workers.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Its bed, and whether it exists.
+pub(crate) struct Watch {
+    sleep: Sleep,
+    /// A thread that has run for so long runs long; 0: it can be of no use.
+    quantum: Ticks,
+    wanted: AtomicBool,
+    started: AtomicBool,
+    tid: AtomicI32,
+}
+
+impl Watch {
+    pub(crate) fn new(quantum: Option<Ticks>, workers: usize) -> Watch {
+        // The only worker of a runtime without preemption hears of arrivals when it can run them.
+        let quantum = match quantum {
+            None if workers == 1 => 0,
+            None => tsc::from_duration(LONG),
+            Some(quantum) => quantum.max(1),
+        };
+        Watch {
+            sleep: Sleep::new(),
+            quantum,
+            wanted: AtomicBool::new(false),
+            started: AtomicBool::new(false),
+            tid: AtomicI32::new(0),
+        }
+    }
+
+    /// A thread waits for a file, and is counted.
+    pub(super) fn is_wanted(&self, rt: &Inner) {
+        if self.quantum == 0 {
+        } else if self.wanted.load(Relaxed) {
+            Sleep::publish();
+            self.sleep.wants(|| Some(0));
+        } else if !self.wanted.swap(true, AcqRel) {
+            rt.spares.wake_keeper();
+        }
+    }
+
+    /// A worker has begun to run a thread after it had nothing to do; the caller has fenced since.
+    #[inline]
+    pub(crate) fn worker_is_busy(&self) {
+        self.sleep.wants(|| Some(0));
+    }
+
+    /// Must it be started? Asked by the keeper of the spares.
+    pub(crate) fn is_to_start(&self) -> bool {
+        self.wanted.load(Acquire) && !self.started.swap(true, AcqRel)
+    }
+
+    /// It could not be started: the keeper asks again.
+    pub(crate) fn has_not_started(&self) {
+        self.started.store(false, Release);
+    }
+
+    /// Wakes it, to stop.
+    pub(crate) fn wake(&self, rt: &Inner) {
+        self.sleep.nudge();
+        let tid = self.tid.load(SeqCst);
+        if tid != 0 {
+            let _ = sys::tgkill(rt.pid, tid, rt.config.signal);
+        }
+    }
+}
+
+/// What a look at the workers has found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// Nobody waits for a file, or no worker is busy.
+    Nothing,
+    /// A worker listens, or all will poll soon.
+    Short,
+    /// A thread runs for long, and nobody listens.
+    Long,
+}
+
+fn look(rt: &Inner, now: Ticks) -> Found {
+    if !REACTOR.is_awaited() {
+        return Found::Nothing;
+    }
+    let since = |slot: &crate::worker::slot::Slot| Some(slot.run_since()).filter(|&s| s != 0);
+    let Some(oldest) = rt.slots().iter().filter_map(since).min() else { return Found::Nothing };
+    if now.saturating_sub(oldest) >= rt.watch.quantum && !REACTOR.has_listener() {
+        Found::Long
+    } else {
+        Found::Short
+    }
+}
+
+/// The kernel thread.
+pub(crate) fn run(rt: &'static Inner) {
+    let watch = &rt.watch;
+    watch.tid.store(sys::gettid(), SeqCst);
+    sys::set_minimal_timer_slack();
+    sys::ask_for_short_slices();
+    let [seldom, calm] = [SELDOM, Pace::CALM].map(tsc::from_duration);
+    let (mut long_at, mut pause, mut quiet) = (tsc::now(), watch.quantum, 0);
+    while !rt.stopping.load(Relaxed) {
+        watch.sleep.begin_to_look();
+        let now = tsc::now();
+        let found = look(rt, now);
+        quiet = if found == Found::Nothing { quiet + 1 } else { 0 };
+        if found == Found::Long {
+            (long_at, pause) = (now, watch.quantum);
+            // A worker that sleeps is better: it runs at once what it hears of.
+            if !rt.idle.wake_to_listen(rt) && listen(rt) {
+                continue;
+            }
+        } else if now.saturating_sub(long_at) >= calm {
+            pause = pause.saturating_mul(2).min(seldom.max(watch.quantum));
+        }
+        if quiet < LINGER {
+            watch.sleep.nap(tsc::to_duration(pause));
+        } else if watch.sleep.announce()
+            && !rt.stopping.load(Relaxed)
+            && look(rt, tsc::now()) == Found::Nothing
+        {
+            watch.sleep.sleep(u64::MAX, None);
+        }
+    }
+}
+
+/// Waits until a file is ready, and wakes who waits for it: arrivals are work like any other that
+/// comes from outside. `false`: nothing came of it.
+fn listen(rt: &Inner) -> bool {
+    let Some(epoll) = REACTOR.instance() else { return false };
+    rt.stats.file_watches.add_shared(1, true);
+    let mut file = [libc::pollfd { fd: epoll, events: libc::POLLIN, revents: 0 }];
+    let _ = sys::ppoll(&mut file, Some(PATIENCE), rt.config.signal);
+    file[0].revents != 0 && !rt.stopping.load(Relaxed) && REACTOR.poll(rt, None)
+}
