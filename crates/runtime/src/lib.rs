@@ -21,6 +21,7 @@
 //!   `std::thread`.
 //! * [`sync`]: locks, condition variables, channels, as in `std::sync`, for user threads and kernel
 //!   threads alike; [`select`](sync::select) and [`CancelToken`](sync::CancelToken).
+//! * [`net`]: sockets, as in `std::net`; waiting for other files.
 //! * [`Builder`], [`Runtime`], [`Handle`]: starting a runtime, using it from other kernel threads.
 //! * [`no_preempt`]: short regions that must not be interrupted; [`Guarded`]: an allocator in such
 //!   regions.

@@ -33,7 +33,7 @@ pub enum End {
 /// Nothing is left behind: the files may be closed by anybody at any time. Of a file that is closed
 /// while a thread waits for it, nothing is heard any more.
 pub fn wait(files: &[Wanted], limits: &Limits<'_>) -> End {
-    if !raw::current().is_some_and(|t| t.no_preempt.get() == 0) {
+    if raw::current().is_none_or(|t| t.no_preempt.get() != 0) {
         return End::Impossible;
     }
     let wanted =

@@ -72,8 +72,8 @@ impl Source {
     /// there were. After a read that found fewer, the next one waits at once.
     pub(crate) fn read_stream(
         &self,
-        wanted: usize,
         deadline: Option<Instant>,
+        wanted: usize,
         mut f: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> io::Result<usize> {
         loop {

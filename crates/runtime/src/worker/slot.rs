@@ -35,8 +35,8 @@ pub(crate) struct Slot {
     pub(crate) run_task: AtomicU32,
     /// When the earliest timer of this slot expires.
     pub(crate) next_timer: AtomicU64,
-    /// When the slot's carrier asks for files that have become ready; it does so earlier when it has
-    /// nothing else to run.
+    /// When the slot's carrier asks for files that have become ready; earlier when it has nothing
+    /// else to run.
     next_poll: AtomicU64,
     /// POSIX timer clock: when the carrier's timer will fire, or NEVER when it is off.
     pub(crate) armed: AtomicU64,

@@ -25,7 +25,7 @@ fn with_stream<T>(fd: BorrowedFd<'_>, f: impl FnOnce(&mut UnixStream) -> T) -> T
 
 fn read(source: &Source, buffer: &mut [u8]) -> io::Result<usize> {
     let wanted = buffer.len();
-    source.read_stream(wanted, None, |fd| with_stream(fd, |s| s.read(buffer)))
+    source.read_stream(None, wanted, |fd| with_stream(fd, |s| s.read(buffer)))
 }
 
 fn write(source: &Source, bytes: &[u8]) {
