@@ -97,17 +97,30 @@ enum Found {
     Long,
 }
 
-fn look(rt: &Inner, now: Ticks) -> Found {
+/// A dispatch, and when it was seen for the first time: where threads are short, its own time may
+/// be one of before.
+type Seen = (u64, Ticks);
+
+/// Looks at the workers, of which it has `seen` these dispatches before.
+fn look(rt: &Inner, seen: &mut [Seen], now: Ticks) -> Found {
     if !REACTOR.is_awaited() {
         return Found::Nothing;
     }
-    let since = |slot: &crate::worker::slot::Slot| Some(slot.run_since()).filter(|&s| s != 0);
-    let Some(oldest) = rt.slots().iter().filter_map(since).min() else { return Found::Nothing };
-    if now.saturating_sub(oldest) >= rt.watch.quantum && !REACTOR.has_listener() {
-        Found::Long
-    } else {
-        Found::Short
+    let mut found = Found::Nothing;
+    for (slot, seen) in rt.slots().iter().zip(seen) {
+        let run = slot.run.load(Relaxed);
+        if run == 0 {
+            continue;
+        }
+        if seen.0 != run {
+            *seen = (run, now);
+        }
+        if now - seen.1 >= rt.watch.quantum && !REACTOR.has_listener() {
+            return Found::Long;
+        }
+        found = Found::Short;
     }
+    found
 }
 
 /// The kernel thread.
@@ -118,10 +131,11 @@ pub(crate) fn run(rt: &'static Inner) {
     sys::ask_for_short_slices();
     let [seldom, calm] = [SELDOM, Pace::CALM].map(tsc::from_duration);
     let (mut long_at, mut pause, mut quiet) = (tsc::now(), watch.quantum, 0);
+    let mut seen: Vec<Seen> = vec![(0, 0); rt.slots().len()];
     while !rt.stopping.load(Relaxed) {
         watch.sleep.begin_to_look();
         let now = tsc::now();
-        let found = look(rt, now);
+        let found = look(rt, &mut seen, now);
         quiet = if found == Found::Nothing { quiet + 1 } else { 0 };
         if found == Found::Long {
             (long_at, pause) = (now, watch.quantum);
@@ -136,7 +150,7 @@ pub(crate) fn run(rt: &'static Inner) {
             watch.sleep.nap(tsc::to_duration(pause));
         } else if watch.sleep.announce()
             && !rt.stopping.load(Relaxed)
-            && look(rt, tsc::now()) == Found::Nothing
+            && look(rt, &mut seen, tsc::now()) == Found::Nothing
         {
             watch.sleep.sleep(u64::MAX, None);
         }
