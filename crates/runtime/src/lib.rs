@@ -25,7 +25,7 @@
 //! * [`Builder`], [`Runtime`], [`Handle`]: starting a runtime, using it from other kernel threads.
 //! * [`no_preempt`]: short regions that must not be interrupted; [`Guarded`]: an allocator in such
 //!   regions.
-//! * [`block_in_place`]: calls that block in the kernel.
+//! * [`block_in_place`]: calls that block in the kernel. [`block_on`]: futures.
 //! * [`Stats`], [`Lateness`]: what the runtime has done.
 //!
 //! # What you can rely on
@@ -64,6 +64,8 @@ mod config;
 mod debugger;
 #[doc(hidden)]
 pub mod foreign;
+#[cfg(not(loom))]
+mod future;
 #[cfg(not(loom))]
 mod guarded;
 mod idle;
@@ -126,6 +128,8 @@ pub use config::{
     BuildError, Builder, Clock, DEFAULT_STACK_SIZE, MAX_WORKERS, Notification, Resume, Tls,
     UnknownName,
 };
+#[cfg(not(loom))]
+pub use future::block_on;
 #[cfg(not(loom))]
 pub use guarded::Guarded;
 #[cfg(not(loom))]

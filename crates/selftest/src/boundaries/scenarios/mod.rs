@@ -6,6 +6,7 @@
 
 mod calls;
 mod channels;
+mod files;
 mod foreign;
 mod locks;
 mod memory;
@@ -52,6 +53,7 @@ pub fn all() -> Vec<Scenario> {
         calls::ALL,
         memory::ALL,
         unwinding::ALL,
+        files::ALL,
         foreign::ALL,
         registers::ALL,
         signals::ALL,
