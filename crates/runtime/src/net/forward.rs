@@ -175,19 +175,28 @@ macro_rules! stream_io {
             }
         }
 
-        /// A write parks the user thread until there is room for some of the data, or the timeout.
+        /// A write parks the user thread until there was room for all of the data, or the timeout.
         impl ::std::io::Write for &$name {
             fn write(&mut self, buf: &[u8]) -> ::std::io::Result<usize> {
-                let write = |mut socket: &$std| ::std::io::Write::write(&mut socket, buf);
-                self.socket.io($crate::reactor::Direction::Write, write)
+                self.socket.write_stream(buf.len(), |mut socket: &$std, from| {
+                    ::std::io::Write::write(&mut socket, &buf[from..])
+                })
             }
 
             fn write_vectored(
                 &mut self,
                 bufs: &[::std::io::IoSlice<'_>],
             ) -> ::std::io::Result<usize> {
-                let write = |mut socket: &$std| ::std::io::Write::write_vectored(&mut socket, bufs);
-                self.socket.io($crate::reactor::Direction::Write, write)
+                let len = bufs.iter().map(|buf| buf.len()).sum();
+                self.socket.write_stream(len, |mut socket: &$std, from| {
+                    if from == 0 {
+                        return ::std::io::Write::write_vectored(&mut socket, bufs);
+                    }
+                    let mut rest = bufs.to_vec();
+                    let mut rest = &mut rest[..];
+                    ::std::io::IoSlice::advance_slices(&mut rest, from);
+                    ::std::io::Write::write_vectored(&mut socket, rest)
+                })
             }
 
             /// Does nothing: nothing is kept back.

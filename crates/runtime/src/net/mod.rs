@@ -35,6 +35,7 @@
 //!
 //! * Calls that a signal interrupts are repeated. They never fail with
 //!   [`Interrupted`](std::io::ErrorKind::Interrupted).
+//! * [`TcpListener::bind`] lets more clients queue.
 //! * What `std` has marked as unstable or deprecated is missing.
 //!
 //! [`AsFd`]: std::os::fd::AsFd

@@ -210,6 +210,27 @@ impl<S: Std> Socket<S> {
         self.source.io(direction, self.deadline(direction), |fd| f(&View::new(fd)))
     }
 
+    /// As [`io`](Self::io), for an `f` that receives datagrams, or connections over Unix sockets.
+    /// After such a socket was shut down the kernel lets calls that would block return, as `ended`
+    /// does, and others not.
+    pub(super) fn receive<R>(
+        &self,
+        mut f: impl FnMut(&S) -> io::Result<R>,
+        ended: impl Fn() -> io::Result<R>,
+    ) -> io::Result<R> {
+        if self.is_nonblocking() {
+            return self.once(f);
+        }
+        self.source.io(Direction::Read, self.deadline(Direction::Read), |fd| {
+            match f(&View::new(fd)) {
+                Err(e) if would_block(&e) && self.source.may_have_ended() => {
+                    if has(fd, libc::POLLRDHUP)? { ended() } else { Err(e) }
+                }
+                result => result,
+            }
+        })
+    }
+
     /// As [`io`](Self::io), for an `f` that reads from a stream into `room` bytes.
     pub(super) fn read_stream(
         &self,
@@ -221,6 +242,29 @@ impl<S: Std> Socket<S> {
         }
         let deadline = self.deadline(Direction::Read);
         self.source.read_stream(deadline, room, |fd| f(&View::new(fd)))
+    }
+
+    /// Calls `f` to write to a stream, which it tells how many bytes have been written, until all
+    /// `len` are, as the kernel does for calls that wait.
+    pub(super) fn write_stream(
+        &self,
+        len: usize,
+        mut f: impl FnMut(&S, usize) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        if self.is_nonblocking() {
+            return self.once(|socket| f(socket, 0));
+        }
+        let deadline = self.deadline(Direction::Write);
+        let mut written = 0;
+        loop {
+            match self.source.io(Direction::Write, deadline, |fd| f(&View::new(fd), written)) {
+                Ok(n) if n == 0 || written + n >= len => return Ok(written + n),
+                Ok(n) => written += n,
+                // The next call reports it.
+                Err(_) if written > 0 => return Ok(written),
+                Err(e) => return Err(e),
+            }
+        }
     }
 
     /// Waits until the file is ready, whatever the user wishes.
@@ -248,13 +292,19 @@ pub(super) fn ready(
         Direction::Write => libc::POLLOUT,
     };
     source.io(direction, deadline, |fd| {
-        let mut file = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
-        match sys::poll(&mut file, Some(Duration::ZERO)) {
-            Ok(0) => Err(ErrorKind::WouldBlock.into()),
-            Ok(_) => Ok(()),
-            Err(e) => Err(io::Error::from_raw_os_error(e)),
-        }
+        if has(fd, events)? { Ok(()) } else { Err(ErrorKind::WouldBlock.into()) }
     })
+}
+
+/// Has one of these events of `poll`, or an error, happened on the file?
+fn has(fd: BorrowedFd<'_>, events: i16) -> io::Result<bool> {
+    let mut file = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
+    let found = sys::poll(&mut file, Some(Duration::ZERO));
+    found.map(|files| files != 0).map_err(io::Error::from_raw_os_error)
+}
+
+pub(super) fn would_block(e: &io::Error) -> bool {
+    e.kind() == ErrorKind::WouldBlock
 }
 
 /// Repeats a call that a signal interrupts.

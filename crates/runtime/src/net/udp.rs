@@ -76,7 +76,7 @@ impl UdpSocket {
     ///
     /// As `recvfrom(2)`; `WouldBlock` after the timeout.
     pub fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.socket.io(Direction::Read, |socket| socket.recv_from(buf))
+        self.socket.receive(|socket| socket.recv_from(buf), from_nobody)
     }
 
     /// As [`recv_from`](Self::recv_from); the next call returns the same datagram again.
@@ -85,7 +85,7 @@ impl UdpSocket {
     ///
     /// As [`recv_from`](Self::recv_from).
     pub fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.socket.io(Direction::Read, |socket| socket.peek_from(buf))
+        self.socket.receive(|socket| socket.peek_from(buf), from_nobody)
     }
 
     /// Sends a datagram to the first of the addresses. Parks the user thread until the socket has
@@ -110,7 +110,7 @@ impl UdpSocket {
     /// As `recv(2)`, for example `ConnectionRefused` after a datagram that nobody wanted;
     /// `WouldBlock` after the timeout.
     pub fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.socket.io(Direction::Read, |socket| socket.recv(buf))
+        self.socket.receive(|socket| socket.recv(buf), || Ok(0))
     }
 
     /// As [`recv`](Self::recv); the next call returns the same datagram again.
@@ -119,7 +119,7 @@ impl UdpSocket {
     ///
     /// As [`recv`](Self::recv).
     pub fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.socket.io(Direction::Read, |socket| socket.peek(buf))
+        self.socket.receive(|socket| socket.peek(buf), || Ok(0))
     }
 
     /// Sends a datagram to the peer of [`connect`](Self::connect). Parks the user thread until the
@@ -187,6 +187,11 @@ impl UdpSocket {
     }
 }
 
+/// What `std` makes of the kernel's answer after the socket was shut down: it names no sender.
+fn from_nobody<T>() -> io::Result<T> {
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "invalid argument"))
+}
+
 /// Options that are passed on: a setter and a getter each.
 macro_rules! options {
     ($($(#[$doc:meta])+ $set:ident, $get:ident: $value:ty;)+) => {
@@ -201,7 +206,7 @@ macro_rules! options {
                     self.socket.with(|socket| socket.$set(value))
                 }
 
-                #[doc = concat!("What [`", stringify!($set), "`](Self::", stringify!($set), ") sets.")]
+                /// The option that the method before this one sets.
                 ///
                 /// # Errors
                 ///

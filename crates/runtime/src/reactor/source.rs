@@ -114,11 +114,22 @@ impl Source {
         self.file().is_none_or(|file| file.special.load(Relaxed))
     }
 
+    /// Can the calling thread leave its worker? If not, it waits in the kernel.
+    fn may_park() -> bool {
+        raw::current().is_some_and(|t| t.no_preempt.get() == 0)
+    }
+
+    /// May there have been an event that is not about data, say the end? For those whose `f` does
+    /// not notice; asked when it says `WouldBlock`. `false`: if there has been one, it will be
+    /// reported.
+    pub(crate) fn may_have_ended(&self) -> bool {
+        !Source::may_park() || self.is_special()
+    }
+
     /// Waits until there has been an event since `seen`.
     fn wait(&self, direction: Direction, seen: u32, deadline: Option<Instant>) -> io::Result<()> {
         let fd = self.fd.as_raw_fd();
-        let may_park = raw::current().is_some_and(|t| t.no_preempt.get() == 0);
-        let Some(file) = file::of(fd).filter(|_| may_park) else {
+        let Some(file) = file::of(fd).filter(|_| Source::may_park()) else {
             return wait_in_kernel(fd, direction, deadline);
         };
         match wait::wait_source(file, fd, direction, seen, deadline) {

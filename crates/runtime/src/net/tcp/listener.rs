@@ -6,6 +6,7 @@ use crate::net::forward::common;
 use crate::net::socket::Socket;
 use crate::net::{SocketAddr, ToSocketAddrs};
 use crate::reactor::Direction;
+use socket2::SockRef;
 use std::io;
 use std::iter::FusedIterator;
 use std::net;
@@ -70,13 +71,17 @@ common!(TcpListener, net::TcpListener);
 impl TcpListener {
     /// A listener at the first of the addresses that can be had. Port 0 asks for a free port.
     ///
-    /// An address given as text may be looked up by name: see [waiting](crate::net#waiting).
+    /// The queue of connections that nobody has accepted yet is as long as the system allows
+    /// (`net.core.somaxconn`), not 128 as in `std`: threads that share a worker come in bursts, and
+    /// a client that finds no room tries again after a second. An address given as text may be
+    /// looked up by name: see [waiting](crate::net#waiting).
     ///
     /// # Errors
     ///
     /// For the last of the addresses; or when there are none.
     pub fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<TcpListener> {
         let listener = addrs::first(addr, net::TcpListener::bind)?;
+        SockRef::from(&listener).listen(-1)?;
         Ok(TcpListener { socket: Socket::new(listener)? })
     }
 

@@ -3,9 +3,9 @@
 use super::SocketAddr;
 use crate::net::Shutdown;
 use crate::net::forward::{common, timeouts};
-use crate::net::socket::{Socket, ready};
+use crate::net::socket::{Socket, ready, would_block};
 use crate::reactor::{Direction, Source};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::unix::net;
 use std::path::Path;
 
@@ -85,7 +85,8 @@ impl UnixDatagram {
     ///
     /// As `recvfrom(2)`; `WouldBlock` after the timeout.
     pub fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.socket.io(Direction::Read, |socket| socket.recv_from(buf))
+        self.socket
+            .receive(|socket| socket.recv_from(buf), || Ok((0, SocketAddr::from_pathname("")?)))
     }
 
     /// Receives a datagram. Parks the user thread until there is one, or the read timeout.
@@ -94,7 +95,7 @@ impl UnixDatagram {
     ///
     /// As `recv(2)`; `WouldBlock` after the timeout.
     pub fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.socket.io(Direction::Read, |socket| socket.recv(buf))
+        self.socket.receive(|socket| socket.recv(buf), || Ok(0))
     }
 
     /// Sends a datagram to the peer of [`connect`](Self::connect). Parks the user thread until
@@ -128,24 +129,25 @@ impl UnixDatagram {
         let deadline = self.socket.deadline(Direction::Write);
         loop {
             match send() {
-                Err(e) if would_wait(&e) && !self.socket.is_nonblocking() => {}
+                Err(e) if would_block(&e) && !self.socket.is_nonblocking() => {}
                 result => return result,
             }
             // Either this socket has used up its memory, which it can be asked for ...
             self.socket.ready(Direction::Write, deadline)?;
             match send() {
-                Err(e) if would_wait(&e) => {}
+                Err(e) if would_block(&e) => {}
                 result => return result,
             }
             // ... or the receiver has too many datagrams, of which only its peers are told.
             match peer_of(socket_addr) {
                 Ok(peer) => ready(&peer, Direction::Write, deadline)?,
-                Err(reason) => return send().map_err(|e| if would_wait(&e) { reason } else { e }),
+                Err(reason) => return send().map_err(|e| if would_block(&e) { reason } else { e }),
             }
         }
     }
 
-    /// Ends one direction or both, for all clones.
+    /// Ends one direction or both, for all clones. Threads that receive from it go on, with a
+    /// datagram of no bytes.
     ///
     /// # Errors
     ///
@@ -171,10 +173,6 @@ impl UnixDatagram {
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.socket.with(net::UnixDatagram::peer_addr)
     }
-}
-
-fn would_wait(e: &io::Error) -> bool {
-    e.kind() == ErrorKind::WouldBlock
 }
 
 /// A socket with which to wait until there is room at `address`.

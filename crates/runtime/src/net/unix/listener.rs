@@ -3,7 +3,6 @@
 use super::{SocketAddr, UnixStream};
 use crate::net::forward::common;
 use crate::net::socket::Socket;
-use crate::reactor::Direction;
 use std::io;
 use std::iter::FusedIterator;
 use std::os::unix::net;
@@ -46,7 +45,8 @@ impl UnixListener {
     ///
     /// As `accept(2)`, for example when the process has no descriptor left.
     pub fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
-        let (stream, peer) = self.socket.io(Direction::Read, net::UnixListener::accept)?;
+        let shut_down = || Err(io::Error::from_raw_os_error(libc::EINVAL));
+        let (stream, peer) = self.socket.receive(net::UnixListener::accept, shut_down)?;
         Ok((UnixStream { socket: self.socket.accepted(stream)? }, peer))
     }
 
