@@ -42,6 +42,7 @@ use std::time::Instant;
 /// # })
 /// # }
 /// ```
+#[doc(alias = "AsyncFd")]
 pub struct Pollable<T> {
     source: Source,
     file: T,
