@@ -14,7 +14,7 @@ use indicatif::ProgressBar;
 use quaver_bench_common::{Outcome, Sample};
 use serde::Serialize;
 
-use super::plan::{Group, Job, Labels, Plan};
+use super::plan::{Aim, Bound, Group, Job, Labels, Plan};
 use super::process::{self, Crash};
 use super::stats::{Summary, median_interval, paired_ratios};
 
@@ -56,6 +56,9 @@ pub struct Row {
     /// With labels: medians of the other metrics.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, f64>,
+    /// Of a row that is a ratio by itself: what it should be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aim: Option<Bound>,
     /// What the implementation said about its numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -90,6 +93,7 @@ pub fn run(benchmark: &'static str, plan: &Plan, rounds: usize, bar: &ProgressBa
             }
         }
         results.rows.extend(rows(benchmark, group, &logs));
+        results.rows.extend(aims(benchmark, group, &logs));
         results.notes.extend(notes(group, &logs));
         results.crashes.extend(crashes(group, &logs));
     }
@@ -211,6 +215,7 @@ fn rows(benchmark: &'static str, group: &Group, logs: &[Log]) -> Vec<Row> {
                         None => BTreeMap::new(),
                     },
                     labels,
+                    aim: None,
                     notes: log.notes(),
                 });
                 reference.get_or_insert(values);
@@ -218,6 +223,48 @@ fn rows(benchmark: &'static str, group: &Group, logs: &[Log]) -> Vec<Row> {
         }
     }
     rows
+}
+
+/// What became of aims; rows of the same name together.
+fn aims(benchmark: &'static str, group: &Group, logs: &[Log]) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for (job, log) in group.jobs.iter().zip(logs) {
+        for aim in &job.aims {
+            let reference = best(aim, group, logs);
+            let ratios = paired_ratios(&log.values(&aim.metric), &reference);
+            let Some(Summary { min, median, max, runs }) = Summary::of(&ratios) else { continue };
+            let after = rows.iter().rposition(|row| row.name == aim.row);
+            let row = Row {
+                benchmark,
+                name: aim.row.clone(),
+                implementation: job.implementation.clone(),
+                unit: "x",
+                min,
+                median,
+                max,
+                runs,
+                ratio: None,
+                ratio_interval: median_interval(&ratios),
+                labels: None,
+                values: Vec::new(),
+                metrics: BTreeMap::new(),
+                aim: Some(aim.bound),
+                notes: Vec::new(),
+            };
+            rows.insert(after.map_or(rows.len(), |at| at + 1), row);
+        }
+    }
+    rows
+}
+
+/// Of each round, the best of the implementations that `aim` names.
+fn best(aim: &Aim, group: &Group, logs: &[Log]) -> Vec<Option<f64>> {
+    let others = group.jobs.iter().zip(logs);
+    let others = others.filter(|(job, _)| aim.against.contains(&job.implementation));
+    let others: Vec<_> = others.map(|(_, log)| log.values(&aim.metric)).collect();
+    let rounds = others.iter().map(Vec::len).max().unwrap_or(0);
+    let of_round = |round| others.iter().filter_map(move |values| *values.get(round)?);
+    (0..rounds).map(|round| aim.bound.best(of_round(round))).collect()
 }
 
 fn notes(group: &Group, logs: &[Log]) -> Vec<String> {
@@ -270,6 +317,7 @@ mod tests {
             limit: Duration::from_secs(60),
             readings: vec![Reading::new("speed", "x", "m/s")],
             labels: None,
+            aims: vec![],
         }
     }
 
@@ -301,6 +349,22 @@ mod tests {
         assert_eq!((first.ratio, second.ratio), (None, Some(2.0)));
         assert_eq!((second.name.as_str(), second.unit), ("speed", "m/s"));
         assert_eq!(second.notes, ["said"]);
+    }
+
+    #[test]
+    fn aims_compare_with_the_best_of_a_round() {
+        let state = tempfile::tempdir().unwrap();
+        let of = |name: &str, value: &str| job(name, &answer(value), state.path());
+        let against = ["first", "second", "missing"];
+        let mut ours = of("quaver", "3");
+        ours.aims = [("less", Bound::AtMost(0.5)), ("more", Bound::AtLeast(1.0))]
+            .map(|(row, bound)| Aim::new(row, "x", bound, &against))
+            .into();
+        ours.aims.push(Aim::new("nobody", "x", Bound::AtMost(1.0), &["missing"]));
+        let results = run_jobs(vec![of("first", "6"), of("second", "2"), ours], 2);
+        let rows = results.rows.iter().filter(|row| row.aim.is_some());
+        let rows: Vec<_> = rows.map(|row| (row.name.as_str(), row.median, row.runs)).collect();
+        assert_eq!(rows, [("less", 1.5, 2), ("more", 0.5, 2)]);
     }
 
     #[test]

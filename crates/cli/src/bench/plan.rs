@@ -1,6 +1,7 @@
 //! What a benchmark asks the harness to do.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -39,6 +40,63 @@ pub struct Job {
     pub readings: Vec<Reading>,
     /// What it is about, for programs that read rows. Its rows then have all its metrics.
     pub labels: Option<Labels>,
+    /// What its metrics should come to.
+    pub aims: Vec<Aim>,
+}
+
+/// What a metric should come to, against others of the group.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Aim {
+    /// The name of the row.
+    pub row: String,
+    /// The metric.
+    pub metric: String,
+    /// The bound of the ratio of this to the best of the others, in the same round.
+    pub bound: Bound,
+    /// The implementations that it is compared with.
+    pub against: Vec<String>,
+}
+
+impl Aim {
+    /// A row `row`: `metric` against the best of these implementations.
+    pub fn new(
+        row: impl Into<String>,
+        metric: impl Into<String>,
+        bound: Bound,
+        against: &[impl AsRef<str>],
+    ) -> Aim {
+        let against = against.iter().map(|name| name.as_ref().to_owned()).collect();
+        Aim { row: row.into(), metric: metric.into(), bound, against }
+    }
+}
+
+/// A bound of a ratio.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// Less is better.
+    AtMost(f64),
+    /// More is better.
+    AtLeast(f64),
+}
+
+impl Bound {
+    /// The best of some values, if there are any.
+    pub fn best(self, values: impl Iterator<Item = f64>) -> Option<f64> {
+        match self {
+            Bound::AtMost(_) => values.min_by(f64::total_cmp),
+            Bound::AtLeast(_) => values.max_by(f64::total_cmp),
+        }
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Bound::AtMost(most) => write!(f, "<= {most:.2}x"),
+            Bound::AtLeast(least) => write!(f, ">= {least:.2}x"),
+        }
+    }
 }
 
 /// What a row is about.
@@ -124,6 +182,7 @@ mod tests {
             limit: Duration::ZERO,
             readings: vec![],
             labels: None,
+            aims: vec![],
         };
         let jobs = || ["quaver timer-thread", "go", "may"].map(job).into();
         let kept = |parts: &[&str]| {

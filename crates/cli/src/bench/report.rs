@@ -72,24 +72,31 @@ impl Report {
 fn table(rows: &[&Row]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["", "implementation", "median", "min", "max", "unit", "runs", "ratio"]);
+    let mut header = vec!["", "implementation", "median", "min", "max", "unit", "runs", "ratio"];
+    let aims = rows.iter().any(|row| row.aim.is_some());
+    header.extend(aims.then_some("aim"));
+    table.set_header(header);
     let mut previous = "";
     for row in rows {
         // The name once, above its implementations.
         let name = if row.name == previous { "" } else { &row.name };
         previous = &row.name;
-        table.add_row([
-            name,
-            &row.implementation,
-            &number(row.median),
-            &number(row.min),
-            &number(row.max),
-            row.unit,
-            &row.runs.to_string(),
-            &row.ratio.map(|ratio| format!("{ratio:.2}x")).unwrap_or_default(),
-        ]);
+        let mut cells = vec![
+            name.to_owned(),
+            row.implementation.clone(),
+            number(row.median),
+            number(row.min),
+            number(row.max),
+            row.unit.to_owned(),
+            row.runs.to_string(),
+            row.ratio.map(|ratio| format!("{ratio:.2}x")).unwrap_or_default(),
+        ];
+        if aims {
+            cells.push(row.aim.map(|aim| aim.to_string()).unwrap_or_default());
+        }
+        table.add_row(cells);
     }
-    for column in [2, 3, 4, 6, 7] {
+    for column in [2, 3, 4, 6, 7, 8] {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -127,6 +134,7 @@ mod tests {
             labels: None,
             values: Vec::new(),
             metrics: Default::default(),
+            aim: None,
             notes: vec!["pooled".into()],
         }
     }
