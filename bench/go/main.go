@@ -33,6 +33,8 @@ type spec struct {
 	Keys       int     `json:"keys"`
 	GetNs      float64 `json:"get_ns"`
 	ScanNs     float64 `json:"scan_ns"`
+	Service    string  `json:"service"`
+	ComputeNs  float64 `json:"compute_ns"`
 }
 
 // sample is one measurement.
@@ -76,6 +78,8 @@ func run(s spec) (sample, error) {
 		return throughput(s)
 	case "kv-ring":
 		return serveRing(s)
+	case "serve":
+		return sample{}, serveMessages(s)
 	default:
 		return sample{}, unsupported("no benchmark " + s.Benchmark)
 	}

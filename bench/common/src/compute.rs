@@ -1,7 +1,11 @@
 //! Compute loops: work without memory, system calls or library code, whose speed depends on nothing
 //! but the core.
 
+use std::hint::black_box;
+
 use serde::{Deserialize, Serialize};
+
+use crate::clock::thread_cpu_ns;
 
 /// Which loop.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -58,7 +62,7 @@ pub fn scalar(seed: u64, iterations: u64) -> u64 {
         state ^= state >> 29;
         state = state.wrapping_mul(0xbf58_476d_1ce4_e5b9);
         // Keeps the compiler from finding a closed form; costs no instruction.
-        state = std::hint::black_box(state) ^ (state >> 32);
+        state = black_box(state) ^ (state >> 32);
     }
     state
 }
@@ -95,6 +99,19 @@ fn avx(seed: u64, iterations: u64) -> u64 {
     let mixed = _mm256_xor_ps(_mm256_xor_ps(x[0], x[1]), _mm256_xor_ps(x[2], x[3]));
     let bits = _mm256_castps_si256(mixed);
     (_mm256_extract_epi64::<0>(bits) ^ _mm256_extract_epi64::<3>(bits).rotate_left(7)) as u64
+}
+
+/// How many rounds of [`scalar`] take so many nanoseconds of CPU time: of several tries the
+/// fastest, which the machine has disturbed least.
+pub fn scalar_iterations(ns: u64) -> u64 {
+    const ROUNDS: u64 = 1_000_000;
+    let time = |_| {
+        let start = thread_cpu_ns();
+        black_box(scalar(1, ROUNDS));
+        thread_cpu_ns() - start
+    };
+    let fastest = (0..5).map(time).min().unwrap_or(1).max(1);
+    (ROUNDS * ns / fastest).max(1)
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@
 //! | [`client`] | the client of a server under open load |
 //! | [`overshoot`] | how late sleepers wake up |
 //! | [`kv`] | the open load of a key-value service |
+//! | [`net`], `http` | servers of messages, and of HTTP (feature `http`) |
 //! | [`parked`] | memory of parked threads |
 //! | [`search`] | the highest load that meets an objective |
 //! | [`store`] | the key-value store that is served |
@@ -31,8 +32,11 @@ pub mod affinity;
 pub mod client;
 pub mod clock;
 pub mod compute;
+#[cfg(feature = "http")]
+pub mod http;
 pub mod kv;
 pub mod measure;
+pub mod net;
 pub mod outcome;
 pub mod overshoot;
 pub mod parked;

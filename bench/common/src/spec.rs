@@ -105,6 +105,29 @@ pub struct KvSpec {
     pub client_cpu: usize,
 }
 
+/// A server under test.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ServeSpec {
+    /// What it serves.
+    pub service: Service,
+    /// Its worker threads.
+    pub threads: u32,
+    /// How many rounds of [`scalar`](crate::compute::scalar) a request computes that computes.
+    pub iterations: u64,
+    /// How long that takes, in ns, for implementations that cannot use that loop.
+    pub compute_ns: u64,
+}
+
+/// What a server serves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Service {
+    /// The messages of [`net`](crate::net).
+    Messages,
+    /// The pages of `http`.
+    Http,
+}
+
 /// What a child is asked to do.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "benchmark", rename_all = "kebab-case")]
@@ -144,6 +167,8 @@ pub enum Spec {
     },
     /// A key-value service under open load.
     Kv(KvSpec),
+    /// A server, until its standard input ends.
+    Serve(ServeSpec),
 }
 
 #[cfg(test)]

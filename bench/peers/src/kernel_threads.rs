@@ -33,6 +33,7 @@ pub fn run(spec: &Spec) -> Outcome {
             Outcome::unsupported(format!("no throughput of {}", op.name()))
         }
         Spec::Kv(ref spec) => crate::kv::kernel_threads(spec),
+        Spec::Serve(ref spec) => crate::net::kernel_threads(spec),
     }
 }
 

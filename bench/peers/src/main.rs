@@ -17,6 +17,7 @@ mod boost_fibers;
 mod kernel_threads;
 mod kv;
 mod may_coroutines;
+mod net;
 mod tokio_tasks;
 
 use anyhow::{Context, bail};

@@ -22,8 +22,9 @@ pub fn run(spec: &Spec) -> Outcome {
             join(go!(move || measure(budget, op.per_iteration(), |n| iterate(op, n)))).into()
         }
         Spec::Wake { hogs, sleep_us, duration_ms } => wake(hogs, sleep_us, duration_ms).into(),
+        Spec::Serve(ref spec) => crate::net::may_coroutines(spec),
         Spec::Parked { .. } | Spec::Throughput { .. } | Spec::Kv(_) => {
-            Outcome::unsupported("may is compared in ops and wake only")
+            Outcome::unsupported("may is compared in ops, wake and net only")
         }
     }
 }

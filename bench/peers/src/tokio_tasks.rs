@@ -25,12 +25,22 @@ pub enum Flavour {
 impl Flavour {
     /// A runtime of this flavour with `workers` worker threads, if it has any.
     pub fn build(self, workers: u32) -> Runtime {
+        let built = self.builder(workers).enable_time().build();
+        built.expect("tokio can start its threads")
+    }
+
+    /// The same for a server: with sockets.
+    pub fn with_io(self, workers: u32) -> Runtime {
+        self.builder(workers).enable_all().build().expect("tokio can start its threads")
+    }
+
+    fn builder(self, workers: u32) -> Builder {
         let mut builder = match self {
             Flavour::CurrentThread => Builder::new_current_thread(),
             Flavour::MultiThread => Builder::new_multi_thread(),
         };
-        let built = builder.worker_threads(workers as usize).enable_time().build();
-        built.expect("tokio can start its threads")
+        builder.worker_threads(workers as usize);
+        builder
     }
 }
 
@@ -57,6 +67,7 @@ pub fn run(flavour: Flavour, spec: &Spec) -> Outcome {
             Outcome::unsupported(format!("no throughput of {}", op.name()))
         }
         Spec::Kv(ref spec) => crate::kv::tokio_tasks(flavour, spec),
+        Spec::Serve(ref spec) => crate::net::tokio_tasks(flavour, spec),
     }
 }
 

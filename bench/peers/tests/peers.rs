@@ -1,9 +1,12 @@
 //! Every implementation answers every spec, as `quaver bench` would ask.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
 
+use quaver_bench_common::net::{FAST, Kind, MESSAGE, SLOW};
 use quaver_bench_common::outcome::CPU_NS_PER_OP;
-use quaver_bench_common::spec::KvSpec;
+use quaver_bench_common::spec::{KvSpec, ServeSpec, Service};
 use quaver_bench_common::{Budget, Op, Outcome, Sample, Spec, kv, overshoot, parked};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_quaver-bench-peers");
@@ -102,6 +105,74 @@ fn the_service_answers() {
         let sample = sample(name, &Spec::Kv(spec.clone()));
         assert_eq!(sample.metrics[kv::LOAD_PERCENT], 100.0, "{name}: {sample:?}");
         assert!(sample.ops > 0, "{name}: {sample:?}");
+    }
+}
+
+fn serving(service: Service) -> Spec {
+    Spec::Serve(ServeSpec { service, threads: 2, iterations: 1000, compute_ns: 1000 })
+}
+
+/// A server, and where it listens.
+fn serve(name: &str, service: Service) -> (Child, SocketAddr) {
+    let spec = serde_json::to_string(&serving(service)).expect("a spec is JSON");
+    let mut command = Command::new(PROGRAM);
+    command.args([name, &spec]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    let mut line = String::new();
+    let out = child.stdout.as_mut().expect("it was piped");
+    BufReader::new(out).read_line(&mut line).expect("a line");
+    let address = line.trim().strip_prefix("listening ").expect("the address");
+    (child, address.parse().expect("an address"))
+}
+
+/// The end of its standard input is that of a server.
+fn end(mut server: Child) {
+    drop(server.stdin.take());
+    assert!(server.wait().expect("it ends").success());
+}
+
+#[test]
+fn messages_come_back() {
+    for name in ["pthread", "tokio-current-thread", "tokio-multi-thread", "may"] {
+        let (server, address) = serve(name, Service::Messages);
+        let mut connections: Vec<TcpStream> =
+            (0..10).map(|_| TcpStream::connect(address).expect("it listens")).collect();
+        for (kind, count) in [(Kind::Get, 1), (Kind::Scan, 1), (Kind::Get, 100)] {
+            for (number, connection) in connections.iter_mut().enumerate() {
+                let sent = vec![[kind.byte(); MESSAGE], [number as u8 & !1; MESSAGE]].concat();
+                connection.write_all(&sent.repeat(count)).expect("it reads");
+            }
+            for (number, connection) in connections.iter_mut().enumerate() {
+                let sent = vec![[kind.byte(); MESSAGE], [number as u8 & !1; MESSAGE]].concat();
+                let mut answer = vec![0; sent.len() * count];
+                connection.read_exact(&mut answer).expect("it answers");
+                assert_eq!(answer, sent.repeat(count), "{name}");
+            }
+        }
+        end(server);
+    }
+    if cfg!(boost_fiber) {
+        let spec = serving(Service::Messages);
+        assert!(matches!(ask("boost-fiber", &spec), Outcome::Unsupported { .. }));
+    }
+}
+
+#[test]
+fn pages_are_served_by_tokio_only() {
+    for name in ["tokio-current-thread", "tokio-multi-thread"] {
+        let (server, address) = serve(name, Service::Http);
+        for (path, body) in [(FAST, "fast"), (SLOW, "slow")] {
+            let mut connection = TcpStream::connect(address).expect("it listens");
+            let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+            connection.write_all(request.as_bytes()).expect("it reads");
+            let mut answer = String::new();
+            connection.read_to_string(&mut answer).expect("it answers");
+            assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with(body), "{answer}");
+        }
+        end(server);
+    }
+    for name in ["pthread", "may"] {
+        assert!(matches!(ask(name, &serving(Service::Http)), Outcome::Unsupported { .. }));
     }
 }
 

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use quaver::sync::mpsc;
-use quaver_bench_common::clock::{Stopwatch, process_cpu_ns};
-use quaver_bench_common::compute::scalar;
+use quaver_bench_common::clock::Stopwatch;
+use quaver_bench_common::compute::{scalar, scalar_iterations};
 use quaver_bench_common::outcome::CPU_NS_PER_OP;
 use quaver_bench_common::{Outcome, Sample};
 use serde::{Deserialize, Serialize};
@@ -90,7 +90,7 @@ fn group(context: &Context, load: Load) -> Group {
 /// When the runtime cannot be built.
 pub fn run(spec: &ShortSpec) -> anyhow::Result<Outcome> {
     let runtime = spec.settings.build()?;
-    let shared = Arc::new(Shared::new(iterations(THREAD_NS)));
+    let shared = Arc::new(Shared::new(scalar_iterations(THREAD_NS)));
     let ends = {
         let (shared, time) = (shared.clone(), Duration::from_millis(spec.duration_ms));
         std::thread::spawn(move || {
@@ -114,18 +114,6 @@ pub fn run(spec: &ShortSpec) -> anyhow::Result<Outcome> {
     let all = shared.done.load(Relaxed).max(1);
     let sample = Sample::of_ops(done, elapsed);
     Ok(sample.with(STALE_PERCENT, 100.0 * stale as f64 / all as f64).into())
-}
-
-/// How many rounds of [`scalar`] take so long.
-fn iterations(ns: u64) -> u64 {
-    const ROUNDS: u64 = 1_000_000;
-    let time = |_| {
-        let start = process_cpu_ns();
-        black_box(scalar(1, ROUNDS));
-        process_cpu_ns() - start
-    };
-    let fastest = (0..5).map(time).min().unwrap_or(1).max(1);
-    (ROUNDS * ns / fastest).max(1)
 }
 
 /// What the threads share.
