@@ -1,6 +1,6 @@
 """Checks the shape of the JSON that `quaver doctor`, `demo`, `bench`, `selftest` and `report` promise to scripts.
 
-    python3 check_json.py doctor|demo|figures|bench|random FILE
+    python3 check_json.py doctor|demo|figures|bench|net|random FILE
     python3 check_json.py selftest FILE PREEMPTIONS
     python3 check_json.py probes FILE HITS
 
@@ -150,6 +150,22 @@ def probes_bench(document):
     need(tax == {"plain", "control", "probes"}, f"the tax of {tax}")
 
 
+def net_bench(document):
+    rows = [row for row in document["rows"] if row["benchmark"] == "net"]
+    if not rows and any("take two CPUs" in note for note in document["notes"]):
+        return
+    aims = [row for row in rows if "aim" in row]
+    for row in aims:
+        where = f"{row['name']}, {row['implementation']}: "
+        bounds = list(row["aim"].items())
+        need(len(bounds) == 1 and bounds[0][0] in ("at_most", "at_least"), f"{where}the aim is {row['aim']}")
+        need(is_number(bounds[0][1]), f"{where}the aim is no number")
+    names = {row["name"] for row in rows}
+    for name in ("echo 32 rate", "echo 256 server and client CPU", "1 scan: GET p50", "4 scans: SCANs", "pages: fast p99"):
+        need(name in names, f"no row {name!r}; notes: {document.get('notes')}")
+    need(aims, f"there are no aims; notes: {document.get('notes')}")
+
+
 def bench(document):
     need(isinstance(at(document, "machine"), dict), "machine is no object")
     rows = at(document, "rows")
@@ -164,6 +180,8 @@ def bench(document):
         need(row["runs"] >= 1, f"{where}no runs")
     if "probes" in document.get("benchmarks", []):
         probes_bench(document)
+    if "net" in document.get("benchmarks", []):
+        net_bench(document)
     ours = [row for row in rows if row["implementation"].startswith("quaver")]
     need(ours, f"no rows of Quaver; notes: {document.get('notes')}")
     return f"{len(rows)} rows, {len(ours)} of them Quaver's"
@@ -174,6 +192,7 @@ CHECKS = {
     "demo": demo,
     "figures": figures,
     "bench": bench,
+    "net": bench,
     "selftest": selftest,
     "fuzz": fuzz,
     "probes": probes,

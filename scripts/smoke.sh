@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the commands in their quick forms and checks the shape of their JSON; timings decide nothing.
 #
-#   scripts/smoke.sh doctor|demo|figures|bench|bench-all|selftest|boundaries-all|fuzz|fuzz-all PROGRAMS
+#   scripts/smoke.sh doctor|demo|figures|bench|bench-all|net|selftest|boundaries-all|fuzz|fuzz-all PROGRAMS
 #   scripts/smoke.sh probes|probes-all|random|random-all PROGRAMS
 #   scripts/smoke.sh torture-all PROGRAMS COUNTS
 #
@@ -62,6 +62,14 @@ torture-all)
     ;;
 bench)
     "$quaver" bench ops probes --quick --programs fft,kvstore --scale 0.005 --json "$out/bench.json"
+    ;;
+net)
+    # A server and its client take a CPU each.
+    [ "$(nproc)" -ge 2 ] || {
+        say "there is one CPU only: no servers are measured"
+        exit
+    }
+    "$quaver" bench net --quick --only "tokio-current-thread,tokio 2,net auto,library" --json "$out/net.json"
     ;;
 bench-all) "$quaver" bench all --quick --json "$out/bench.json" ;;
 *) die "unknown command $what" ;;

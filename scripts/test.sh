@@ -94,6 +94,7 @@ step smoke-doctor scripts/smoke.sh doctor "$programs"
 step smoke-demo scripts/smoke.sh demo "$programs"
 step smoke-figures scripts/smoke.sh figures "$programs"
 step smoke-bench scripts/smoke.sh bench "$programs"
+step smoke-net scripts/smoke.sh net "$programs"
 step capi scripts/check_capi.sh
 step shim scripts/check_shim.sh "$size"
 if have python3; then

@@ -64,6 +64,21 @@ class Shape(unittest.TestCase):
         self.wrong(check_json.bench, {**BENCH, "rows": [row("a", "quaver", 1.0, max=0.9)]}, "out of order")
         self.wrong(check_json.bench, {**BENCH, "rows": [row("a", "quaver", 1.0, runs=True)]}, "runs is no number")
 
+    def test_each_promise_about_servers_is_checked(self):
+        names = ("echo 32 rate", "echo 256 server and client CPU", "1 scan: GET p50", "4 scans: SCANs", "pages: fast p99")
+        rows = [{**row(name, "quaver net auto", 1.0), "benchmark": "net"} for name in names]
+        aim = {**row("echo 32 server CPU / tokio", "quaver net auto", 1.0, aim={"at_most": 1.05}), "benchmark": "net"}
+
+        def document(*rows, notes=()):
+            return {**BENCH, "benchmarks": ["net"], "rows": rows, "notes": list(notes)}
+
+        check_json.bench(document(*rows, aim))
+        self.wrong(check_json.bench, document(*rows), "no aims")
+        self.wrong(check_json.bench, document(*rows[1:], aim), "echo 32 rate")
+        self.wrong(check_json.bench, document(*rows, {**aim, "aim": {"at_most": "1"}}), "no number")
+        self.wrong(check_json.bench, document(*rows, {**aim, "aim": {"about": 1}}), "the aim is")
+        check_json.bench(document(*BENCH["rows"], notes=["net: left out: server and client take two CPUs"]))
+
     def test_each_promise_about_probes_is_checked(self):
         def labelled(variant, **more):
             labels = {"section": "tax", "program": "lu", "compiler": "gcc", "variant": variant}

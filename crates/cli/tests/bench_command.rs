@@ -164,6 +164,24 @@ fn mixes_are_offered_to_one_worker() {
 }
 
 #[test]
+fn servers_answer_their_client() {
+    let report = json(&["net", "--quick", "--rounds", "1", "--only", "net auto,std auto,run"]);
+    if notes(&report).contains("take two CPUs") {
+        return;
+    }
+    assert_eq!(report["crashes"], serde_json::json!([]));
+    let names = names(&report);
+    for name in ["echo 32 server CPU", "echo 256 rate", "2 scans: GET p99", "4 scans: SCANs"] {
+        assert!(names.contains(name), "{name} in {names:?}; {}", notes(&report));
+    }
+    // Those with which aims compare are not here.
+    assert!(names.iter().all(|name| !name.contains(" / ")), "{names:?}");
+    assert!(notes(&report).contains("quaver-bench-async"), "{}", notes(&report));
+    let rows = report["rows"].as_array().expect("rows");
+    assert!(rows.iter().all(|row| row["median"].as_f64() > Some(0.0)), "{rows:?}");
+}
+
+#[test]
 fn several_benchmarks_make_one_report() {
     let args = [
         "wake",
@@ -213,7 +231,7 @@ fn benchmarks_are_listed() {
         assert!(output.status.success());
         let listing = text(&output.stdout);
         let names = ["ops", "preempt", "chase", "short", "kv", "wake", "scale", "defer", "stall"];
-        for name in names.into_iter().chain(["implementations: quaver"]) {
+        for name in names.into_iter().chain(["net", "implementations: quaver"]) {
             assert!(listing.contains(name), "{name} in {listing}");
         }
     }

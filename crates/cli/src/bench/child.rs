@@ -5,10 +5,11 @@ use quaver_bench_common::spec::KvSpec;
 use quaver_bench_common::{Outcome, Spec};
 use serde::{Deserialize, Serialize};
 
+use super::process::Crash;
 use super::settings::Settings;
 #[cfg(feature = "selftest")]
 use super::shim;
-use super::{chase, defer, kv, mixes, ours, preempt, probes, schbench, short, stall};
+use super::{chase, defer, kv, mixes, net, ours, preempt, probes, schbench, short, stall};
 
 /// One measurement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -40,6 +41,10 @@ pub enum Work {
     Mixes(mixes::MixSpec),
     /// A program with probes, or without.
     Probes(probes::ProbesSpec),
+    /// A server over sockets, and its client.
+    Net(net::NetSpec),
+    /// Quaver's server over sockets.
+    NetServe(net::OursSpec),
     /// The service times of the key-value store.
     KvCalibrate(kv::CalibrateSpec),
     /// The client of the key-value service in Go.
@@ -55,7 +60,8 @@ pub enum Work {
 ///
 /// # Errors
 ///
-/// When it is no work. A measurement that fails is an outcome.
+/// When it is no work, or a process crashed that it had started. A measurement that fails is an
+/// outcome.
 pub fn run(work: &str) -> anyhow::Result<()> {
     let work = serde_json::from_str(work).context("the argument of --child is no work")?;
     let outcome = match &work {
@@ -70,9 +76,15 @@ pub fn run(work: &str) -> anyhow::Result<()> {
         Work::Schbench(spec) => schbench::run(spec),
         Work::Mixes(spec) => mixes::run(spec),
         Work::Probes(spec) => probes::run(spec),
+        Work::Net(spec) => net::run(spec),
+        Work::NetServe(spec) => net::serve(spec),
         Work::KvCalibrate(spec) => kv::calibrate(spec),
         Work::KvRing { program, spec } => kv::ring::run(program, spec),
     };
-    outcome.unwrap_or_else(|error| Outcome::failed(format!("{error:#}"))).print();
+    match outcome {
+        Err(error) if error.is::<Crash>() => return Err(error),
+        Err(error) => Outcome::failed(format!("{error:#}")).print(),
+        Ok(outcome) => outcome.print(),
+    }
     Ok(())
 }

@@ -81,6 +81,11 @@ impl Context {
         Ok(self.folder.get().expect("it was made").path())
     }
 
+    /// This executable.
+    pub fn program(&self) -> &Path {
+        &self.me
+    }
+
     /// The command of a child that does `work`.
     pub fn child(&self, work: &Work) -> Vec<OsString> {
         let work = serde_json::to_string(work).expect("work is valid JSON");

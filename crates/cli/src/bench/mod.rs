@@ -23,6 +23,7 @@ mod folder;
 pub mod harness;
 mod kv;
 mod mixes;
+mod net;
 mod ops;
 mod ours;
 mod peers;
@@ -132,6 +133,8 @@ enum Name {
     Schbench,
     /// The papers' mixes of requests, offered to one worker
     Mixes,
+    /// Servers over TCP: what a message costs, short requests beside long ones, axum
+    Net,
     /// What probes in 24 programs cost while nobody waits, and when they are taken
     Probes,
     /// All of these
@@ -155,6 +158,7 @@ impl Name {
         Name::Shim,
         Name::Schbench,
         Name::Mixes,
+        Name::Net,
         Name::Probes,
     ];
 
@@ -173,6 +177,7 @@ impl Name {
             Name::Stall => "stall",
             Name::Schbench => "schbench",
             Name::Mixes => "mixes",
+            Name::Net => "net",
             Name::Probes => "probes",
             Name::All => "all",
             Name::List => "list",
@@ -212,6 +217,7 @@ impl Name {
             Name::Stall => Ok(stall::plan(context)),
             Name::Schbench => Ok(schbench::plan(context, args.schbench)),
             Name::Mixes => Ok(mixes::plan(context)),
+            Name::Net => Ok(net::plan(context)),
             Name::Probes | Name::All | Name::List => Ok(Plan::default()),
         }
     }
@@ -220,7 +226,7 @@ impl Name {
     /// of the others is one run.
     fn rounds(self, effort: bool) -> usize {
         match (self, effort) {
-            (Name::Kv | Name::Schbench | Name::Mixes, true) => 1,
+            (Name::Kv | Name::Schbench | Name::Mixes | Name::Net, true) => 1,
             #[cfg(feature = "selftest")]
             (Name::Shim, quick) => {
                 if quick {

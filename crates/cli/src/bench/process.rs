@@ -23,6 +23,13 @@ const UNWANTED: [&str; 6] =
 #[error("{0}")]
 pub struct Crash(String);
 
+impl Crash {
+    /// Of a process that is not the child itself.
+    pub fn new(how: impl Into<String>) -> Crash {
+        Crash(how.into())
+    }
+}
+
 /// Runs `command` on `cpus` only and returns its answer.
 ///
 /// The child is killed after `limit`, and by the kernel when this process ends for whatever reason,

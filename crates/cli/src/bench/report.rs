@@ -117,6 +117,7 @@ fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::plan::Bound;
     use crate::doctor::detect;
 
     fn row(name: &str, implementation: &str, median: f64) -> Row {
@@ -160,6 +161,18 @@ mod tests {
             assert!(text.contains(part), "{part} in\n{text}");
         }
         assert_eq!(text.matches("ops a: pooled").count(), 1);
+        assert!(!text.contains("aim"), "{text}");
+    }
+
+    #[test]
+    fn aims_stand_beside_what_became_of_them() {
+        let mut report = report();
+        report.rows[1].aim = Some(Bound::AtLeast(0.9));
+        let text = report.to_text();
+        assert!(text.contains("aim") && text.contains(">= 0.90x"), "{text}");
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["rows"][1]["aim"], serde_json::json!({"at_least": 0.9}));
+        assert!(json["rows"][0]["aim"].is_null());
     }
 
     #[test]
