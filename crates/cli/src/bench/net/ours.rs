@@ -2,8 +2,6 @@
 
 use std::convert::Infallible;
 use std::io::{self, Read, Write};
-// Until `quaver::net` has these types.
-use std::net as own;
 use std::net::SocketAddr;
 
 use anyhow::Context;
@@ -59,7 +57,7 @@ pub fn serve(spec: &OursSpec) -> anyhow::Result<Outcome> {
     let runtime = workers.quantum_str(&spec.quantum).build().context("cannot build a runtime")?;
     let served = runtime.run(|| match spec.sockets {
         Sockets::Net => {
-            let listener = own::TcpListener::bind(ADDRESS)?;
+            let listener = quaver::net::TcpListener::bind(ADDRESS)?;
             accept(listener.local_addr()?, iterations, || {
                 let (stream, _) = listener.accept()?;
                 stream.set_nodelay(true)?;
