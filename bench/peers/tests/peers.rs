@@ -138,15 +138,17 @@ fn messages_come_back() {
         let mut connections: Vec<TcpStream> =
             (0..10).map(|_| TcpStream::connect(address).expect("it listens")).collect();
         for (kind, count) in [(Kind::Get, 1), (Kind::Scan, 1), (Kind::Get, 100)] {
+            let messages = |number: usize| {
+                let both = [[kind.byte(); MESSAGE], [number as u8 & !1; MESSAGE]];
+                both.concat().repeat(count)
+            };
             for (number, connection) in connections.iter_mut().enumerate() {
-                let sent = vec![[kind.byte(); MESSAGE], [number as u8 & !1; MESSAGE]].concat();
-                connection.write_all(&sent.repeat(count)).expect("it reads");
+                connection.write_all(&messages(number)).expect("it reads");
             }
             for (number, connection) in connections.iter_mut().enumerate() {
-                let sent = vec![[kind.byte(); MESSAGE], [number as u8 & !1; MESSAGE]].concat();
-                let mut answer = vec![0; sent.len() * count];
+                let mut answer = vec![0; messages(number).len()];
                 connection.read_exact(&mut answer).expect("it answers");
-                assert_eq!(answer, sent.repeat(count), "{name}");
+                assert_eq!(answer, messages(number), "{name}");
             }
         }
         end(server);

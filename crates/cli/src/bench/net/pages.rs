@@ -35,7 +35,7 @@ pub fn plan(context: &Context) -> Plan {
     };
     let mut servers = Servers::new(context, serve, &place.all[..CPUS]);
     let [few, many] = [FEW, MANY].map(|threads| format!("tokio {threads} threads"));
-    let [run, library] = ["run", "library"].map(|how| format!("quaver {how}, {many}"));
+    let [run, library] = ["run", "library"].map(|how| format!("quaver {how} {many}"));
     servers.peer(TOKIO, &few, FEW);
     servers.peer(TOKIO, &many, MANY);
     servers.run(TOKIO, &run, MANY, "auto");
