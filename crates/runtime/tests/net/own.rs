@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Two ends of a connection.
 fn connected() -> (TcpStream, TcpStream) {
@@ -74,6 +74,23 @@ fn to_std_and_back() {
     assert!(is_nonblocking(&one));
 }
 
+/// Not even by a tick of the kernel, in which `std` counts.
+#[test]
+fn a_timeout_is_never_early() {
+    let body = || {
+        let (mut one, _other) = connected();
+        let time = Duration::from_micros(3_300);
+        one.set_read_timeout(Some(time)).unwrap();
+        for _ in 0..10 {
+            let begin = Instant::now();
+            assert_eq!(one.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+            assert!(begin.elapsed() >= time, "{:?}", begin.elapsed());
+        }
+    };
+    body();
+    on_runtime(Builder::new().workers(1), body);
+}
+
 /// `std`'s timeout of a listener is one of its connections, too.
 #[test]
 fn what_is_accepted_inherits_the_timeout() {
@@ -84,7 +101,8 @@ fn what_is_accepted_inherits_the_timeout() {
     assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
     let _one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (mut stream, _) = listener.accept().unwrap();
-    assert_eq!(stream.read_timeout().unwrap(), time);
+    let of_listener = socket2::SockRef::from(&listener).read_timeout().unwrap();
+    assert_eq!(stream.read_timeout().unwrap(), of_listener);
     assert_eq!(stream.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 

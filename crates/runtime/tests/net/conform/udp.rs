@@ -100,7 +100,7 @@ pub fn nobody_listens(on: On) {
 
 pub fn times(on: On) {
     let (one, to_one) = bound();
-    let short = Duration::from_millis(12);
+    let short = Duration::from_millis(25);
     one.set_read_timeout(Some(short)).unwrap();
     one.set_write_timeout(Some(short)).unwrap();
     assert_eq!(one.read_timeout().unwrap(), one.write_timeout().unwrap());

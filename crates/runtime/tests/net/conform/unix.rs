@@ -108,7 +108,7 @@ pub fn a_full_queue(on: On) {
 
 pub fn times(on: On) {
     let (mut one, mut other) = UnixStream::pair().unwrap();
-    let short = Duration::from_millis(12);
+    let short = Duration::from_millis(25);
     one.set_read_timeout(Some(short)).unwrap();
     one.set_write_timeout(Some(short)).unwrap();
     assert_eq!(one.read_timeout().unwrap(), one.write_timeout().unwrap());

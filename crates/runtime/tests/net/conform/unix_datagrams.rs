@@ -167,7 +167,7 @@ pub fn full_and_no_time(_: On) {
     };
     assert_eq!(e.kind(), ErrorKind::WouldBlock);
     other.set_nonblocking(false).unwrap();
-    let short = Duration::from_millis(12);
+    let short = Duration::from_millis(25);
     other.set_write_timeout(Some(short)).unwrap();
     times_out(short, || other.send_to(b"x", &path));
     other.connect(&path).unwrap();
