@@ -34,6 +34,7 @@ mod clock;
 mod distribution;
 mod error;
 mod mix;
+pub mod net;
 mod open_loop;
 mod random;
 mod recorder;
