@@ -235,8 +235,12 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// Bytes: a number, or one with `k`, `m` or `g`.
-fn parse_bytes(text: &str) -> Result<u64, String> {
+/// Reads bytes: a number, or one with `k`, `m` or `g`.
+///
+/// # Errors
+///
+/// Says what is expected.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let lower = text.to_ascii_lowercase();
     let number = lower.strip_suffix("ib").or(lower.strip_suffix('b')).unwrap_or(&lower);
     let (digits, shift) = [('k', 10), ('m', 20), ('g', 30)]
