@@ -1,12 +1,14 @@
 //! Ctrl-C and requests to terminate: noticed once, obeyed in order; the second one ends the process
 //! at once.
 
-use std::io;
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
+use signal_hook::low_level::pipe;
 
 /// Remembers whether the process was asked to stop.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +54,28 @@ impl Interrupt {
             flag::register_usize(signal, Arc::clone(&interrupt.signal), signal as usize)?;
         }
         Ok(interrupt)
+    }
+
+    /// Waits for a signal, in the kernel.
+    ///
+    /// # Errors
+    ///
+    /// The system has no descriptors left.
+    pub fn wait(&self) -> io::Result<Signal> {
+        let (mut reader, writer) = UnixStream::pair()?;
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            pipe::register(signal, writer.try_clone()?)?;
+        }
+        loop {
+            // One may have come before there was a pipe.
+            if let Some(signal) = self.raised() {
+                return Ok(signal);
+            }
+            match reader.read(&mut [0]) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+        }
     }
 
     /// The signal that came, if one did.

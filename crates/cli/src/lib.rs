@@ -16,6 +16,7 @@ pub mod demo;
 pub mod doctor;
 pub mod html;
 pub mod interrupt;
+pub mod load;
 pub mod noise;
 pub mod output;
 pub mod parse;
@@ -23,8 +24,10 @@ pub mod plan;
 pub mod probes;
 pub mod report;
 pub mod run;
+pub mod runtime_args;
 #[cfg(feature = "selftest")]
 pub mod selftest;
+pub mod serve;
 pub mod sim;
 pub mod slice;
 pub mod validate;
@@ -48,6 +51,8 @@ enum Command {
     #[cfg(feature = "selftest")]
     Selftest(Box<selftest::Args>),
     Run(run::Args),
+    Serve(serve::Args),
+    Load(Box<load::Args>),
     Cc(cc::Args),
     Probes(probes::Args),
     Sim(Box<sim::Args>),
@@ -72,6 +77,8 @@ pub fn main() -> ExitCode {
         #[cfg(feature = "selftest")]
         Command::Selftest(args) => selftest::run(*args),
         Command::Run(args) => Ok(run::run(args)),
+        Command::Serve(args) => serve::run(args),
+        Command::Load(args) => load::run(&args),
         Command::Cc(args) => Ok(cc::run(&args)),
         Command::Probes(args) => probes::run(&args),
         Command::Sim(args) => sim::run(&args),

@@ -4,6 +4,7 @@
 //! what would be right, so that it serves clap (which puts the option's name in front) and file
 //! readers alike.
 
+pub mod bytes;
 pub mod cpulist;
 pub mod duration;
 pub mod mix;
