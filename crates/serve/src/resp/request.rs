@@ -193,7 +193,6 @@ impl Parser {
 
 /// The number in the line at `start`, `None` if it is none, and where the line ends; `None` if it
 /// has not ended.
-#[expect(clippy::type_complexity)]
 fn length_line(input: &[u8], start: usize) -> Result<Option<(Option<i64>, usize)>, Malformed> {
     // A sign and 19 digits.
     const LONGEST: usize = 20;

@@ -175,7 +175,7 @@ fn positive(value: i64) -> Option<u64> {
 }
 
 pub(super) fn mset(c: &mut Context<'_, '_>) -> Result<After, Wrong> {
-    if c.words.len() % 2 == 0 {
+    if c.words.len().is_multiple_of(2) {
         c.reply.error("ERR wrong number of arguments for 'mset' command");
         return Ok(After::GoOn);
     }

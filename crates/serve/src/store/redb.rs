@@ -170,7 +170,7 @@ impl Store for Redb {
     }
 
     fn tidy(&self) {
-        if self.tidies.fetch_add(1, Ordering::Relaxed) % TIDIES_A_SECOND == 0 {
+        if self.tidies.fetch_add(1, Ordering::Relaxed).is_multiple_of(TIDIES_A_SECOND) {
             // An error comes again at the end, where it is reported.
             let _ = self.sync();
         }
