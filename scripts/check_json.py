@@ -1,6 +1,6 @@
-"""Checks the shape of the JSON that `quaver doctor`, `demo`, `bench`, `selftest` and `report` promise to scripts.
+"""Checks the shape of the JSON that `quaver doctor`, `demo`, `bench`, `selftest`, `report` and `load` promise to scripts.
 
-    python3 check_json.py doctor|demo|figures|bench|net|random FILE
+    python3 check_json.py doctor|demo|figures|bench|net|random|load FILE
     python3 check_json.py selftest FILE PREEMPTIONS
     python3 check_json.py probes FILE HITS
 
@@ -187,6 +187,21 @@ def bench(document):
     return f"{len(rows)} rows, {len(ours)} of them Quaver's"
 
 
+def load(document):
+    total = at(document, "summary.total")
+    for path in ("offered", "completed", "dropped", "unsent", "unfinished", "latency_ns.p99.value", "achieved_rate"):
+        need_number(total, path)
+    need_number(document, "client_cpu_s")
+    refused = sum(errors["refused"] for errors in at(document, "errors"))
+    need(refused == 0, f"{refused} requests were refused")
+    need(document["broken_connections"] == 0, "connections broke")
+    need(total["completed"] > 0, "nothing was answered")
+    # Datagrams may be lost where a machine is busy.
+    if document["protocol"] != "aspen-udp":
+        need(total["completed"] == total["offered"], f"answered were only {total['completed']} of {total['offered']}")
+    return f"{total['completed']} requests"
+
+
 CHECKS = {
     "doctor": doctor,
     "demo": demo,
@@ -197,6 +212,7 @@ CHECKS = {
     "fuzz": fuzz,
     "probes": probes,
     "random": random,
+    "load": load,
 }
 # Those that are told how much there must be.
 COUNTED = ("selftest", "probes")

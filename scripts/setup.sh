@@ -100,6 +100,9 @@ for task in "$@"; do
         want sqlite3 sqlite3
         want kccachetest kyotocabinet-utils
         want memcached memcached
+        # Clients of `quaver serve`.
+        want redis-cli redis-tools
+        want memccapable libmemcached-tools
         want db_bench rocksdb-tools
         # A peer of `quaver bench`, left out when absent.
         [ -e /usr/include/boost/fiber/all.hpp ] || packages+=(libboost-fiber-dev)

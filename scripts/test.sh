@@ -97,6 +97,7 @@ step smoke-bench scripts/smoke.sh bench "$programs"
 step smoke-net scripts/smoke.sh net "$programs"
 step capi scripts/check_capi.sh
 step shim scripts/check_shim.sh "$size"
+step serve scripts/check_serve.sh "$programs"
 if have python3; then
     step scripts-python python3 -B -m unittest discover -s scripts -p 'test_*.py'
 else

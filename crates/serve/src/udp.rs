@@ -30,6 +30,9 @@ pub struct UdpServer {
     under_way: AtomicUsize,
 }
 
+/// Bytes of datagrams that may wait to be received: a burst of thousands.
+const RECEIVED: usize = 4 << 20;
+
 /// How long to wait after an error of the socket, so that one that stays costs little.
 const AFTER_ERROR: Duration = Duration::from_millis(1);
 
@@ -44,8 +47,11 @@ impl UdpServer {
         limits: Limits,
         answers: Arc<dyn Answer>,
     ) -> io::Result<UdpServer> {
+        let socket = UdpSocket::bind(address)?;
+        // The system takes as much of it as it allows.
+        let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, RECEIVED);
         Ok(UdpServer {
-            socket: UdpSocket::bind(address)?,
+            socket,
             limits,
             answers,
             stopping: AtomicBool::new(false),

@@ -83,7 +83,9 @@ fn more_requests_than_may_be_are_refused() {
             let n = socket.recv(&mut bytes).unwrap();
             Message::decode(&bytes[..n]).unwrap()
         };
-        (0..3).for_each(|id| drop(send(id).unwrap()));
+        for id in 0..3 {
+            send(id).unwrap();
+        }
         assert_eq!(receive(), Message { id: 2, kind: GET | REFUSED, key: 0, run_ns: 0 });
         slow.0.add_permits(2);
         let mut answered = [receive().id, receive().id];

@@ -207,8 +207,8 @@ impl<'a> Line<'a> {
         let &[key, flags, expiry, length] = first else {
             return Err((Malformed::Unknown, 0));
         };
-        let length = number::<i32>(length).ok_or((Malformed::Format, 0))?;
-        let length = usize::try_from(length).map_err(|_| (Malformed::Data, 0))?;
+        let length = number::<i32>(length).and_then(|length| usize::try_from(length).ok());
+        let length = length.ok_or((Malformed::Format, 0))?;
         let wrong = (Malformed::Format, length + 2);
         if !is_key(key) {
             return Err(wrong);
@@ -256,7 +256,9 @@ fn one_line<'a>(name: &[u8], words: &[&'a [u8]], quiet: bool) -> Result<Command<
             Ok(Command::Touch { key: key(name)?, expiry: number(expiry).ok_or(Malformed::Expiry)? })
         }
         (b"flush_all", []) => Ok(Command::Flush(0)),
-        (b"flush_all", [delay]) => Ok(Command::Flush(number(delay).ok_or(Malformed::Format)?)),
+        (b"flush_all", [delay]) => Ok(Command::Flush(number(delay).ok_or(Malformed::Expiry)?)),
+        // Without an answer memcached takes anything.
+        (b"verbosity", []) if quiet => Ok(Command::Verbosity),
         (b"verbosity", [level]) => {
             number::<u32>(level).map(|_| Command::Verbosity).ok_or(Malformed::Format)
         }
@@ -320,6 +322,7 @@ mod tests {
         assert_eq!(command("flush_all noreply\r\n"), (Command::Flush(0), true));
         assert_eq!(command("flush_all 10\r\n"), (Command::Flush(10), false));
         assert_eq!(command("verbosity 1 noreply\r\n"), (Command::Verbosity, true));
+        assert_eq!(command("verbosity noreply\r\n"), (Command::Verbosity, true));
         assert_eq!(command("stats settings\r\n").0, Command::Stats(Some(b"settings")));
     }
 
@@ -346,11 +349,11 @@ mod tests {
             ("version noreply\r\n", 17, 0, Malformed::Unknown),
             ("stats noreply\r\n", 15, 0, Malformed::Unknown),
             ("verbosity\r\n", 11, 0, Malformed::Unknown),
-            ("verbosity noreply\r\n", 19, 0, Malformed::Unknown),
             ("verbosity foo bar my\r\n", 22, 0, Malformed::Unknown),
             ("incr k x\r\n", 10, 0, Malformed::Amount),
             ("touch k x\r\n", 11, 0, Malformed::Expiry),
-            ("set k 0 0 -1\r\n", 14, 0, Malformed::Data),
+            ("set k 0 0 -1\r\n", 14, 0, Malformed::Format),
+            ("flush_all x\r\n", 13, 0, Malformed::Expiry),
             ("set k x 0 5\r\n", 13, 7, Malformed::Format),
             ("set k 0 0 1001\r\n", 16, 1003, Malformed::TooLarge),
             ("set k 0 0 2\r\nabcd", 17, 0, Malformed::Data),

@@ -153,7 +153,7 @@ fn stats(service: &Service, what: Option<&[u8]>, output: &mut Vec<u8>) {
         // There are none.
         Some(b"items" | b"slabs" | b"sizes") => line(output, "END"),
         Some(b"reset") => line(output, "RESET"),
-        Some(_) => line(output, "CLIENT_ERROR unknown stats"),
+        Some(_) => line(output, "ERROR"),
     }
 }
 
