@@ -118,6 +118,16 @@ fn what_has_expired_is_gone() {
 }
 
 #[test]
+fn several_entries_can_be_set_at_once() {
+    for store in stores() {
+        let entries = (0..10_u8).map(|key| (vec![key].into(), Item::new([key; 3])));
+        store.set_all(&mut entries.into_iter()).unwrap();
+        let expected: Vec<_> = (0..10_u8).map(|key| (vec![key], vec![key; 3])).collect();
+        assert_eq!(rows(store.as_ref(), b"", 100), expected, "{}", store.name());
+    }
+}
+
+#[test]
 fn versions_rise() {
     for store in stores() {
         let mut last = 0;

@@ -1,5 +1,7 @@
 //! Commands on values as strings.
 
+use std::borrow::Cow;
+
 use super::commands::{After, Context, Wrong, checked_key};
 use crate::store::{Change, Item, now_ms};
 
@@ -183,9 +185,9 @@ pub(super) fn mset(c: &mut Context<'_, '_>) -> Result<After, Wrong> {
     for key in c.words.from(1).step_by(2) {
         checked_key(key)?;
     }
-    for (key, value) in c.words.from(1).step_by(2).zip(c.words.from(2).step_by(2)) {
-        c.service.store.set(key, Item::new(value))?;
-    }
+    let pairs = c.words.from(1).step_by(2).zip(c.words.from(2).step_by(2));
+    let mut entries = pairs.map(|(key, value)| (Cow::from(key), Item::new(value)));
+    c.service.store.set_all(&mut entries)?;
     c.reply.simple("OK");
     Ok(After::GoOn)
 }

@@ -20,6 +20,7 @@ mod record;
 pub mod redb;
 pub mod rocksdb;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -167,6 +168,21 @@ pub trait Store: Send + Sync {
         Ok(version.unwrap_or_default())
     }
 
+    /// Makes or replaces several entries: as one step, or one after the other.
+    ///
+    /// # Errors
+    ///
+    /// As [`update`](Store::update); then some may have been made.
+    fn set_all(
+        &self,
+        entries: &mut dyn Iterator<Item = (Cow<'_, [u8]>, Item)>,
+    ) -> Result<(), StoreError> {
+        for (key, item) in entries {
+            self.set(&key, item)?;
+        }
+        Ok(())
+    }
+
     /// Removes an entry. Was there one?
     ///
     /// # Errors
@@ -218,9 +234,13 @@ impl Versions {
 ///
 /// As [`Store::update`].
 pub fn fill(store: &dyn Store, keys: u64, value_bytes: usize) -> Result<(), StoreError> {
-    for index in 0..keys {
-        let value = quaver_load::net::value(index, value_bytes);
-        store.set(&quaver_load::net::key(index), Item::new(value))?;
+    const AT_ONCE: usize = 1000;
+    for first in (0..keys).step_by(AT_ONCE) {
+        let batch = first..keys.min(first + AT_ONCE as u64);
+        store.set_all(&mut batch.map(|index| {
+            let key = quaver_load::net::key(index);
+            (Cow::from(key.to_vec()), Item::new(quaver_load::net::value(index, value_bytes)))
+        }))?;
     }
     store.sync()
 }

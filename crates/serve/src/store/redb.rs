@@ -3,6 +3,7 @@
 //! Readers never wait. Writers take turns. A change is on the disk a second later
 //! ([`tidy`](Store::tidy)), and after [`sync`](Store::sync).
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
@@ -127,6 +128,20 @@ impl Store for Redb {
             Ok(true)
         })?;
         Ok(version)
+    }
+
+    fn set_all(
+        &self,
+        entries: &mut dyn Iterator<Item = (Cow<'_, [u8]>, Item)>,
+    ) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            let mut table = transaction.open_table(TABLE).map_err(failed)?;
+            for (key, mut item) in entries {
+                item.version = self.versions.next();
+                table.insert(&*key, record::encode(&item).as_slice()).map_err(failed)?;
+            }
+            Ok(true)
+        })
     }
 
     fn scan(
