@@ -1,8 +1,8 @@
 //! The key-value server of Aspen's benchmarks: GET and SCAN in datagrams.
 //!
-//! The format is in [`quaver_load::net::aspen`]. Keys have numbers; their names and values are those
-//! of [`store::fill`](crate::store::fill). A SCAN reads rows from the key on, and as many from the
-//! first key as are missing at the end, so that every SCAN reads the same number.
+//! The format is in [`quaver_load::net::aspen`]. Keys have numbers; their names and values are
+//! those of [`store::fill`](crate::store::fill). A SCAN reads rows from the key on, and as many
+//! from the first key as are missing at the end, so that every SCAN reads the same number.
 
 use std::sync::Arc;
 

@@ -35,7 +35,7 @@ pub struct TcpServer {
 /// How long to wait when the system has no room for another connection.
 const NO_ROOM: Duration = Duration::from_millis(20);
 
-/// A client that says nothing is asked whether it is still there after this time, and then as often.
+/// A client that says nothing is asked after this time whether it is still there.
 const ALIVE: Duration = Duration::from_secs(60);
 
 impl TcpServer {
@@ -43,7 +43,7 @@ impl TcpServer {
     ///
     /// # Errors
     ///
-    /// The address cannot be used: somebody else does, it is not this machine's, or it needs rights.
+    /// The address is in use, is not one of this machine, or needs rights.
     pub fn bind(address: SocketAddr, limits: Limits) -> io::Result<TcpServer> {
         let budget = Arc::new(Budget::new(limits.buffers));
         Ok(TcpServer {

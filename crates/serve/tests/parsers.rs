@@ -166,7 +166,11 @@ proptest! {
                 "get|set|range|ping|incr|mget|mset|append|client|command|config|dbsize|decr|decrby|\
                  del|echo|exists|expire|flushall|getdel|getset|hello|incrby|info|persist|pexpire|\
                  psetex|pttl|scan|select|setex|setnx|strlen|ttl|type|unlink|nonsense",
-                vec("key|other|0|1|-1|9223372036854775807|digest|get|nx|xx|ex|px|match|count|\\*|[a-c]{0,9}", 0..6),
+                vec(
+                    "key|other|0|1|-1|9223372036854775807|digest|get|nx|xx|ex|px|match|count|\\*|\
+                     [a-c]{0,9}",
+                    0..6,
+                ),
             ),
             1..20,
         ),
@@ -209,7 +213,8 @@ proptest! {
         cut in 1..200_usize,
     ) {
         let input = lines.concat();
-        let (left, output) = feed(&mut memcached::Connection::new(service()), input.as_bytes(), cut);
+        let mut connection = memcached::Connection::new(service());
+        let (left, output) = feed(&mut connection, input.as_bytes(), cut);
         // What is left waits for its data.
         prop_assert!(left <= input.len());
         prop_assert!(output.is_empty() || output.ends_with(b"\r\n"));
@@ -218,7 +223,15 @@ proptest! {
     /// Headers with any codes and lengths that fit.
     #[test]
     fn binary_requests_are_answered_or_refused_as_a_whole(
-        requests in vec((any::<u8>(), vec(any::<u8>(), 0..25), vec(any::<u8>(), 0..9), vec(any::<u8>(), 0..9)), 1..8),
+        requests in vec(
+            (
+                any::<u8>(),
+                vec(any::<u8>(), 0..25),
+                vec(any::<u8>(), 0..9),
+                vec(any::<u8>(), 0..9),
+            ),
+            1..8,
+        ),
         cut in 1..100_usize,
     ) {
         let mut input = Vec::new();

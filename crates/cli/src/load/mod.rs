@@ -62,7 +62,8 @@ pub struct Args {
     depth: usize,
 
     /// For how long requests are sent, after the warm-up
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::within(MS..=DAY))]
+    #[arg(long, value_name = "TIME", default_value = "10s",
+          value_parser = duration::within(MS..=DAY))]
     duration: Duration,
 
     /// For how long requests are sent before, which are not counted
@@ -86,7 +87,8 @@ pub struct Args {
     keys: u64,
 
     /// Bytes of values that are written
-    #[arg(long, value_name = "SIZE", default_value = "64", value_parser = bytes::within(0..=1 << 20))]
+    #[arg(long, value_name = "SIZE", default_value = "64",
+          value_parser = bytes::within(0..=1 << 20))]
     value_size: u64,
 
     /// Rows that a `range` reads

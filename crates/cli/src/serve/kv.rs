@@ -46,7 +46,8 @@ pub(super) struct Args {
     fill: u64,
 
     /// Bytes of their values
-    #[arg(long, value_name = "SIZE", default_value = "64", value_parser = bytes::within(0..=1 << 20))]
+    #[arg(long, value_name = "SIZE", default_value = "64",
+          value_parser = bytes::within(0..=1 << 20))]
     value_size: u64,
 
     /// Rows that a SCAN of aspen-udp reads

@@ -8,9 +8,10 @@
 //! # What is measured
 //!
 //! Latency counts from the intended send time to the moment at which the client has read the whole
-//! reply. A request goes out on a connection with room, at most [`Options::depth`] on one at a time.
-//! If there is none it waits in the client, and its time runs. Requests that get an error, or whose
-//! connection breaks, count as dropped: no percentile gains by them. They are counted by class.
+//! reply. A request goes out on a connection with room: at most [`Options::depth`] are on one at a
+//! time. If there is none it waits in the client, and its time runs. Requests that get an error, or
+//! whose connection breaks, count as dropped: no percentile gains by them. They are counted by
+//! class.
 //!
 //! While the loop waits for the next send time it receives; when it is late, it receives between
 //! sends. So the client costs one thread, and its own lateness is in the histogram of the loop.
