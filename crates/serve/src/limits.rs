@@ -1,5 +1,6 @@
 //! What clients may ask of a server.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -14,8 +15,9 @@ pub struct Limits {
     pub words: usize,
     /// Rows that one request may ask for.
     pub rows: usize,
-    /// Bytes of all buffers of connections together, beyond the first [`FREE`] of each.
-    pub buffers: usize,
+    /// Memory for requests and replies of all connections together, beyond the first [`FREE`]
+    /// bytes of each. Clones share it.
+    pub buffers: Arc<Budget>,
     /// How long a client may send nothing before its connection is closed; `None`: for ever.
     pub idle: Option<Duration>,
     /// How long a client may take to receive what it has asked for.
@@ -34,7 +36,7 @@ impl Default for Limits {
             value: 16 << 20,
             words: 1 << 20,
             rows: 1_000_000,
-            buffers: 1 << 30,
+            buffers: Arc::new(Budget::new(1 << 30)),
             idle: None,
             write: Duration::from_secs(30),
             grace: Duration::from_secs(5),
@@ -84,9 +86,54 @@ impl Budget {
     }
 }
 
+/// Memory of a reply while it is made: out of the budget, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Room<'a> {
+    budget: &'a Budget,
+    limit: usize,
+    taken: usize,
+}
+
+impl<'a> Room<'a> {
+    /// Room for a reply within these limits.
+    pub(crate) fn new(limits: &'a Limits) -> Room<'a> {
+        Room { budget: &limits.buffers, limit: limits.reply(), taken: 0 }
+    }
+
+    /// Is there room for a reply of this many bytes, all in all?
+    #[must_use]
+    pub(crate) fn covers(&mut self, bytes: usize) -> bool {
+        let more = bytes.saturating_sub(FREE).saturating_sub(self.taken);
+        if bytes > self.limit || !self.budget.take(more) {
+            return false;
+        }
+        self.taken += more;
+        true
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.budget.give_back(self.taken);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reply_has_room_within_its_limit_and_the_budget() {
+        let buffers = Arc::new(Budget::new(1_000_000));
+        let limits = Limits { buffers, value: 400_000, ..Limits::default() };
+        let (mut one, mut other) = (Room::new(&limits), Room::new(&limits));
+        assert!(one.covers(500_000) && one.covers(500_000) && !one.covers(2_000_000));
+        assert!(!other.covers(700_000) && other.covers(FREE));
+        drop(one);
+        assert!(other.covers(700_000));
+        drop(other);
+        assert_eq!(limits.buffers.left(), 1_000_000);
+    }
 
     #[test]
     fn no_more_is_taken_than_there_is() {

@@ -18,7 +18,7 @@ use quaver::sync::{Condvar, Mutex};
 use rustix::net::sockopt;
 
 use crate::connection::{self, Protocol, Refusal, Shared};
-use crate::limits::{Budget, Limits};
+use crate::limits::Limits;
 use crate::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 
 /// A server of connections.
@@ -45,7 +45,7 @@ impl TcpServer {
     ///
     /// The address is in use, is not one of this machine, or needs rights.
     pub fn bind(address: SocketAddr, limits: Limits) -> io::Result<TcpServer> {
-        let budget = Arc::new(Budget::new(limits.buffers));
+        let budget = Arc::clone(&limits.buffers);
         Ok(TcpServer {
             listener: TcpListener::bind(address)?,
             shared: Shared { limits, budget },
@@ -136,11 +136,6 @@ impl TcpServer {
     /// How many connections there are.
     pub fn connections(&self) -> usize {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
-
-    /// Bytes that requests and replies may still take, of [`Limits::buffers`].
-    pub fn buffers_left(&self) -> usize {
-        self.shared.budget.left()
     }
 
     fn shut_down(&self, how: Shutdown) {

@@ -4,10 +4,11 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, ask, rest};
-use quaver_serve::Limits;
+use quaver_serve::limits::{Budget, Limits};
 
 /// Reproducible noise.
 struct Noise(u64);
@@ -110,13 +111,14 @@ fn a_client_that_takes_no_replies_is_let_go() {
 
 #[test]
 fn memory_for_requests_is_shared_and_bounded() {
-    let limits = Limits { buffers: 1 << 20, value: 1 << 20, ..Limits::default() };
+    let buffers = Arc::new(Budget::new(1 << 20));
+    let limits = Limits { buffers: Arc::clone(&buffers), value: 1 << 20, ..Limits::default() };
     let running = common::resp(limits);
     let half = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000000\r\n{}", "x".repeat(900_000));
     let mut first = running.connect();
     first.write_all(half.as_bytes()).unwrap();
     let until = Instant::now() + PATIENCE;
-    while running.server.buffers_left() > 1 << 18 {
+    while buffers.left() > 1 << 18 {
         assert!(Instant::now() < until);
         std::thread::sleep(Duration::from_millis(1));
     }

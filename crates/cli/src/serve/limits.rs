@@ -1,9 +1,10 @@
 //! Options about what clients may ask for.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
-use quaver_serve::Limits;
+use quaver_serve::limits::{Budget, Limits};
 
 use crate::parse::{bytes, duration};
 
@@ -49,7 +50,7 @@ impl LimitArgs {
         Limits {
             connections: self.max_connections,
             value: self.max_value as usize,
-            buffers: self.max_buffers as usize,
+            buffers: Arc::new(Budget::new(self.max_buffers as usize)),
             idle: self.idle_timeout,
             write: self.write_timeout,
             grace: self.grace,

@@ -5,6 +5,7 @@ use super::operations::{self, Added, Stored};
 use super::text::KEY;
 use crate::VERSION;
 use crate::connection::Served;
+use crate::limits::Room;
 use crate::service::Service;
 use crate::store::{Item, StoreError};
 
@@ -120,7 +121,11 @@ fn get(
     output: &mut Vec<u8>,
 ) -> Result<Status, StoreError> {
     let Request { opcode, opaque, key, .. } = *request;
+    let mut room = Room::new(&service.limits);
     let mut show = |item: &Item| {
+        if !room.covers(output.len() + item.value.len()) {
+            return Status::Full;
+        }
         let (version, value) = (item.version, item.value.as_slice());
         let (extras, key) = (&item.flags.to_be_bytes(), if with_key { key } else { b"" });
         Response { opcode, opaque, status: 0, version, extras, key, value }.write(output);

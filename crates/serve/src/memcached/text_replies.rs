@@ -6,9 +6,12 @@ use super::operations::{self, Added, Stored};
 use super::text::{self, Command, Malformed, Step, TextLimits};
 use crate::VERSION;
 use crate::connection::Served;
-use crate::limits::Limits;
+use crate::limits::{Limits, Room};
 use crate::service::Service;
 use crate::store::{Item, StoreError};
+
+/// Bytes of a reply's lines for one key at most.
+const LINE: usize = 512;
 
 /// Serves the request at the beginning of `input`; with what was used come bytes that follow and
 /// are to be skipped.
@@ -101,8 +104,14 @@ fn get(
     output: &mut Vec<u8>,
 ) -> Result<(), StoreError> {
     let start = output.len();
+    let mut room = Room::new(&service.limits);
     for key in keys {
-        let show = |output: &mut Vec<u8>, item: &Item| {
+        let mut has_room = true;
+        let mut show = |output: &mut Vec<u8>, item: &Item| {
+            has_room = room.covers(output.len() - start + item.value.len() + LINE);
+            if !has_room {
+                return;
+            }
             output.extend_from_slice(b"VALUE ");
             output.extend_from_slice(key);
             if versions {
@@ -126,7 +135,7 @@ fn get(
                 }
             }
         }
-        if output.len() - start > service.limits.reply() {
+        if !has_room {
             output.truncate(start);
             line(output, "SERVER_ERROR out of memory writing get response");
             return Ok(());

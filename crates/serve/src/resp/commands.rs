@@ -3,6 +3,7 @@
 use super::reply::Replies;
 use super::request::Words;
 use super::{keys, numbers, server, strings};
+use crate::limits::Room;
 use crate::service::Service;
 use crate::store::StoreError;
 
@@ -45,8 +46,8 @@ pub(super) enum Wrong {
     Key(usize),
     #[error("ERR string exceeds maximum allowed size ({0} bytes)")]
     TooLong(usize),
-    #[error("ERR the reply would be longer than {0} bytes; ask for less")]
-    Reply(usize),
+    #[error("ERR the reply is too long, or no memory is left for it; ask for less")]
+    Reply,
     #[error("ERR the count is above {0}; ask for less")]
     Rows(usize),
     #[error("ERR DB index is out of range")]
@@ -109,6 +110,11 @@ impl<'a> Context<'a, '_> {
 /// A key, if it is not too long.
 pub(super) fn checked_key(key: &[u8]) -> Result<&[u8], Wrong> {
     if key.len() > KEY { Err(Wrong::Key(KEY)) } else { Ok(key) }
+}
+
+/// Makes sure that a reply of this many bytes has room.
+pub(super) fn covered(room: &mut Room<'_>, bytes: usize) -> Result<(), Wrong> {
+    if room.covers(bytes) { Ok(()) } else { Err(Wrong::Reply) }
 }
 
 type Command = fn(&mut Context<'_, '_>) -> Result<After, Wrong>;

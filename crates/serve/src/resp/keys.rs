@@ -3,6 +3,7 @@
 use super::commands::{After, Context, Wrong, checked_key};
 use super::glob;
 use super::reply::Replies;
+use crate::limits::Room;
 use crate::store::{Change, now_ms};
 
 pub(super) fn del(c: &mut Context<'_, '_>) -> Result<After, Wrong> {
@@ -177,17 +178,22 @@ pub(super) fn range(c: &mut Context<'_, '_>) -> Result<After, Wrong> {
         c.reply.integer(sum as i64);
         return Ok(After::GoOn);
     }
-    let limit = c.service.limits.reply();
+    let mut room = Room::new(&c.service.limits);
+    let mut has_room = true;
     let mut body = Vec::new();
     let mut replies = Replies::new(&mut body, c.session.version);
     c.service.store.scan(start, count, &mut |key, item| {
-        rows += 1;
-        replies.bulk(key);
-        replies.bulk(&item.value);
-        replies.len() <= limit
+        // It is there twice when it is joined to its header.
+        has_room = room.covers(2 * (replies.len() + key.len() + item.value.len()));
+        if has_room {
+            rows += 1;
+            replies.bulk(key);
+            replies.bulk(&item.value);
+        }
+        has_room
     })?;
-    if body.len() > limit {
-        return Err(Wrong::Reply(limit));
+    if !has_room {
+        return Err(Wrong::Reply);
     }
     c.reply.array(2 * rows);
     c.reply.raw(&body);

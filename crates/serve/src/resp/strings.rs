@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::commands::{After, Context, Wrong, checked_key};
+use super::commands::{After, Context, Wrong, checked_key, covered};
+use crate::limits::Room;
 use crate::store::{Change, Item, now_ms};
 
 /// What a condition of `SET` asks for.
@@ -32,21 +33,23 @@ struct Options {
 pub(super) fn get(c: &mut Context<'_, '_>) -> Result<After, Wrong> {
     let found = c.service.store.get(c.key(1)?)?;
     c.service.count_found(found.is_some());
-    c.reply.bulk_or_null(found.as_ref().map(|item| item.value.as_slice()));
+    let value = found.as_ref().map(|item| item.value.as_slice());
+    let room = &mut Room::new(&c.service.limits);
+    covered(room, c.reply.len() + value.map_or(0, <[u8]>::len))?;
+    c.reply.bulk_or_null(value);
     Ok(After::GoOn)
 }
 
 pub(super) fn mget(c: &mut Context<'_, '_>) -> Result<After, Wrong> {
     let start = c.reply.len();
+    let room = &mut Room::new(&c.service.limits);
     c.reply.array(c.words.len() - 1);
     for key in c.words.from(1) {
         let found = c.service.store.get(checked_key(key)?)?;
         c.service.count_found(found.is_some());
-        c.reply.bulk_or_null(found.as_ref().map(|item| item.value.as_slice()));
-        let limit = c.service.limits.reply();
-        if c.reply.len() - start > limit {
-            return Err(Wrong::Reply(limit));
-        }
+        let value = found.as_ref().map(|item| item.value.as_slice());
+        covered(room, c.reply.len() - start + value.map_or(0, <[u8]>::len))?;
+        c.reply.bulk_or_null(value);
     }
     Ok(After::GoOn)
 }
