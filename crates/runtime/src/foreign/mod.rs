@@ -17,6 +17,8 @@ pub mod barrier;
 #[cfg(not(loom))]
 pub mod blocking;
 #[cfg(not(loom))]
+pub mod calls;
+#[cfg(not(loom))]
 pub mod condvar;
 #[cfg(not(loom))]
 pub mod files;

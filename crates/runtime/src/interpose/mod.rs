@@ -4,10 +4,12 @@
 //! A program's own definition of a function takes precedence over that of a shared library. So a
 //! Rust program that uses this crate calls the ones below when `std` (or C code in it, or a library
 //! that was linked with it) calls `syscall`, `nanosleep`, `clock_nanosleep` or `sched_yield`. On
-//! kernel threads they do what libc's do. `setuid` and its relatives are for another reason among
-//! them: libc's do not work where user threads run ([`identity`]), nor do some functions of
-//! pthreads ([`pthread`]). `dlopen` only comes by here ([`load`]).
+//! kernel threads they do what libc's do. So do the calls on files that may wait ([`files`]).
+//! `setuid` and its relatives are for another reason among them: libc's do not work where user
+//! threads run ([`identity`]), nor do some functions of pthreads ([`pthread`]). `dlopen` only comes
+//! by here ([`load`]).
 
+mod files;
 mod futex;
 mod identity;
 mod load;
@@ -27,6 +29,7 @@ use core::ffi::{c_char, c_long, c_void};
 /// refers to it.
 pub(crate) fn link() {
     pthread::link();
+    files::link();
     type Syscall =
         unsafe extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long;
     core::hint::black_box((

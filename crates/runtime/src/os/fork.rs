@@ -6,6 +6,7 @@
 //! waits for its workers, and another may be built.
 
 use crate::arch::segment;
+use crate::foreign::calls;
 use crate::interpose;
 use crate::park;
 use crate::reactor::REACTOR;
@@ -65,5 +66,6 @@ pub unsafe fn in_child() {
         park::in_child();
         REACTOR.in_child();
         interpose::forget_waiters();
+        calls::forget_all();
     }
 }

@@ -1,8 +1,9 @@
 //! System calls that wait: for data, files, processes.
 
 use crate::contend::{Protected, contend};
+use crate::support::kernel::{pipe, wait_readable};
 use crate::support::{Setup, spin, stats, until};
-use std::io::{ErrorKind, Read, Write, pipe};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -238,19 +239,9 @@ fn interrupted_system_calls() {
             let (mut rx, mut tx) = pipe().unwrap();
             quaver::scope(|s| {
                 s.spawn(|| {
-                    let mut fd =
-                        libc::pollfd { fd: rx.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-                    loop {
-                        // SAFETY: one valid pollfd.
-                        match unsafe { libc::poll(&mut fd, 1, -1) } {
-                            1 => break,
-                            -1 => {
-                                let e = std::io::Error::last_os_error();
-                                assert_eq!(e.kind(), ErrorKind::Interrupted);
-                                interrupted.fetch_add(1, SeqCst);
-                            }
-                            n => panic!("poll returned {n}"),
-                        }
+                    while let Err(e) = wait_readable(rx.as_raw_fd()) {
+                        assert_eq!(e.kind(), ErrorKind::Interrupted);
+                        interrupted.fetch_add(1, SeqCst);
                     }
                     let mut byte = [0];
                     assert_eq!(rx.read(&mut byte).unwrap(), 1);

@@ -1,7 +1,8 @@
 //! More threads wait in the kernel than there may be kernel threads.
 
+use crate::support::kernel::{InKernel, pipe};
 use crate::support::{Setup, spin, until};
-use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
+use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -13,9 +14,9 @@ fn more_waiting_threads_than_kernel_threads() {
         setup.run_with(setup.builder().max_blocking(3), || {
             let (reading, read) = (AtomicUsize::new(0), AtomicUsize::new(0));
             quaver::scope(|s| {
-                let mut writers: Vec<PipeWriter> = Vec::new();
+                let mut writers: Vec<InKernel<PipeWriter>> = Vec::new();
                 for i in 0..30u8 {
-                    let (mut rx, tx): (PipeReader, _) = pipe().unwrap();
+                    let (mut rx, tx) = pipe().unwrap();
                     writers.push(tx);
                     let (reading, read) = (&reading, &read);
                     s.spawn(move || {
@@ -43,7 +44,7 @@ fn waiting_beyond_the_limit_costs_nothing() {
     for setup in Setup::clocks(1) {
         setup.run_built(setup.builder().max_blocking(3), |rt| {
             let pipes: Vec<_> = (0..THREADS).map(|_| pipe().unwrap()).collect();
-            let (readers, mut writers): (Vec<PipeReader>, Vec<PipeWriter>) =
+            let (readers, mut writers): (Vec<InKernel<PipeReader>>, Vec<InKernel<PipeWriter>>) =
                 pipes.into_iter().unzip();
             let readers = readers.into_iter().map(|mut rx| {
                 rt.spawn(move || {
@@ -83,7 +84,7 @@ fn calls_that_do_not_wait_beyond_the_limit() {
             let (rx, mut tx) = pipe().unwrap();
             quaver::scope(|s| {
                 for _ in 0..3 {
-                    let mut rx = rx.try_clone().unwrap();
+                    let mut rx = InKernel(rx.0.try_clone().unwrap());
                     s.spawn(move || assert_eq!(rx.read(&mut [0]).unwrap(), 1));
                 }
                 for _ in 0..2 {

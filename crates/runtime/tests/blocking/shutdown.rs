@@ -1,8 +1,9 @@
 //! The end of a runtime with threads in the kernel.
 
+use crate::support::kernel::pipe;
 use crate::support::setup::{alone, with_leftover};
 use crate::support::{Setup, spin, stats, until, with_runtime};
-use std::io::{Read, pipe};
+use std::io::Read;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;

@@ -1,10 +1,11 @@
 //! The clocks: when they interrupt, and that they stop.
 
+use crate::support::kernel::{pipe, wait_readable};
 use crate::support::setup::with_leftover;
 use crate::support::{Setup, on_runtime, spin, with_runtime};
 use quaver::thread::Builder as Threads;
 use quaver::{Builder, Clock, yield_now};
-use std::io::{PipeReader, Read, Write, pipe};
+use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
@@ -130,7 +131,8 @@ fn a_thread_that_blocks_hangs_nobody_without_a_quantum() {
         on_runtime(Builder::new().workers(1).policy_str(policy), || {
             let (mut rx, mut tx) = pipe().unwrap();
             let reads = quaver::spawn(move || {
-                while poll && !is_readable(&rx) {}
+                // Which the kernel does not restart.
+                while poll && wait_readable(rx.as_raw_fd()).is_err() {}
                 let mut byte = [0];
                 rx.read_exact(&mut byte).unwrap();
                 byte[0]
@@ -143,13 +145,6 @@ fn a_thread_that_blocks_hangs_nobody_without_a_quantum() {
             writes.join().unwrap();
         });
     }
-}
-
-/// Waits in `poll`, which the kernel does not restart.
-fn is_readable(rx: &PipeReader) -> bool {
-    let mut set = libc::pollfd { fd: rx.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one entry.
-    unsafe { libc::poll(&mut set, 1, -1) == 1 }
 }
 
 /// Where nothing is to be preempted, nobody who computes is.

@@ -6,6 +6,7 @@
 //! * [`registers`]: holding values in registers.
 //! * [`child`]: running a part of a test in a process of its own.
 //! * [`gdb`]: looking at such a process.
+//! * [`kernel`]: files whose calls wait in the kernel.
 //! * [`identity`]: what the standard library calls a thread.
 //! * [`library`]: libraries that are compiled and loaded.
 //! * [`signals`]: handlers of a test's own.
@@ -16,6 +17,7 @@ pub mod child;
 pub mod drops;
 pub mod gdb;
 pub mod identity;
+pub mod kernel;
 pub mod library;
 pub mod registers;
 pub mod setup;

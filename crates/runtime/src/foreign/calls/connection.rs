@@ -1,0 +1,173 @@
+//! Connections: accepting and making them.
+
+use super::{Caller, EAGAIN, Operation, Patience, WOULD_WAIT, Waits, is_ready};
+use crate::foreign::files::Wanted;
+use crate::foreign::{lock, region, thread};
+use crate::sys;
+use core::ffi::c_long;
+use core::sync::atomic::AtomicU32;
+use libc::{
+    AF_UNIX, EALREADY, EINPROGRESS, F_GETFL, F_SETFL, O_NONBLOCK, POLLIN, POLLOUT, SO_RCVTIMEO,
+    SO_SNDTIMEO, SYS_connect, SYS_fcntl, sa_family_t,
+};
+
+/// `accept` or `accept4`, as `number` says.
+///
+/// # Safety
+///
+/// As for the call.
+pub unsafe fn accept<C: Caller>(caller: C, number: c_long, arguments: [usize; 6]) -> isize {
+    caller.perform(true, &mut Accept { caller, number, arguments, waits: Waits::Unknown })
+}
+
+/// One is held from the look whether there is a connection to the call that takes it, which would
+/// wait if somebody else had taken it. Nobody waits for it: its owner may be what a handler has
+/// interrupted.
+static ACCEPTING: [AtomicU32; 64] = [const { AtomicU32::new(lock::FREE) }; 64];
+
+struct Accept<C> {
+    caller: C,
+    number: c_long,
+    arguments: [usize; 6],
+    waits: Waits,
+}
+
+impl<C: Caller> Operation for Accept<C> {
+    fn first(&mut self) -> isize {
+        self.attempt(&[self.arguments[0] as i32])
+    }
+
+    fn attempt(&mut self, files: &[i32]) -> isize {
+        const TURNS: u32 = 4;
+        let mut arguments = self.arguments;
+        arguments[0] = files[0] as usize;
+        // All those that wait for a file began with the same descriptor, as a rule.
+        let word = &ACCEPTING[self.arguments[0] % ACCEPTING.len()];
+        let mut turns = 0;
+        while !lock::try_lock(word) {
+            turns += 1;
+            if turns == TURNS || !thread::try_yield() {
+                return WOULD_WAIT;
+            }
+        }
+        let result = if is_ready(files[0], POLLIN) {
+            Some(self.caller.call(self.number, arguments))
+        } else {
+            None
+        };
+        lock::unlock(word);
+        result.unwrap_or_else(|| self.waits.refused(files[0]))
+    }
+
+    fn wanted(&self, wanted: &mut [Wanted]) {
+        wanted[0] = Wanted { fd: self.arguments[0] as i32, events: POLLIN };
+    }
+
+    fn patience(&self) -> Patience {
+        Patience::OfSocket(SO_RCVTIMEO)
+    }
+
+    fn block(&mut self, _: bool, _: &dyn Fn() -> bool) -> isize {
+        self.caller.call(self.number, self.arguments)
+    }
+}
+
+/// `connect`.
+///
+/// # Safety
+///
+/// As for the call.
+pub unsafe fn connect<C: Caller>(caller: C, arguments: [usize; 6]) -> isize {
+    caller.perform(true, &mut Connect { caller, arguments, stage: Stage::New })
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy)]
+enum Stage {
+    New,
+    /// Under way, of which the kernel has said so.
+    UnderWay(isize),
+    /// The other side's queue is full, and nobody says when it is no more.
+    Refused,
+}
+
+struct Connect<C> {
+    caller: C,
+    arguments: [usize; 6],
+    stage: Stage,
+}
+
+impl<C: Caller> Connect<C> {
+    /// The first call. The file does not wait for that time, also for those that have it from
+    /// somewhere else: nobody reads from it before it is connected.
+    fn begin(&mut self, fd: i32) -> isize {
+        const IN_PROGRESS: isize = -(EINPROGRESS as isize);
+        const ALREADY: isize = -(EALREADY as isize);
+        let control = |command: i32, flags: i32| {
+            let arguments = [fd as u64, command as u64, flags as u64];
+            // SAFETY: no memory.
+            unsafe { sys::syscall3(SYS_fcntl, arguments[0], arguments[1], arguments[2]) as i32 }
+        };
+        let flags = control(F_GETFL, 0);
+        if flags < 0 || flags & O_NONBLOCK != 0 {
+            return self.caller.call(SYS_connect, self.arguments);
+        }
+        region::begin();
+        control(F_SETFL, flags | O_NONBLOCK);
+        let result = self.caller.call(SYS_connect, self.arguments);
+        control(F_SETFL, flags);
+        region::end();
+        match result {
+            IN_PROGRESS | ALREADY => self.stage = Stage::UnderWay(result),
+            EAGAIN if self.is_local() => self.stage = Stage::Refused,
+            result => return result,
+        }
+        WOULD_WAIT
+    }
+
+    fn is_local(&self) -> bool {
+        // SAFETY: an address that the kernel has read.
+        i32::from(unsafe { *(self.arguments[1] as *const sa_family_t) }) == AF_UNIX
+    }
+}
+
+impl<C: Caller> Operation for Connect<C> {
+    fn first(&mut self) -> isize {
+        self.attempt(&[self.arguments[0] as i32])
+    }
+
+    fn attempt(&mut self, files: &[i32]) -> isize {
+        let mut arguments = self.arguments;
+        arguments[0] = files[0] as usize;
+        match self.stage {
+            Stage::New => self.begin(files[0]),
+            Stage::UnderWay(_) if !is_ready(files[0], POLLOUT) => WOULD_WAIT,
+            // Made again it says what has come of it, and the socket is in the right state.
+            Stage::UnderWay(_) => self.caller.call(SYS_connect, arguments),
+            Stage::Refused => WOULD_WAIT,
+        }
+    }
+
+    fn count(&self) -> usize {
+        if let Stage::Refused = self.stage { usize::MAX } else { 1 }
+    }
+
+    fn wanted(&self, wanted: &mut [Wanted]) {
+        wanted[0] = Wanted { fd: self.arguments[0] as i32, events: POLLOUT };
+    }
+
+    fn patience(&self) -> Patience {
+        Patience::OfSocket(SO_SNDTIMEO)
+    }
+
+    fn block(&mut self, _: bool, _: &dyn Fn() -> bool) -> isize {
+        self.caller.call(SYS_connect, self.arguments)
+    }
+
+    fn timed_out(&self) -> isize {
+        match self.stage {
+            Stage::UnderWay(said) => said,
+            _ => EAGAIN,
+        }
+    }
+}

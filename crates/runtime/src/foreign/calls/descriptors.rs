@@ -1,0 +1,107 @@
+//! Descriptors that are closed or replaced, and what is remembered of them.
+
+use super::waiting::{self, Found};
+use crate::park::Relax;
+use crate::{preempt, sys};
+use core::sync::atomic::{AtomicU8, Ordering::*};
+
+/// What kind of file a descriptor is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Pipes, sockets, terminals and their like: there may be nothing yet, or no room.
+    Stream,
+    /// Files of a disk, and directories: calls on them wait for nobody.
+    Plain,
+}
+
+const STREAM: u8 = 1;
+const PLAIN: u8 = 2;
+
+/// What descriptors were when they were first used. Those that are closed where nobody sees it, in
+/// the C library's streams, may be others by now: of a plain file that counts as a stream a read
+/// may return less than there is, and of a stream that counts as a plain file calls block in the
+/// kernel.
+static KINDS: [AtomicU8; 8192] = [const { AtomicU8::new(0) }; 8192];
+
+/// What is `fd`? Asks the kernel only the first time. Plain if there is none.
+pub fn kind(fd: i32) -> Kind {
+    let known = usize::try_from(fd).ok().and_then(|fd| KINDS.get(fd));
+    match known.map_or(0, |known| known.load(Relaxed)) {
+        STREAM => Kind::Stream,
+        PLAIN => Kind::Plain,
+        _ => ask(fd, known),
+    }
+}
+
+#[cold]
+fn ask(fd: i32, known: Option<&AtomicU8>) -> Kind {
+    // SAFETY: an all-zero stat, filled by the kernel.
+    let mut st: libc::stat = unsafe { core::mem::zeroed() };
+    // SAFETY: as above.
+    if unsafe { sys::syscall3(libc::SYS_fstat, fd as u64, &raw mut st as u64, 0) } != 0 {
+        return Kind::Plain;
+    }
+    let is_plain =
+        matches!(st.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR | libc::S_IFBLK);
+    if let Some(known) = known {
+        known.store(if is_plain { PLAIN } else { STREAM }, Relaxed);
+    }
+    if is_plain { Kind::Plain } else { Kind::Stream }
+}
+
+/// To be called before `fd` is closed or replaced: threads that wait for it keep its file.
+#[inline]
+pub fn leave(fd: i32) {
+    let Ok(index) = usize::try_from(fd) else { return };
+    if let Some(known) = KINDS.get(index) {
+        known.store(0, Relaxed);
+    }
+    if waiting::is_awaited(fd) {
+        move_all(fd);
+    }
+}
+
+/// [`leave`] for all descriptors from `first` to `last`.
+pub fn leave_range(first: u32, last: u32) {
+    for known in KINDS.iter().take((last as usize).saturating_add(1)).skip(first as usize) {
+        known.store(0, Relaxed);
+    }
+    let mut from = first;
+    while let Some(fd) = waiting::smallest(from, last) {
+        move_all(fd);
+        from = fd as u32 + 1;
+    }
+}
+
+#[cold]
+fn move_all(fd: i32) {
+    // A handler that has interrupted the runtime: it may hold the table's locks.
+    if preempt::in_section() {
+        return;
+    }
+    let mut relax = Relax::new();
+    loop {
+        match waiting::look_for(fd) {
+            Found::Nobody => return,
+            Found::Held => {
+                if !crate::foreign::thread::try_yield() {
+                    relax.relax();
+                }
+            }
+            Found::Somebody => waiting::give(fd, duplicate(fd)),
+        }
+    }
+}
+
+/// Another descriptor of the same file, out of the way of those that the program opens next; -1 if
+/// there can be none.
+fn duplicate(fd: i32) -> i32 {
+    const OUT_OF_THE_WAY: u64 = 512;
+    let from = |least| {
+        let command = libc::F_DUPFD_CLOEXEC as u64;
+        // SAFETY: no memory.
+        unsafe { sys::syscall3(libc::SYS_fcntl, fd as u64, command, least) as i32 }
+    };
+    let new = from(OUT_OF_THE_WAY);
+    if new >= 0 { new } else { from(0).max(-1) }
+}

@@ -1,0 +1,373 @@
+//! Calls of C on files in which a user thread may have to wait: what the functions that this crate
+//! defines for Rust programs (`interpose::files`) and `quaver-shim` have in common.
+//!
+//! # How
+//!
+//! A call is an [`Operation`]. It is first tried in a form that does not wait (`MSG_DONTWAIT`,
+//! `RWF_NOWAIT`, a timeout of 0). If it would have to wait, the thread parks until the reactor says
+//! that the file may be ready ([`files::wait`]), and it is tried again ([`park`]). What the reactor
+//! cannot wait for blocks in the kernel ([`Operation::block`]).
+//!
+//! Who makes the calls is a [`Caller`]: signals, cancellation and the way to block in the kernel
+//! are its affair.
+//!
+//! # Files that are closed meanwhile
+//!
+//! In the kernel a call that waits keeps its file, whatever becomes of the descriptor. Here nothing
+//! is in the kernel. So those that wait stand in a table ([`waiting`]); whoever closes or replaces
+//! their descriptor gives each of them a duplicate first ([`descriptors`]), and it goes on with
+//! that. A call that starts again after a handler looks its descriptor up again, as in the kernel.
+//!
+//! # Readiness that is none
+//!
+//! `poll` may say that a file is ready although a call would wait: a full queue of a datagram
+//! socket that is not connected, an eventfd with too little room. After a few times in a row the
+//! thread blocks in the kernel.
+
+mod connection;
+pub mod descriptors;
+mod many;
+mod receive;
+mod selection;
+mod send;
+mod waiting;
+
+pub use connection::{accept, connect};
+pub use many::{Epoll, Span, epoll_wait, poll};
+pub use receive::{read, receive};
+pub use selection::select;
+pub use send::{send_message, send_to, write};
+pub(crate) use waiting::forget_all;
+
+use super::files::{self, Wanted};
+use super::futex::{Deadline, Limits};
+use crate::sys;
+use crate::thread::raw;
+use core::ffi::{c_int, c_long};
+use std::time::Duration;
+use waiting::{Entered, Waiting};
+
+/// The result of an attempt that would have to wait.
+pub const WOULD_WAIT: isize = isize::MIN;
+
+pub(crate) const EAGAIN: isize = -(libc::EAGAIN as isize);
+const EINTR: isize = -(libc::EINTR as isize);
+
+/// How many files one call may park for.
+const MANY: usize = 32;
+/// How often a file may be ready in vain before the call blocks in the kernel.
+const VAIN: u32 = 4;
+
+/// How long a call waits.
+#[derive(Clone, Copy, Debug)]
+pub enum Patience {
+    /// For ever.
+    Endless,
+    /// Until then.
+    Until(Deadline),
+    /// As this option of the socket says: `SO_RCVTIMEO` or `SO_SNDTIMEO`.
+    OfSocket(c_int),
+}
+
+/// Who makes calls.
+pub trait Caller: Copy {
+    /// Makes a system call of the program's, whose arguments are the program's own.
+    fn call(self, number: c_long, arguments: [usize; 6]) -> isize;
+
+    /// Performs an operation, and waits where it has to. `restarts`: handlers with `SA_RESTART` do
+    /// not end it. The result is the kernel's.
+    fn perform(self, restarts: bool, operation: &mut impl Operation) -> isize;
+}
+
+/// A call that may have to wait. Results are the kernel's: negative errors.
+pub trait Operation {
+    /// Tries without waiting; [`WOULD_WAIT`]. `EINTR`: it may be tried again.
+    fn first(&mut self) -> isize;
+
+    /// The same with these descriptors, in the order of [`wanted`](Self::wanted), which may be
+    /// others than the program's by now.
+    fn attempt(&mut self, files: &[i32]) -> isize;
+
+    /// How many files it waits for; more than there is room for: it must block in the kernel.
+    fn count(&self) -> usize {
+        1
+    }
+
+    /// May a try transfer a part? Then the call has begun for all to see, and keeps its file from
+    /// before the first try on: [`park`] makes that.
+    fn keeps_file(&self) -> bool {
+        false
+    }
+
+    /// Writes down what it waits for, [`count`](Self::count) entries.
+    fn wanted(&self, wanted: &mut [Wanted]);
+
+    /// How long.
+    fn patience(&self) -> Patience;
+
+    /// Makes the call in the kernel, where it waits. `again`: not for the first time. `broken`: has
+    /// a handler of the program ended it? An error is not yet what the call comes to:
+    /// [`end`](Self::end).
+    fn block(&mut self, again: bool, broken: &dyn Fn() -> bool) -> isize;
+
+    /// How much has been transferred.
+    fn progress(&self) -> usize {
+        0
+    }
+
+    /// What the call returns if it ends with this error: a part may have been transferred.
+    fn end(&self, error: isize) -> isize {
+        error
+    }
+
+    /// What it returns when its time is over.
+    fn timed_out(&self) -> isize {
+        self.end(EAGAIN)
+    }
+}
+
+/// How a call ended, or why not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Parked {
+    /// With this result.
+    Done(isize),
+    /// Its time is over.
+    TimedOut,
+    /// It was interrupted, and must be tried again with the program's descriptors.
+    Interrupted,
+    /// It must block in the kernel.
+    Impossible,
+}
+
+/// When a call's patience ends, and whether that is said by an option of its socket: then handlers
+/// always end it (`signal(7)`).
+pub fn deadline(operation: &impl Operation) -> (Option<Deadline>, bool) {
+    match operation.patience() {
+        Patience::Endless => (None, false),
+        Patience::Until(at) => (Some(at), false),
+        Patience::OfSocket(option) => {
+            let mut file = [Wanted { fd: -1, events: 0 }];
+            operation.wanted(&mut file);
+            let at = timeout_of(file[0].fd, option).map(Deadline::after);
+            (at, at.is_some())
+        }
+    }
+}
+
+/// How long calls on a socket wait, if not for ever.
+fn timeout_of(fd: i32, option: c_int) -> Option<Duration> {
+    let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let limited = get_option(fd, option, &mut time) && (time.tv_sec, time.tv_usec) != (0, 0);
+    limited.then(|| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000))
+}
+
+/// A number among the options of a socket; `None` if it is no socket.
+fn option(fd: i32, option: c_int) -> Option<c_int> {
+    let mut value = 0;
+    get_option(fd, option, &mut value).then_some(value)
+}
+
+fn get_option<T>(fd: i32, option: c_int, value: &mut T) -> bool {
+    let mut size = size_of::<T>() as libc::socklen_t;
+    let arguments = [
+        fd as usize,
+        libc::SOL_SOCKET as usize,
+        option as usize,
+        core::ptr::from_mut(value) as usize,
+        &raw mut size as usize,
+        0,
+    ];
+    // SAFETY: the kernel writes at most the value, and its size; or fails.
+    unsafe { super::sys::call(libc::SYS_getsockopt, arguments) == 0 }
+}
+
+/// May the caller wait as a user thread? Not on kernel threads, not in a handler that has
+/// interrupted the runtime, and not where the worker has been given away already.
+#[inline]
+pub fn can_park() -> bool {
+    raw::current().is_some_and(|t| t.no_preempt.get() == 0 && t.blocking.get() == 0)
+}
+
+/// Waits as a user thread, and tries the operation whenever that may help; before it waits for the
+/// first time as well if the operation [keeps its file](Operation::keeps_file). `deadline` is asked
+/// when it has to wait; an error: it must not. `interrupted` is asked as [`Limits::interrupted`]
+/// is.
+pub fn park<O: Operation>(
+    operation: &mut O,
+    deadline: impl FnOnce(&O) -> Result<Option<Deadline>, CannotWait>,
+    interrupted: &dyn Fn() -> bool,
+) -> Parked {
+    match operation.count() {
+        _ if !can_park() => Parked::Impossible,
+        0 | 1 => park_for::<1, O>(operation, deadline, interrupted),
+        2..=MANY => park_for::<MANY, O>(operation, deadline, interrupted),
+        _ => Parked::Impossible,
+    }
+}
+
+/// The caller must not wait here.
+#[derive(Clone, Copy, Debug)]
+pub struct CannotWait;
+
+fn park_for<const N: usize, O: Operation>(
+    operation: &mut O,
+    deadline: impl FnOnce(&O) -> Result<Option<Deadline>, CannotWait>,
+    interrupted: &dyn Fn() -> bool,
+) -> Parked {
+    // A call on no files waits for its end all the same.
+    let count = operation.count().max(1);
+    let mut wanted = [Wanted { fd: -1, events: 0 }; N];
+    let wanted = &mut wanted[..count];
+    operation.wanted(wanted);
+    let entries = Waiting::<N>::new(wanted);
+    let waiting = entries.enter();
+    if operation.keeps_file()
+        && let Some(end) = try_twice(operation, &waiting, interrupted)
+    {
+        return end;
+    }
+    let Ok(deadline) = deadline(operation) else { return Parked::Impossible };
+    let mut vain = 0;
+    loop {
+        if operation.count() > N || !waiting.update(wanted) {
+            return Parked::Impossible;
+        }
+        let wanted = &*wanted;
+        let look_up = || interrupted() || waiting.has_moved(wanted);
+        match files::wait(wanted, &Limits { deadline, interrupted: Some(&look_up) }) {
+            files::End::Ready => {}
+            files::End::TimedOut => return Parked::TimedOut,
+            // Its number has gone meanwhile.
+            files::End::Impossible if waiting.has_moved(wanted) => continue,
+            files::End::Impossible => return Parked::Impossible,
+            files::End::Interrupted if interrupted() => return Parked::Interrupted,
+            files::End::Interrupted => continue,
+        }
+        let before = operation.progress();
+        if let Some(end) = try_held(operation, &waiting, interrupted) {
+            return end;
+        }
+        vain = match wanted {
+            _ if operation.progress() > before => 0,
+            [file] if is_ready(file.fd, file.events) => vain + 1,
+            _ => 0,
+        };
+        if vain == VAIN {
+            return Parked::Impossible;
+        }
+    }
+}
+
+/// Tries with the descriptors that the file has now, which stay meanwhile.
+fn try_held<O: Operation>(
+    operation: &mut O,
+    waiting: &Entered<'_>,
+    interrupted: &dyn Fn() -> bool,
+) -> Option<Parked> {
+    let mut numbers = [-1; MANY];
+    loop {
+        let held = waiting.hold(&mut numbers);
+        match operation.attempt(held.files()) {
+            WOULD_WAIT => return None,
+            // Or by a signal of the runtime's.
+            EINTR if interrupted() => return Some(Parked::Interrupted),
+            EINTR => {}
+            result => return Some(Parked::Done(result)),
+        }
+    }
+}
+
+/// Tries; if it would have to wait, others run before it is tried again: they may be the ones that
+/// are waited for.
+fn try_twice<O: Operation>(
+    operation: &mut O,
+    waiting: &Entered<'_>,
+    interrupted: &dyn Fn() -> bool,
+) -> Option<Parked> {
+    let first = try_held(operation, waiting, interrupted);
+    if first.is_some() || !super::thread::try_yield() {
+        return first;
+    }
+    try_held(operation, waiting, interrupted)
+}
+
+/// Is the file ready, or in error? Also if there is none.
+fn is_ready(fd: i32, events: i16) -> bool {
+    look(fd, events) != 0
+}
+
+/// What `poll` says of a file.
+fn look(fd: i32, events: i16) -> i16 {
+    let mut file = libc::pollfd { fd, events, revents: 0 };
+    match sys::poll(&mut file, Some(Duration::ZERO)) {
+        Ok(_) => file.revents,
+        Err(_) => 0,
+    }
+}
+
+/// Does a call on a file wait? Asked when it is first of interest.
+#[derive(Clone, Copy, Debug)]
+enum Waits {
+    Unknown,
+    No,
+    Yes,
+}
+
+impl Waits {
+    /// Those of a call with these flags.
+    fn unless(never: bool) -> Waits {
+        if never { Waits::No } else { Waits::Unknown }
+    }
+
+    fn on(&mut self, fd: i32) -> bool {
+        if let Waits::Unknown = self {
+            *self = if sys::is_nonblocking(fd) { Waits::No } else { Waits::Yes };
+        }
+        matches!(self, Waits::Yes)
+    }
+
+    /// What a call that says `EAGAIN` comes to.
+    fn refused(&mut self, fd: i32) -> isize {
+        if self.on(fd) { WOULD_WAIT } else { EAGAIN }
+    }
+}
+
+/// Calls of a program whose signals are the kernel's affair.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plain;
+
+impl Caller for Plain {
+    fn call(self, number: c_long, arguments: [usize; 6]) -> isize {
+        // SAFETY: the program's own arguments.
+        unsafe { super::sys::call(number, arguments) }
+    }
+
+    fn perform(self, _: bool, operation: &mut impl Operation) -> isize {
+        if !operation.keeps_file() {
+            let result = try_plainly(operation);
+            if result != WOULD_WAIT {
+                return result;
+            }
+        }
+        match park(operation, |operation| Ok(deadline(operation).0), &|| false) {
+            Parked::Done(result) => result,
+            Parked::TimedOut => operation.timed_out(),
+            Parked::Interrupted | Parked::Impossible => {
+                let result = operation.block(false, &|| false);
+                if result < 0 { operation.end(result) } else { result }
+            }
+        }
+    }
+}
+
+fn try_plainly(operation: &mut impl Operation) -> isize {
+    let mut has_yielded = false;
+    loop {
+        match operation.first() {
+            // Even what does not wait says so when a signal comes with it.
+            EINTR => {}
+            WOULD_WAIT if !has_yielded && super::thread::try_yield() => has_yielded = true,
+            result => return result,
+        }
+    }
+}

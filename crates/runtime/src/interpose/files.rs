@@ -1,0 +1,204 @@
+//! Calls on files that may wait, as user threads: `std::net`, pipes, `std::io::stdin`.
+//!
+//! A call that does not have to wait is one system call, as in libc. One that does parks the user
+//! thread ([`calls`]). On kernel threads, in handlers that have interrupted the runtime, and in
+//! `block_in_place`, these are libc's own functions. `close` and its relatives are among them for
+//! the sake of those who wait.
+//!
+//! The symbols are weak: `quaver-shim` has definitions of its own.
+
+use super::futex::fail;
+use crate::foreign::calls::{self, Plain, Span, can_park, descriptors};
+use crate::thread::raw;
+use core::arch::global_asm;
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicPtr, Ordering::*};
+use libc::*;
+
+type Words = [usize; 6];
+
+/// Defines functions with weak symbols. Each says what the kernel's call is, whose calls are not
+/// left to libc, and what they do with the arguments: a result of the kernel's, or none if libc's
+/// function will do after all.
+macro_rules! weak {
+    ($(
+        $name:ident($($argument:ident: $type:ty),*) -> $result:ty,
+            $number:expr, $who:ident, $f:expr;
+    )*) => {
+        /// libc's functions, which are looked up before `main`: `dlsym` is not for signal handlers.
+        /// Null before that, and in a program that is linked statically.
+        #[allow(non_upper_case_globals, reason = "named as the functions")]
+        mod libcs {
+            use super::*;
+            $(pub(super) static $name: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());)*
+        }
+
+        extern "C" fn look_up() {
+            $(
+                let name = concat!(stringify!($name), "\0");
+                // SAFETY: a symbol look-up with a C string.
+                let function = unsafe { dlsym(RTLD_NEXT, name.as_ptr().cast()) };
+                libcs::$name.store(function, Release);
+            )*
+        }
+
+        $(
+            unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result {
+                let mut words = [0; 6];
+                for (word, argument) in words.iter_mut().zip([$($argument as usize),*]) {
+                    *word = argument;
+                }
+                let f: fn(Words) -> Option<isize> = $f;
+                if $who() && let Some(result) = f(words) {
+                    return returned(result) as $result;
+                }
+                let function = libcs::$name.load(Acquire);
+                // SAFETY: libc's function of this name has this type; its arguments, and the
+                // kernel's, are the caller's.
+                unsafe {
+                    if function.is_null() {
+                        return returned(crate::foreign::sys::call($number, words)) as $result;
+                    }
+                    type Function = unsafe extern "C-unwind" fn($($type),*) -> $result;
+                    core::mem::transmute::<*mut c_void, Function>(function)($($argument),*)
+                }
+            }
+            global_asm!(
+                concat!(".weak ", stringify!($name)),
+                concat!(".type ", stringify!($name), ", @function"),
+                concat!(stringify!($name), ":"),
+                ".cfi_startproc",
+                "jmp {function}",
+                ".cfi_endproc",
+                concat!(".size ", stringify!($name), ", . - ", stringify!($name)),
+                function = sym $name,
+            );
+        )*
+    };
+}
+
+/// May the caller park, in calls that are made with a lock of the standard library held, as those
+/// of `println!` are? Not with thread-locals that belong to a kernel thread: they name its owner.
+fn can_park_with_locks() -> bool {
+    can_park() && raw::current().is_some_and(|t| t.fs.get() != 0)
+}
+
+fn anybody() -> bool {
+    true
+}
+
+/// A result of the kernel's as C has it.
+fn returned(result: isize) -> isize {
+    if (-4095..0).contains(&result) { fail(-result as i32) as isize } else { result }
+}
+
+// SAFETY, of all that follow: the arguments are the program's, as for libc's functions.
+
+fn read_one(a: Words) -> Option<isize> {
+    let buffer = iovec { iov_base: a[1] as *mut c_void, iov_len: a[2] };
+    // SAFETY: see above.
+    unsafe { calls::read(Plain, SYS_read, a, (&buffer, 1)) }
+}
+
+fn read_several(a: Words) -> Option<isize> {
+    // SAFETY: see above.
+    unsafe { calls::read(Plain, SYS_readv, a, (a[1] as *const iovec, a[2])) }
+}
+
+fn write_one(a: Words) -> Option<isize> {
+    let buffer = iovec { iov_base: a[1] as *mut c_void, iov_len: a[2] };
+    // SAFETY: see above.
+    unsafe { calls::write(Plain, SYS_write, a, (&buffer, 1)) }
+}
+
+fn write_several(a: Words) -> Option<isize> {
+    // SAFETY: see above.
+    unsafe { calls::write(Plain, SYS_writev, a, (a[1] as *const iovec, a[2])) }
+}
+
+fn received(number: c_long, a: Words, flags_at: usize) -> Option<isize> {
+    // SAFETY: see above.
+    Some(unsafe { calls::receive(Plain, number, a, flags_at) })
+}
+
+fn sent(a: Words) -> Option<isize> {
+    // SAFETY: see above.
+    Some(unsafe { calls::send_to(Plain, a) })
+}
+
+fn message_sent(a: Words) -> Option<isize> {
+    // SAFETY: see above.
+    Some(unsafe { calls::send_message(Plain, a) })
+}
+
+fn accepted(number: c_long, a: Words) -> Option<isize> {
+    // SAFETY: see above.
+    Some(unsafe { calls::accept(Plain, number, a) })
+}
+
+fn connected(a: Words) -> Option<isize> {
+    // SAFETY: see above.
+    Some(unsafe { calls::connect(Plain, a) })
+}
+
+fn polled(a: Words) -> Option<isize> {
+    let (files, span) = (a[0] as *mut pollfd, Span::of_millis(a[2] as c_int));
+    // SAFETY: see above.
+    Some(unsafe { calls::poll(Plain, files, a[1], span, 0) })
+}
+
+/// A descriptor is about to go, for which somebody may be waiting.
+fn leaving(fd: usize) -> Option<isize> {
+    descriptors::leave(fd as c_int);
+    None
+}
+
+fn replaced(a: Words) -> Option<isize> {
+    if a[0] == a[1] { None } else { leaving(a[1]) }
+}
+
+weak! {
+    read(fd: c_int, buffer: *mut c_void, n: usize) -> isize, SYS_read, can_park_with_locks,
+        read_one;
+    readv(fd: c_int, vec: *const iovec, n: c_int) -> isize, SYS_readv, can_park_with_locks,
+        read_several;
+    write(fd: c_int, buffer: *const c_void, n: usize) -> isize, SYS_write, can_park_with_locks,
+        write_one;
+    writev(fd: c_int, vec: *const iovec, n: c_int) -> isize, SYS_writev, can_park_with_locks,
+        write_several;
+    recv(fd: c_int, buffer: *mut c_void, n: usize, flags: c_int) -> isize, SYS_recvfrom, can_park,
+        |a| received(SYS_recvfrom, a, 3);
+    recvfrom(fd: c_int, buffer: *mut c_void, n: usize, flags: c_int, from: *mut sockaddr,
+        len: *mut socklen_t) -> isize, SYS_recvfrom, can_park, |a| received(SYS_recvfrom, a, 3);
+    recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> isize, SYS_recvmsg, can_park,
+        |a| received(SYS_recvmsg, a, 2);
+    send(fd: c_int, buffer: *const c_void, n: usize, flags: c_int) -> isize, SYS_sendto, can_park,
+        sent;
+    sendto(fd: c_int, buffer: *const c_void, n: usize, flags: c_int, to: *const sockaddr,
+        len: socklen_t) -> isize, SYS_sendto, can_park, sent;
+    sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> isize, SYS_sendmsg, can_park,
+        message_sent;
+    accept(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int, SYS_accept, can_park,
+        |a| accepted(SYS_accept, a);
+    accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int,
+        SYS_accept4, can_park, |a| accepted(SYS_accept4, a);
+    connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int, SYS_connect, can_park,
+        connected;
+    poll(files: *mut pollfd, n: nfds_t, timeout: c_int) -> c_int, SYS_poll, can_park, polled;
+    close(fd: c_int) -> c_int, SYS_close, anybody, |a| leaving(a[0]);
+    dup2(old: c_int, new: c_int) -> c_int, SYS_dup2, anybody, replaced;
+    dup3(old: c_int, new: c_int, flags: c_int) -> c_int, SYS_dup3, anybody, replaced;
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = look_up;
+
+/// Makes the linker take the weak definitions.
+pub(super) fn link() {
+    unsafe extern "C" {
+        #[link_name = "recvmsg"]
+        fn weak_one();
+    }
+    core::hint::black_box((weak_one as unsafe extern "C" fn(), &BEFORE_MAIN));
+}
