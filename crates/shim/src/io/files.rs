@@ -1,17 +1,14 @@
 //! Files: reading, writing, synchronising, locking.
 
-use super::{
-    EAGAIN_, Restart, aliases, always, blocker, raw, rest, returned, try_then_wait, wait_for,
-};
+use super::{EAGAIN_, Restart, Shim, aliases, always, blocker, raw, rest, returned, try_then_wait};
 use crate::cancel;
-use crate::interrupt::Call;
-use crate::signal::{self, Section};
+use crate::signal::Section;
 use crate::sys::{is_nonblocking, ready};
-use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use core::ffi::{c_int, c_long, c_void};
+use core::sync::atomic::AtomicU32;
 use libc::*;
 use quaver::foreign::futex::Limits;
-use quaver::foreign::{lock, thread};
+use quaver::foreign::{calls, lock};
 
 const RWF_NOWAIT: usize = 8;
 
@@ -20,25 +17,6 @@ fn is_regular(fd: c_int) -> bool {
     let mut st: stat = unsafe { core::mem::zeroed() };
     raw(SYS_fstat, [fd as usize, &raw mut st as usize, 0, 0, 0, 0]) == 0
         && st.st_mode & S_IFMT == S_IFREG
-}
-
-/// Descriptors that were regular files when they were last written to, on file systems that cannot
-/// be asked not to wait. A guess, because a descriptor may have been closed by whatever means: it
-/// saves asking, not looking.
-static REGULAR: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
-
-fn word_and_bit(fd: c_int) -> Option<(&'static AtomicU64, u64)> {
-    Some((REGULAR.get(usize::try_from(fd).ok()? / 64)?, 1 << (fd % 64)))
-}
-
-fn was_regular(fd: c_int) -> bool {
-    word_and_bit(fd).is_some_and(|(word, bit)| word.load(Relaxed) & bit != 0)
-}
-
-fn remember_regular(fd: c_int) {
-    if let Some((word, bit)) = word_and_bit(fd) {
-        word.fetch_or(bit, Relaxed);
-    }
 }
 
 /// One is held by whoever reads from a file's position, so that what it reads in two parts is one
@@ -62,8 +40,8 @@ impl Drop for Position {
     }
 }
 
-/// Reads: at `offset`, or -1 for the file's position.
-fn do_read(fd: c_int, vec: &[iovec], offset: i64, real: impl Fn() -> isize) -> isize {
+/// Reads from a file that waits for nobody: at `offset`, or -1 for the file's position.
+fn read_plain(fd: c_int, vec: &[iovec], offset: i64, real: impl Fn() -> isize) -> isize {
     let wanted: usize = vec.iter().map(|v| v.iov_len).sum();
     let without_waiting = |vec: &[iovec], offset: i64, flags: usize| {
         raw(SYS_preadv2, [fd as usize, vec.as_ptr() as usize, vec.len(), offset as usize, 0, flags])
@@ -86,7 +64,10 @@ fn do_read(fd: c_int, vec: &[iovec], offset: i64, real: impl Fn() -> isize) -> i
             // The part that is in the page cache; the program wants the rest as well.
             r if r > 0 && (r as usize) < wanted && is_regular(fd) => {
                 let at = if offset < 0 { offset } else { offset + r as i64 };
-                more(r, without_waiting(&rest(vec, r as usize), at, 0))
+                match without_waiting(&rest(vec, r as usize), at, 0) {
+                    more if more >= 0 => r + more,
+                    _ => r,
+                }
             }
             r => r,
         }
@@ -97,82 +78,59 @@ fn do_read(fd: c_int, vec: &[iovec], offset: i64, real: impl Fn() -> isize) -> i
     })
 }
 
-/// Writes all of `vec` as a waiting `writev` would: what `without_waiting` does not take follows
-/// from outside the workers. `now` makes the program's own call, for files that cannot be asked not
-/// to wait.
-pub(super) fn write_all(
-    fd: c_int,
-    vec: &[iovec],
-    without_waiting: impl Fn(&[iovec]) -> isize,
-    waiting: impl Fn(&[iovec]) -> isize,
-) -> isize {
-    let total: usize = vec.iter().map(|v| v.iov_len).sum();
-    let Some(me) = blocker() else { return waiting(vec) };
-    cancel::test();
-    if was_regular(fd) && is_regular(fd) {
-        return waiting(vec);
-    }
-    let first = without_waiting(vec);
-    let unsupported = [EOPNOTSUPP, EINVAL, ESPIPE].iter().any(|e| first == -(*e as isize));
-    if first == total as isize || first < 0 && first != EAGAIN_ && !unsupported {
-        return first;
-    }
-    if is_regular(fd) {
-        // Never waits for anybody.
-        remember_regular(fd);
-        return more(first.max(0), waiting(&rest(vec, first.max(0) as usize)));
-    }
-    if is_nonblocking(fd) {
-        return if unsupported { waiting(vec) } else { first };
-    }
-    if signal::in_child_of_vfork() {
-        return more(first.max(0), waiting(&rest(vec, first.max(0) as usize)));
-    }
-    let call = Call::begin(me, true);
-    thread::try_yield();
-    let mut done = first.max(0) as usize;
-    let r = wait_for(&call, |_| {
-        loop {
-            match waiting(&rest(vec, done)) {
-                // Interrupted by a signal of the runtime's after a part.
-                r if r > 0 && done + (r as usize) < total && !call.is_broken() => {
-                    done += r as usize
-                }
-                r => return r,
+/// `read` or `readv`, as `number` says.
+///
+/// # Safety
+///
+/// As for these; `vec` is what is to be filled.
+unsafe fn read_from(number: c_long, a: Arguments, vec: (*const iovec, usize)) -> isize {
+    // SAFETY: the caller's contract.
+    unsafe {
+        returned(match calls::read(Shim, number, a, vec) {
+            Some(result) => result,
+            None if vec.1 > 1024 => raw(number, a),
+            None => {
+                let vec = core::slice::from_raw_parts(vec.0, vec.1);
+                read_plain(a[0] as c_int, vec, -1, || raw(number, a))
             }
-        }
-    });
-    drop(call);
-    cancel::test();
-    more(done as isize, r)
-}
-
-/// A part that was written, and what came of the rest.
-fn more(done: isize, r: isize) -> isize {
-    if r >= 0 {
-        done + r
-    } else if done > 0 {
-        done
-    } else {
-        r
+        })
     }
 }
 
-fn do_writev(fd: c_int, vec: &[iovec]) -> isize {
-    let no_wait = |v: &[iovec]| {
-        raw(SYS_pwritev2, [fd as usize, v.as_ptr() as usize, v.len(), usize::MAX, 0, RWF_NOWAIT])
-    };
-    let wait = |v: &[iovec]| raw(SYS_writev, [fd as usize, v.as_ptr() as usize, v.len(), 0, 0, 0]);
-    write_all(fd, vec, no_wait, wait)
+/// `write` or `writev`, as `number` says.
+///
+/// # Safety
+///
+/// As for these; `vec` is what is to be written.
+unsafe fn write_to(number: c_long, a: Arguments, vec: (*const iovec, usize)) -> isize {
+    // SAFETY: the caller's contract.
+    returned(match unsafe { calls::write(Shim, number, a, vec) } {
+        Some(result) => result,
+        None => {
+            if blocker().is_some() {
+                cancel::test();
+            }
+            raw(number, a)
+        }
+    })
 }
 
-fn do_write(fd: c_int, buffer: *const c_void, n: usize) -> isize {
-    do_writev(fd, &[iovec { iov_base: buffer.cast_mut(), iov_len: n }])
+type Arguments = [usize; 6];
+
+fn arguments(fd: c_int, buffer: *const c_void, n: usize) -> Arguments {
+    [fd as usize, buffer as usize, n, 0, 0, 0]
 }
 
 fn read_impl(fd: c_int, buffer: *mut c_void, n: usize) -> isize {
-    let vec = [iovec { iov_base: buffer, iov_len: n }];
-    returned(do_read(fd, &vec, -1, || raw(SYS_read, [fd as usize, buffer as usize, n, 0, 0, 0])))
+    let vec = iovec { iov_base: buffer, iov_len: n };
+    // SAFETY: the program's own arguments.
+    unsafe { read_from(SYS_read, arguments(fd, buffer, n), (&vec, 1)) }
+}
+
+fn write_impl(fd: c_int, buffer: *const c_void, n: usize) -> isize {
+    let vec = iovec { iov_base: buffer.cast_mut(), iov_len: n };
+    // SAFETY: the program's own arguments.
+    unsafe { write_to(SYS_write, arguments(fd, buffer, n), (&vec, 1)) }
 }
 
 fn pread_impl(fd: c_int, buffer: *mut c_void, n: usize, offset: off_t) -> isize {
@@ -181,7 +139,7 @@ fn pread_impl(fd: c_int, buffer: *mut c_void, n: usize, offset: off_t) -> isize 
         return returned(real());
     }
     let vec = [iovec { iov_base: buffer, iov_len: n }];
-    returned(do_read(fd, &vec, offset, real))
+    returned(read_plain(fd, &vec, offset, real))
 }
 
 fn fcntl_impl(fd: c_int, command: c_int, argument: usize) -> c_int {
@@ -226,30 +184,17 @@ aliases! {
     fn pread64(fd: c_int, buffer: *mut c_void, n: usize, offset: off_t) -> isize =
         pread_impl(fd, buffer, n, offset);
     /// See `readv(2)`.
-    fn readv(fd: c_int, vec: *const iovec, n: c_int) -> isize = {
-        let real = || raw(SYS_readv, [fd as usize, vec as usize, n as usize, 0, 0, 0]);
-        match usize::try_from(n) {
-            Ok(len) if len <= 1024 => {
-                // SAFETY: the caller's contract.
-                returned(do_read(fd, unsafe { core::slice::from_raw_parts(vec, len) }, -1, real))
-            }
-            _ => returned(real()),
-        }
-    };
+    fn readv(fd: c_int, vec: *const iovec, n: c_int) -> isize =
+        // SAFETY: the caller's contract.
+        unsafe { read_from(SYS_readv, arguments(fd, vec.cast(), n as usize), (vec, n as usize)) };
     /// See `write(2)`.
-    fn write(fd: c_int, buffer: *const c_void, n: usize) -> isize =
-        returned(do_write(fd, buffer, n));
+    fn write(fd: c_int, buffer: *const c_void, n: usize) -> isize = write_impl(fd, buffer, n);
     /// `write` as called by libraries.
-    fn __write(fd: c_int, buffer: *const c_void, n: usize) -> isize =
-        returned(do_write(fd, buffer, n));
+    fn __write(fd: c_int, buffer: *const c_void, n: usize) -> isize = write_impl(fd, buffer, n);
     /// See `writev(2)`.
-    fn writev(fd: c_int, vec: *const iovec, n: c_int) -> isize = match usize::try_from(n) {
-        Ok(len) if len <= 1024 => {
-            // SAFETY: the caller's contract.
-            returned(do_writev(fd, unsafe { core::slice::from_raw_parts(vec, len) }))
-        }
-        _ => returned(raw(SYS_writev, [fd as usize, vec as usize, n as usize, 0, 0, 0])),
-    };
+    fn writev(fd: c_int, vec: *const iovec, n: c_int) -> isize =
+        // SAFETY: the caller's contract.
+        unsafe { write_to(SYS_writev, arguments(fd, vec.cast(), n as usize), (vec, n as usize)) };
     /// See `fsync(2)`.
     fn fsync(fd: c_int) -> c_int = always(Restart::Yes, SYS_fsync, [fd as usize, 0, 0, 0, 0, 0]);
     /// See `fdatasync(2)`.

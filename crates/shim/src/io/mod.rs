@@ -4,16 +4,18 @@
 //!
 //! A call is first tried in a form that does not wait (`RWF_NOWAIT`, `MSG_DONTWAIT`, a timeout of
 //! 0). If it would have to wait, other threads of the worker get a chance first, for they may be
-//! the ones that are waited for. Then the worker is given to a spare kernel thread and the
-//! program's own call is made outside the workers (*hand-over*): a helper pool whose helper is the
-//! kernel thread that runs the user thread already.
+//! the ones that are waited for. Then
 //!
-//! Why not io_uring: a hand-over keeps the exact meaning of every call (signals, timeouts, partial
-//! transfers, `close` and `dup` from other threads, file locks, terminals), serves calls for which
-//! there is no operation (`wait`, `flock`, `system`) in the same way, and works where io_uring is
-//! forbidden (most containers). The price is a kernel thread for each blocked thread, as before the
-//! program came here, and two wake-ups of kernel threads where a worker that waits for a ring has
-//! one: `scripts/blocking_cost.sh` measures it, `docs/shim.md` has the numbers.
+//! * on files that can be waited for, the thread parks until the reactor says that the file may be
+//!   ready, and the call is tried again: [`quaver::foreign::calls`], which Rust programs share;
+//! * otherwise the worker is given to a spare kernel thread and the program's own call is made
+//!   outside the workers (*hand-over*): a helper pool whose helper is the kernel thread that runs
+//!   the user thread already.
+//!
+//! A hand-over keeps the exact meaning of every call and serves those for which there is no other
+//! way (`wait`, `flock`, `system`). Its price is a kernel thread for each blocked thread, and two
+//! wake-ups of kernel threads: `scripts/blocking_cost.sh` measures it, `docs/shim.md` has the
+//! numbers.
 //!
 //! # Interruption
 //!
@@ -22,6 +24,7 @@
 //! timeout. So it is when the preemption signal has hit a kernel thread that has just given its
 //! worker away.
 
+mod descriptors;
 mod files;
 mod others;
 mod poll;
@@ -31,13 +34,15 @@ mod spawn;
 
 use crate::cancel;
 use crate::interrupt::Call;
-use crate::signal::{self, deliver};
+use crate::signal::{self, Section, deliver};
 use crate::state::{self, Thread};
 use crate::sys::{self, call, is_nonblocking, ready, returned};
 use crate::unwind::last_own_buffer;
+use core::cell::Cell;
 use core::ffi::{c_int, c_long, c_short};
 use core::sync::atomic::Ordering::*;
 use libc::{EAGAIN, EFBIG, EINTR, EPIPE, iovec};
+use quaver::foreign::calls::{self, Caller, CannotWait, Operation, Parked, WOULD_WAIT};
 use quaver::foreign::{blocking, region, thread};
 
 const EAGAIN_: isize = -(EAGAIN as isize);
@@ -140,8 +145,115 @@ fn wait_for(call: &Call, mut make: impl FnMut(bool) -> isize) -> isize {
     }
 }
 
-/// A call that may wait: `first` tries without waiting and says `EAGAIN` if it would, `real` is the
-/// program's call.
+/// Calls on user threads whose signals are the shim's affair.
+#[derive(Clone, Copy)]
+struct Shim;
+
+impl Caller for Shim {
+    fn call(self, number: c_long, arguments: [usize; 6]) -> isize {
+        raw(number, arguments)
+    }
+
+    fn perform(self, restarts: bool, operation: &mut impl Operation) -> isize {
+        let Some(me) = blocker() else { return block_here(operation) };
+        cancel::test();
+        let call = Call::begin(me, restarts);
+        let mut result = WOULD_WAIT;
+        if !operation.keeps_file() {
+            result = try_now(&call, operation);
+            if result == WOULD_WAIT && signal::in_child_of_vfork() {
+                // What the thread leaves its worker to must not run here.
+                return block_here(operation);
+            }
+            if result == WOULD_WAIT && thread::try_yield() {
+                result = try_now(&call, operation);
+            }
+        }
+        if result == WOULD_WAIT {
+            result = wait_as_thread(&call, operation);
+            drop(call);
+            cancel::test();
+        }
+        result
+    }
+}
+
+/// Makes the call in the kernel, whoever the caller is.
+fn block_here(operation: &mut impl Operation) -> isize {
+    let result = operation.block(false, &|| true);
+    if result < 0 { operation.end(result) } else { result }
+}
+
+fn try_now(call: &Call, operation: &mut impl Operation) -> isize {
+    loop {
+        let result = operation.first();
+        if result != EINTR_ {
+            return result;
+        }
+        // Even what does not wait says so when the runtime's signal comes with it.
+        if call.is_broken() {
+            return operation.end(result);
+        }
+    }
+}
+
+/// Waits as a user thread if that is possible, otherwise outside the workers.
+fn wait_as_thread(call: &Call, operation: &mut impl Operation) -> isize {
+    let me = call.thread();
+    // Where a socket has a limit all handlers end its calls.
+    let (strict, is_strict) = (Call::begin(me, false), Cell::new(false));
+    let is_broken = || if is_strict.get() { strict.is_broken() } else { call.is_broken() };
+    let wanted = || call.is_wanted() || is_strict.get() && strict.is_broken();
+    let mut deadline = None;
+    loop {
+        let parked = {
+            // A handler that is left by a jump would leave traces of the wait behind.
+            let _section = Section::enter();
+            let until = |operation: &_| {
+                if signal::in_child_of_vfork() {
+                    return Err(CannotWait);
+                }
+                Ok(*deadline.get_or_insert_with(|| {
+                    let (deadline, is_of_socket) = calls::deadline(operation);
+                    is_strict.set(is_of_socket);
+                    deadline
+                }))
+            };
+            calls::park(operation, until, &wanted)
+        };
+        match parked {
+            Parked::Impossible if signal::in_child_of_vfork() => return block_here(operation),
+            Parked::Impossible => {
+                let result = wait_for(call, |_| operation.block(true, &is_broken));
+                return if result < 0 { operation.end(result) } else { result };
+            }
+            Parked::Done(result) => {
+                if !me.is_cancelled() {
+                    deliver::deliver_here(me);
+                }
+                return result;
+            }
+            Parked::TimedOut => return operation.timed_out(),
+            Parked::Interrupted if me.is_cancelled() => return EINTR_,
+            Parked::Interrupted => {
+                deliver::deliver_here(me);
+                // A part that was transferred ends the call, too.
+                if is_broken() || operation.progress() > 0 {
+                    return operation.end(EINTR_);
+                }
+            }
+        }
+        if !operation.keeps_file() {
+            let result = try_now(call, operation);
+            if result != WOULD_WAIT {
+                return result;
+            }
+        }
+    }
+}
+
+/// A call that may wait for what nobody announces: `first` tries without waiting and says `EAGAIN`
+/// if it would, `real` is the program's call.
 fn try_then_wait(
     restart: Restart,
     first: impl Fn() -> isize,
