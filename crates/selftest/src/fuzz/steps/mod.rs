@@ -5,6 +5,7 @@ mod files;
 mod interrupt;
 mod locks;
 mod signals;
+mod sockets;
 mod threads;
 mod waits;
 
@@ -18,7 +19,7 @@ const STANDARD: [i64; 5] = [10, 12, 28, 29, 14];
 const QUEUED: [i64; 4] = [36, 37, 40, 50];
 
 /// All steps, and how often each is chosen.
-const ALL: [(&str, Step, u64); 45] = [
+const ALL: [(&str, Step, u64); 52] = [
     ("mutex", locks::mutex, 4),
     ("contended mutex", locks::contended_mutex, 3),
     ("robust mutex", locks::robust, 3),
@@ -55,6 +56,13 @@ const ALL: [(&str, Step, u64); 45] = [
     ("ready", files::ready, 3),
     ("eventfd", files::eventfd, 2),
     ("sockets", files::sockets, 2),
+    ("connection", sockets::connection, 3),
+    ("acceptors", sockets::acceptors, 2),
+    ("all of it", sockets::whole, 2),
+    ("lost descriptor", sockets::lost, 3),
+    ("replaced descriptor", sockets::replaced, 3),
+    ("several files", sockets::several, 2),
+    ("shared epoll", sockets::shared_epoll, 2),
     ("shared offset", files::records, 1),
     ("file", files::file, 1),
     ("lines", files::lines, 1),
@@ -106,7 +114,7 @@ fn any_wait(c: &mut Chain<'_>, by: usize) -> Wait {
         release: (release, with.into()),
         breaks,
     };
-    match c.rng.below(9) {
+    match c.rng.below(11) {
         0 => {
             c.step(by, "sem_init", &[o, 0]);
             wait("sem_wait", &[o], "sem_post", &[o, 1], true)
@@ -136,6 +144,15 @@ fn any_wait(c: &mut Chain<'_>, by: usize) -> Wait {
             wait("read", &[o, 0, 100, how], "write", &[o, 1, 40, 2, 5], true)
         }
         7 => {
+            let p = c.object();
+            c.step(by, "listen", &[o]);
+            wait("accept", &[p, o, 0], "connect", &[p, o], true)
+        }
+        8 => {
+            c.step(by, "sockets", &[o, 0]);
+            wait("recv_all", &[o, 0, 40], "write", &[o, 1, 40, 2, 5], true)
+        }
+        9 => {
             let m = c.object();
             let kind = c.pick(&[0, 1, 2]);
             c.step(by, "mutex_init", &[m, kind, 0, 0, 0]);
