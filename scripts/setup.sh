@@ -3,6 +3,7 @@
 #
 #   scripts/setup.sh build          compilers for C and C++, a linker, the pinned Rust
 #   scripts/setup.sh build test     also what tests use: without it some are skipped
+#   scripts/setup.sh servers        servers of Debian's, and their clients
 #
 # Debian packages are installed as root, or through sudo. Everything is looked for first, so on a prepared machine this
 # does nothing and needs no rights.
@@ -70,7 +71,7 @@ ensure_rust() {
     fi
 }
 
-[ $# -gt 0 ] || die "usage: scripts/setup.sh build|test ..."
+[ $# -gt 0 ] || die "usage: scripts/setup.sh build|test|servers ..."
 required=false
 for task in "$@"; do
     case $task in
@@ -107,7 +108,17 @@ for task in "$@"; do
         # A peer of `quaver bench`, left out when absent.
         [ -e /usr/include/boost/fiber/all.hpp ] || packages+=(libboost-fiber-dev)
         ;;
-    *) die "unknown task $task: build and test are known" ;;
+    servers)
+        want python3 python3
+        want curl curl
+        want memcached memcached
+        want memccapable libmemcached-tools
+        want redis-server redis-server
+        want redis-benchmark redis-tools
+        PATH=$PATH:/usr/sbin want nginx nginx-light
+        want ab apache2-utils
+        ;;
+    *) die "unknown task $task: build, test and servers are known" ;;
     esac
 done
 if [ ${#packages[@]} -gt 0 ]; then

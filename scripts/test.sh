@@ -126,6 +126,7 @@ if [ "$size" = full ]; then
     step jemalloc cargo test --locked -p quaver-selftest --features jemalloc --test jemalloc
     step repeat scripts/repeat.sh "${REPEAT:-50}"
     step wheel scripts/wheel.sh test
+    step servers scripts/check_servers.sh "$programs"
     step bench-all scripts/smoke.sh bench-all "$programs"
     step fuzz-all scripts/smoke.sh fuzz-all "$programs"
     step probes-all scripts/smoke.sh probes-all "$programs"
