@@ -1,4 +1,5 @@
-//! Calls on files that may wait, as user threads: `std::net`, pipes, `std::io::stdin`.
+//! Calls on files that may wait, as user threads: `std::net`, pipes, `std::io::stdin`, and the
+//! epoll files of executors such as tokio's.
 //!
 //! A call that does not have to wait is one system call, as in libc. One that does parks the user
 //! thread ([`calls`]). On kernel threads, in handlers that have interrupted the runtime, and in
@@ -8,7 +9,7 @@
 //! The symbols are weak: `quaver-shim` has definitions of its own.
 
 use super::futex::fail;
-use crate::foreign::calls::{self, Plain, Span, can_park, descriptors};
+use crate::foreign::calls::{self, Epoll, Plain, Span, can_park, descriptors};
 use crate::thread::raw;
 use core::arch::global_asm;
 use core::ffi::{c_int, c_void};
@@ -147,6 +148,12 @@ fn polled(a: Words) -> Option<isize> {
     Some(unsafe { calls::poll(Plain, files, a[1], span, 0) })
 }
 
+fn epoll_waited(a: Words) -> Option<isize> {
+    let (events, time) = (a[1] as *mut epoll_event, Epoll::Millis(a[3] as c_int));
+    // SAFETY: see above.
+    Some(unsafe { calls::epoll_wait(Plain, a[0] as c_int, events, a[2] as c_int, time, 0) })
+}
+
 /// A descriptor is about to go, for which somebody may be waiting.
 fn leaving(fd: usize) -> Option<isize> {
     descriptors::leave(fd as c_int);
@@ -185,6 +192,8 @@ weak! {
     connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int, SYS_connect, can_park,
         connected;
     poll(files: *mut pollfd, n: nfds_t, timeout: c_int) -> c_int, SYS_poll, can_park, polled;
+    epoll_wait(epoll: c_int, events: *mut epoll_event, n: c_int, timeout: c_int) -> c_int,
+        SYS_epoll_wait, can_park, epoll_waited;
     close(fd: c_int) -> c_int, SYS_close, anybody, |a| leaving(a[0]);
     dup2(old: c_int, new: c_int) -> c_int, SYS_dup2, anybody, replaced;
     dup3(old: c_int, new: c_int, flags: c_int) -> c_int, SYS_dup3, anybody, replaced;
