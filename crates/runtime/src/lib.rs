@@ -32,12 +32,12 @@
 //!
 //! * `thread_local!` variables, `errno` and panics belong to the user thread and move with it
 //!   (unless you choose [`Tls::Shared`]).
-//! * Locks of `std` and `parking_lot` park the user thread. Any other lock or blocking call that
-//!   waits in the kernel never stops a worker for long: its place is given to another kernel
-//!   thread.
-//! * A signal interrupts system calls: those that Linux does not restart (`epoll_wait`, `poll`,
-//!   `nanosleep`, sockets with a timeout) can return `EINTR`, as after any signal. `std` retries
-//!   where its documentation says so.
+//! * Locks of `std` and `parking_lot`, and waits for sockets and pipes, `std`'s too, park the user
+//!   thread. Any other lock or blocking call that waits in the kernel never stops a worker for
+//!   long: its place is given to another kernel thread.
+//! * A signal interrupts what waits in the kernel: calls that Linux does not restart (`select`,
+//!   `semop`) can return `EINTR`, as after any signal. `std` retries where its documentation says
+//!   so.
 //! * Signal masks belong to the kernel thread: do not change them on a user thread.
 //!
 //! # Needs

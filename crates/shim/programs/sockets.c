@@ -94,12 +94,15 @@ static void limits(void) {
     close(late);
     close(waiting);
     close(fd);
-    /* Refused, at once and later. */
+    /* Refused: nobody listens there. */
+    fd = listener(0);
+    EXPECT(shutdown(fd, SHUT_RDWR) == 0);
     int none = tcp(0);
     EXPECT(dial(none) == -1 && errno == ECONNREFUSED);
     EXPECT(getsockopt(none, SOL_SOCKET, SO_ERROR, &type, &len) == 0 && type == 0);
     EXPECT(!(fcntl(none, F_GETFL) & O_NONBLOCK));
     close(none);
+    close(fd);
     /* Connected, and only once. */
     fd = listener(4);
     int one = tcp(0);

@@ -242,3 +242,27 @@ impl<C: Caller> Operation for EpollWait<C> {
         0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans() {
+        assert_eq!(Span::of_millis(-1).left(false).map(|t| t.tv_sec), None);
+        assert_eq!(Span::of_millis(0).nothing(), 0);
+        assert_eq!(Span::of_millis(1).nothing(), WOULD_WAIT);
+        let long = Span::of_millis(3_600_000);
+        assert!(matches!(long.patience(), Patience::Until(_)));
+        assert_eq!(long.left(false).map(|t| (t.tv_sec, t.tv_nsec)), Some((3600, 0)));
+        assert!(long.left(true).is_some_and(|t| (3500..=3600).contains(&t.tv_sec)));
+        let spec = |tv_sec, tv_nsec| Span::of_timespec(Some(&timespec { tv_sec, tv_nsec }));
+        assert!(spec(-1, 0).is_none() && spec(0, 1_000_000_000).is_none() && spec(0, -1).is_none());
+        assert_eq!(spec(0, 0).map(Span::nothing), Some(0));
+        let val = |tv_sec, tv_usec| Span::of_timeval(Some(&timeval { tv_sec, tv_usec }));
+        assert!(val(0, -1).is_none() && val(-1, 0).is_none());
+        // Microseconds may be more than a second.
+        let left = val(1, 2_000_001).and_then(|span| span.left(false));
+        assert_eq!(left.map(|t| (t.tv_sec, t.tv_nsec)), Some((3, 1000)));
+    }
+}

@@ -177,3 +177,25 @@ impl<C: Caller> Operation for Select<C> {
         0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_know_their_files() {
+        let mut sets = Sets::new(70);
+        sets.add(0, POLLIN);
+        sets.add(69, POLLIN | POLLPRI);
+        sets.add(64, POLLOUT);
+        // Not asked for.
+        sets.bits[0][1] |= 1 << 10;
+        assert_eq!(sets.files().collect::<Vec<_>>(), [0, 64, 69]);
+        assert_eq!([0, 64, 69].map(|fd| sets.events(fd)), [POLLIN, POLLOUT, POLLIN | POLLPRI]);
+        let mut given = [[7u64; 3]; 3];
+        let at = given.each_mut().map(|set| set.as_mut_ptr().cast());
+        // SAFETY: room for two words each; the third belongs to somebody else.
+        unsafe { sets.write([at[0], ptr::null_mut(), at[2]]) };
+        assert_eq!(given, [[1, 1 << 10 | 1 << 5, 7], [7; 3], [0, 1 << 5, 7]]);
+    }
+}

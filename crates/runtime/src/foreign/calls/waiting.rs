@@ -341,3 +341,44 @@ pub(crate) unsafe fn forget_all() {
         unsafe { ptr::from_ref(bucket).cast_mut().write(Bucket::new()) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A descriptor that no other test uses after it has been closed.
+    fn open() -> i32 {
+        // SAFETY: no memory.
+        unsafe { libc::fcntl(0, libc::F_DUPFD, 700) }
+    }
+
+    /// Is there such a descriptor?
+    fn exists(fd: i32) -> bool {
+        // SAFETY: no memory.
+        unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+    }
+
+    #[test]
+    fn who_waits_gets_a_duplicate() {
+        let fd = open();
+        let waiting = Waiting::<1>::new(&[Wanted { fd, events: libc::POLLIN }]);
+        let mut wanted = [Wanted { fd, events: libc::POLLIN }];
+        let entered = waiting.enter();
+        assert!(is_awaited(fd) && look_for(fd) == Found::Somebody && look_for(-2) == Found::Nobody);
+        let mut numbers = [-1];
+        let held = entered.hold(&mut numbers);
+        // Whoever holds it keeps it.
+        let vain = open();
+        give(fd, vain);
+        assert!(held.files() == [fd] && !exists(vain) && !entered.has_moved(&wanted));
+        drop(held);
+        let duplicate = open();
+        give(fd, duplicate);
+        assert!(entered.has_moved(&wanted) && look_for(fd) == Found::Nobody);
+        assert!(entered.update(&mut wanted) && wanted[0].fd == duplicate);
+        drop(entered);
+        assert!(!exists(duplicate) && exists(fd) && look_for(fd) == Found::Nobody);
+        // SAFETY: nobody else's.
+        unsafe { libc::close(fd) };
+    }
+}
