@@ -48,6 +48,8 @@ mod spin;
 
 pub(crate) use kernel::KernelParker;
 #[cfg(not(loom))]
+pub(crate) use spin::patience_here;
+#[cfg(not(loom))]
 pub(crate) use spin::set_parallel;
 pub(crate) use spin::{NoPreempt, Relax, SpinGuard, SpinLock, patience};
 

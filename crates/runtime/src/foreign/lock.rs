@@ -32,7 +32,7 @@ pub fn lock(word: &AtomicU32, limits: &Limits<'_>) -> End {
 #[cold]
 fn lock_contended(word: &AtomicU32, limits: &Limits<'_>) -> End {
     // Only where the owner may be running on another CPU.
-    for _ in 0..park::patience(park::current()) {
+    for _ in 0..park::patience_here() {
         core::hint::spin_loop();
         if word.load(Relaxed) == FREE && try_lock(word) {
             return End::Woken;

@@ -204,6 +204,18 @@ pub(crate) fn set_parallel(yes: bool) {
     PARALLEL.store(yes, Relaxed);
 }
 
+/// How many pauses a thread may spend on a held lock.
+#[cfg(not(loom))]
+const TRIES: u32 = 32;
+
+/// As [`patience`], of the calling thread. Allocates nothing: it may be in an allocator, whose lock
+/// this is about.
+#[cfg(not(loom))]
+pub(crate) fn patience_here() -> u32 {
+    let is_user = super::shim::user::current_handle().is_some();
+    if is_user && !PARALLEL.load(Relaxed) { 0 } else { TRIES }
+}
+
 /// How many pauses `waiter` may spend on a held lock before it queues: none when the holder cannot
 /// be running.
 #[cfg(not(loom))]
@@ -211,7 +223,6 @@ pub(crate) fn patience(waiter: Waiter) -> u32 {
     use std::sync::OnceLock;
     static CPUS: OnceLock<usize> = OnceLock::new();
 
-    const TRIES: u32 = 32;
     let running_elsewhere = match waiter {
         Waiter::User { .. } => PARALLEL.load(Relaxed),
         Waiter::Kernel(_) => {
