@@ -12,7 +12,7 @@ use crate::kernel_thread::Kind;
 use crate::lateness::Lateness;
 use crate::os::fork;
 use crate::policy::Choice;
-use crate::reactor::{self, Watch};
+use crate::reactor::{self, REACTOR, Watch};
 use crate::stats::{Counters, Stats};
 use crate::thread::table::Table;
 use crate::thread::{self, JoinHandle};
@@ -416,6 +416,7 @@ impl Runtime {
         preempt::install_overflow_report(&inner.table);
         LATEST.store(core::ptr::from_ref(inner).cast_mut(), Release);
         park::runtime_starts();
+        REACTOR.runtime_starts();
         let rt = Runtime { inner };
         match inner.start_all() {
             Ok(()) => Ok(rt),

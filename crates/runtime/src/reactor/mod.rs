@@ -228,6 +228,11 @@ impl Reactor {
         }
     }
 
+    /// A runtime starts. The threads of those before never run again, wherever they wait.
+    pub(crate) fn runtime_starts(&self) {
+        self.waiting.store(0, SeqCst);
+    }
+
     /// The epoll instance is the parent's.
     ///
     /// # Safety
