@@ -131,6 +131,20 @@ pub(super) fn clear(eventfd: i32) {
     }
 }
 
+/// The file under a number that programs do not choose for their own; the same if there is none.
+pub(super) fn out_of_the_way(fd: i32) -> i32 {
+    const HIGH: u64 = 512;
+    let args = [fd as u64, libc::F_DUPFD_CLOEXEC as u64, HIGH, 0, 0, 0];
+    // SAFETY: no memory is involved.
+    match result(unsafe { syscall6(libc::SYS_fcntl, args) }) {
+        Ok(high) => {
+            close(fd);
+            high as i32
+        }
+        Err(_) => fd,
+    }
+}
+
 pub(super) fn close(fd: i32) {
     // SAFETY: a descriptor of this module's, used by nobody any more.
     unsafe { syscall6(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]) };

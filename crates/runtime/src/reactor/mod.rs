@@ -81,8 +81,9 @@ impl Reactor {
         if let Some(epoll) = self.instance() {
             return Ok(epoll);
         }
-        let epoll = epoll::create()?;
+        let epoll = epoll::out_of_the_way(epoll::create()?);
         let wake = epoll::eventfd().inspect_err(|_| epoll::close(epoll))?;
+        let wake = epoll::out_of_the_way(wake);
         // Level-triggered: another worker may see it, too, and it is still there for the listener.
         let added = epoll::add_wake(epoll, wake, WAKE);
         if let Err(e) = added {
