@@ -15,7 +15,7 @@ use crate::net::{FAST, SLOW};
 ///
 /// # Errors
 ///
-/// As [`axum::serve`].
+/// As [`axum::serve()`].
 pub async fn serve<L>(listener: L, iterations: u64) -> io::Result<()>
 where
     L: Listener,
