@@ -3,7 +3,7 @@
 //!
 //! * [`text`], [`binary`]: requests, from bytes; no I/O.
 //! * [`operations`]: what they do to the store.
-//! * [`text_replies`], [`binary_replies`]: what is answered.
+//! * `text_replies`, `binary_replies`: what is answered.
 
 pub mod binary;
 mod binary_replies;

@@ -1,7 +1,7 @@
 //! RESP, the protocol of Redis, so that its clients can be used.
 //!
 //! * [`request`]: bytes to words; [`reply`]: replies to bytes. Neither does I/O.
-//! * [`commands`]: what a request does; [`strings`], [`numbers`], [`keys`], [`server`]: by subject.
+//! * `commands`: what a request does; `strings`, `numbers`, `keys`, `server`: by subject.
 //! * [`Connection`]: all of it as the protocol of one connection.
 
 mod commands;

@@ -14,7 +14,7 @@
 //! # Files that are closed meanwhile
 //!
 //! In the kernel a call that waits keeps its file, whatever becomes of the descriptor. Here nothing
-//! is in the kernel. So those that wait stand in a table ([`waiting`]); whoever closes or replaces
+//! is in the kernel. So those that wait stand in a table (`waiting`); whoever closes or replaces
 //! their descriptor gives each of them a duplicate first ([`descriptors`]), and it goes on with
 //! that. A call that starts again after a handler looks its descriptor up again, as in the kernel.
 //!
