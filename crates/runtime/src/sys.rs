@@ -132,14 +132,25 @@ pub(crate) fn ppoll(
     if r < 0 { Err(-r as i32) } else { Ok(()) }
 }
 
-/// Waits for the events of `file`, for `time` at most; how many files are ready.
-pub(crate) fn poll(file: &mut libc::pollfd, time: Option<Duration>) -> Result<usize, i32> {
+/// Waits for events of a file, for `time` at most; which there are.
+pub(crate) fn poll(fd: i32, events: i16, time: Option<Duration>) -> Result<i16, i32> {
+    let mut file = libc::pollfd { fd, events, revents: 0 };
     let ts = time.map(timespec);
     let tsp = ts.as_ref().map_or(0, |t| core::ptr::from_ref(t) as u64);
     // SAFETY: the entry is written during the call; `ts` lives across it.
+    let r = unsafe { syscall6(libc::SYS_ppoll, [&raw mut file as u64, 1, tsp, 0, 0, 0]) };
+    if r < 0 { Err(-r as i32) } else { Ok(file.revents) }
+}
+
+/// Programs choose no descriptors from here on for their own, and the kernel gives smaller ones.
+pub(crate) const OUT_OF_THE_WAY: i32 = 512;
+
+/// Another descriptor of the same file, not below `least`.
+pub(crate) fn duplicate(fd: i32, least: i32) -> Result<i32, i32> {
+    // SAFETY: no memory is involved.
     let r =
-        unsafe { syscall6(libc::SYS_ppoll, [core::ptr::from_mut(file) as u64, 1, tsp, 0, 0, 0]) };
-    if r < 0 { Err(-r as i32) } else { Ok(r as usize) }
+        unsafe { syscall3(libc::SYS_fcntl, fd as u64, libc::F_DUPFD_CLOEXEC as u64, least as u64) };
+    if r < 0 { Err(-r as i32) } else { Ok(r as i32) }
 }
 
 /// Do calls on this file return instead of waiting? Also if there is none.
@@ -151,21 +162,34 @@ pub fn is_nonblocking(fd: i32) -> bool {
 
 /// Is this a socket on which calls wait for a limited time?
 pub(crate) fn has_timeout(fd: i32) -> bool {
-    [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO].into_iter().any(|option| {
-        let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
-        let mut size = size_of_val(&time) as libc::socklen_t;
-        let args = [
-            fd as u64,
-            libc::SOL_SOCKET as u64,
-            option as u64,
-            &raw mut time as u64,
-            &raw mut size as u64,
-            0,
-        ];
-        // SAFETY: the kernel writes the value and its size, or fails.
-        let r = unsafe { syscall6(libc::SYS_getsockopt, args) };
-        r == 0 && (time.tv_sec, time.tv_usec) != (0, 0)
-    })
+    [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO].into_iter().any(|o| timeout_of(fd, o).is_some())
+}
+
+/// How long calls on a socket wait, if not for ever: `SO_RCVTIMEO` or `SO_SNDTIMEO`.
+pub(crate) fn timeout_of(fd: i32, option: i32) -> Option<Duration> {
+    let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let limited = get_option(fd, option, &mut time) && (time.tv_sec, time.tv_usec) != (0, 0);
+    limited.then(|| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000))
+}
+
+/// The type of a socket, say `SOCK_STREAM`; `None` for other files.
+pub(crate) fn type_of_socket(fd: i32) -> Option<i32> {
+    let mut value = 0i32;
+    get_option(fd, libc::SO_TYPE, &mut value).then_some(value)
+}
+
+fn get_option<T>(fd: i32, option: i32, value: &mut T) -> bool {
+    let mut size = size_of::<T>() as libc::socklen_t;
+    let args = [
+        fd as u64,
+        libc::SOL_SOCKET as u64,
+        option as u64,
+        core::ptr::from_mut(value) as u64,
+        &raw mut size as u64,
+        0,
+    ];
+    // SAFETY: the kernel writes at most the value, and its size; or fails.
+    unsafe { syscall6(libc::SYS_getsockopt, args) == 0 }
 }
 
 /// Changes the calling kernel thread's signal mask as `how` says; without `set` only reads it.

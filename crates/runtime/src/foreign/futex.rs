@@ -71,7 +71,7 @@ pub enum End {
 
 /// Waits until woken, if `word` has the value `expected`.
 pub fn wait(word: &AtomicU32, expected: u32, limits: &Limits<'_>) -> End {
-    if raw::current().is_some_and(|t| t.no_preempt.get() == 0) {
+    if raw::may_park() {
         let at = limits.ends_at();
         // SAFETY: a reference is valid.
         return match unsafe {

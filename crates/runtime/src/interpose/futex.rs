@@ -236,7 +236,7 @@ unsafe fn futex(call: Call, nr: c_long, a: &Arguments) -> c_long {
         Call::Wait { bits, absolute, realtime } => {
             // SAFETY: null or valid, says the caller.
             let timeout = unsafe { (a[3] as *const libc::timespec).as_ref() };
-            if !can_park() || is_refused(address, bits, timeout) {
+            if !raw::may_park() || is_refused(address, bits, timeout) {
                 // SAFETY: handed on.
                 return in_kernel(address, || unsafe { kernel(nr, a) });
             }
@@ -281,11 +281,6 @@ unsafe fn futex(call: Call, nr: c_long, a: &Arguments) -> c_long {
 /// [`wake_users`], wherever the caller is.
 fn users_at(address: usize, n: u32) -> u32 {
     wake(address, n, u32::MAX, Sleepers::Counted, |_| 0)
-}
-
-/// May the caller wait as a user thread? Not in a critical section of the runtime.
-pub(super) fn can_park() -> bool {
-    raw::current().is_some_and(|t| t.no_preempt.get() == 0)
 }
 
 /// Reports an error as libc functions do.

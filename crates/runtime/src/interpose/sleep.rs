@@ -1,7 +1,7 @@
 //! Sleeping and yielding, as user threads. Sleeps may be interrupted by whoever has said how
 //! ([`set_sleeper`]).
 
-use super::futex::{can_park, fail};
+use super::futex::fail;
 use crate::sys;
 use crate::thread::raw;
 use core::ffi::c_int;
@@ -47,7 +47,7 @@ pub unsafe extern "C-unwind" fn clock_nanosleep(
     let span = unsafe { request.as_ref() }.and_then(checked);
     if let Some(span) = span
         && matches!(clock, libc::CLOCK_MONOTONIC | libc::CLOCK_REALTIME)
-        && can_park()
+        && raw::may_park()
     {
         let span = if flags & libc::TIMER_ABSTIME != 0 {
             let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
@@ -97,7 +97,7 @@ fn sleep(span: Duration) -> Duration {
 /// kernel threads.
 #[unsafe(no_mangle)]
 pub extern "C" fn sched_yield() -> c_int {
-    if !(can_park() && raw::current().is_some_and(crate::thread::try_yield)) {
+    if !(raw::may_park() && raw::current().is_some_and(crate::thread::try_yield)) {
         sys::sched_yield();
     }
     0

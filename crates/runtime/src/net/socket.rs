@@ -287,20 +287,15 @@ pub(super) fn ready(
     direction: Direction,
     deadline: Option<Instant>,
 ) -> io::Result<()> {
-    let events = match direction {
-        Direction::Read => libc::POLLIN,
-        Direction::Write => libc::POLLOUT,
-    };
     source.io(direction, deadline, |fd| {
-        if has(fd, events)? { Ok(()) } else { Err(ErrorKind::WouldBlock.into()) }
+        if has(fd, direction.events())? { Ok(()) } else { Err(ErrorKind::WouldBlock.into()) }
     })
 }
 
 /// Has one of these events of `poll`, or an error, happened on the file?
 fn has(fd: BorrowedFd<'_>, events: i16) -> io::Result<bool> {
-    let mut file = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
-    let found = sys::poll(&mut file, Some(Duration::ZERO));
-    found.map(|files| files != 0).map_err(io::Error::from_raw_os_error)
+    let found = sys::poll(fd.as_raw_fd(), events, Some(Duration::ZERO));
+    found.map(|found| found != 0).map_err(io::Error::from_raw_os_error)
 }
 
 pub(super) fn would_block(e: &io::Error) -> bool {

@@ -48,44 +48,30 @@ pub(super) fn create() -> Result<i32, i32> {
     result(r).map(|fd| fd as i32)
 }
 
-/// `epoll_ctl` for file `fd`, whose number comes back with its events.
-pub(super) fn control(epoll: i32, operation: i32, fd: i32, events: u32) -> Result<(), i32> {
-    control_with(epoll, operation, fd, epoll_event { events, u64: fd as u64 })
-}
-
-fn control_with(epoll: i32, operation: i32, fd: i32, event: epoll_event) -> Result<(), i32> {
+/// `epoll_ctl`: the operation, a file, and which of its events are of interest; they come with this
+/// `data`.
+pub(super) fn control(
+    epoll: i32,
+    (operation, fd, events): (i32, i32, u32),
+    data: u64,
+) -> Result<(), i32> {
+    let event = epoll_event { events, u64: data };
     let args = [epoll as u64, operation as u64, fd as u64, &raw const event as u64, 0, 0];
     // SAFETY: the kernel reads `event`.
     result(unsafe { syscall6(libc::SYS_epoll_ctl, args) }).map(|_| ())
 }
 
-/// Adds the file that wakes who sleeps in the instance; its events have this `data`.
-pub(super) fn add_wake(epoll: i32, fd: i32, data: u64) -> Result<(), i32> {
-    control_with(
-        epoll,
-        libc::EPOLL_CTL_ADD,
-        fd,
-        epoll_event { events: libc::EPOLLIN as u32, u64: data },
-    )
-}
-
 /// Waits until something has happened, for `time` at most; `None`: until then.
 pub(super) fn wait(epoll: i32, events: &mut Events, time: Option<Duration>) -> Result<(), i32> {
     let ts = time.map(sys::timespec);
-    let time = ts.as_ref().map_or(0, |ts| core::ptr::from_ref(ts) as u64);
-    let args = [epoll as u64, events.events.as_mut_ptr() as u64, MOST as u64, time, 0, 0];
+    let tsp = ts.as_ref().map_or(0, |ts| core::ptr::from_ref(ts) as u64);
+    let args = [epoll as u64, events.events.as_mut_ptr() as u64, MOST as u64, tsp, 0, 0];
     events.len = 0;
     // SAFETY: the kernel writes up to MOST events; `ts` lives across the call.
     match result(unsafe { syscall6(libc::SYS_epoll_pwait2, args) }) {
         // Linux before 5.11.
         Err(libc::ENOSYS) => {
-            if ts.is_some() || time == 0 {
-                let mut file = libc::pollfd { fd: epoll, events: libc::POLLIN, revents: 0 };
-                sys::poll(
-                    &mut file,
-                    ts.map(|ts| Duration::new(ts.tv_sec as u64, ts.tv_nsec as u32)),
-                )?;
-            }
+            sys::poll(epoll, libc::POLLIN, time)?;
             take(epoll, events)
         }
         r => {
@@ -133,16 +119,7 @@ pub(super) fn clear(eventfd: i32) {
 
 /// The file under a number that programs do not choose for their own; the same if there is none.
 pub(super) fn out_of_the_way(fd: i32) -> i32 {
-    const HIGH: u64 = 512;
-    let args = [fd as u64, libc::F_DUPFD_CLOEXEC as u64, HIGH, 0, 0, 0];
-    // SAFETY: no memory is involved.
-    match result(unsafe { syscall6(libc::SYS_fcntl, args) }) {
-        Ok(high) => {
-            close(fd);
-            high as i32
-        }
-        Err(_) => fd,
-    }
+    sys::duplicate(fd, sys::OUT_OF_THE_WAY).inspect(|_| close(fd)).unwrap_or(fd)
 }
 
 pub(super) fn close(fd: i32) {

@@ -21,8 +21,6 @@ pub(super) struct State {
     /// Who waits, and for which events.
     pub(super) waiters: WaitList<u32>,
     pub(super) kind: Kind,
-    /// The epoll instance that knows it as a source.
-    pub(super) epoch: u32,
 }
 
 /// A file.
@@ -39,7 +37,7 @@ pub(super) struct File {
 
 impl File {
     const fn new() -> File {
-        let state = State { waiters: WaitList::new(), kind: Kind::Foreign, epoch: 0 };
+        let state = State { waiters: WaitList::new(), kind: Kind::Foreign };
         File {
             state: SpinLock::new(state),
             reads: AtomicU32::new(0),

@@ -8,7 +8,8 @@ mod watch;
 
 pub(crate) use epoll::Events;
 pub(crate) use source::{Direction, Source};
-pub(crate) use wait::{End, Wanted, wait_foreign};
+pub use wait::{End, Wanted};
+pub(crate) use wait::{MOST, wait_foreign};
 pub(crate) use watch::{Watch, run as watch};
 
 use crate::idle::Workers;
@@ -41,8 +42,6 @@ pub(crate) struct Reactor {
     epoll: AtomicI32,
     /// An eventfd among its files.
     wake: AtomicI32,
-    /// Which instance it is: a child of a fork has another.
-    epoch: AtomicU32,
     creating: SpinLock<()>,
     /// Threads that wait for files.
     waiting: AtomicUsize,
@@ -53,7 +52,6 @@ pub(crate) struct Reactor {
 pub(crate) static REACTOR: Reactor = Reactor {
     epoll: AtomicI32::new(-1),
     wake: AtomicI32::new(-1),
-    epoch: AtomicU32::new(1),
     creating: SpinLock::new(()),
     waiting: AtomicUsize::new(0),
     listener: AtomicU32::new(NOBODY),
@@ -85,8 +83,8 @@ impl Reactor {
         let wake = epoll::eventfd().inspect_err(|_| epoll::close(epoll))?;
         let wake = epoll::out_of_the_way(wake);
         // Level-triggered: another worker may see it, too, and it is still there for the listener.
-        let added = epoll::add_wake(epoll, wake, WAKE);
-        if let Err(e) = added {
+        let add = (libc::EPOLL_CTL_ADD, wake, libc::EPOLLIN as u32);
+        if let Err(e) = epoll::control(epoll, add, WAKE) {
             epoll::close(wake);
             epoll::close(epoll);
             return Err(e);
@@ -216,7 +214,9 @@ impl Reactor {
             }
             if n < AT_ONCE && state.kind == Kind::Foreign && !state.waiters.is_empty() {
                 // One-shot: it says no more until it is armed for those who are left.
-                wait::arm_foreign(self, &mut state, fd);
+                if let Some(epoll) = self.instance() {
+                    let _ = wait::arm(epoll, &state, fd);
+                }
             }
             let quiet = state.unlock();
             for waiter in waiters.iter().flatten() {
@@ -246,7 +246,6 @@ impl Reactor {
                 epoll::close(fd);
             }
         }
-        self.epoch.fetch_add(1, SeqCst);
         self.waiting.store(0, SeqCst);
         self.listener.store(NOBODY, SeqCst);
         // SAFETY: the caller's contract.

@@ -3,6 +3,7 @@
 use super::file::{self, File};
 use super::wait;
 use crate::park;
+use crate::sys;
 use crate::thread::raw;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicU64, Ordering::*};
@@ -15,6 +16,16 @@ use std::time::Instant;
 pub(crate) enum Direction {
     Read,
     Write,
+}
+
+impl Direction {
+    /// The event of `poll`.
+    pub(crate) fn events(self) -> i16 {
+        match self {
+            Direction::Read => libc::POLLIN,
+            Direction::Write => libc::POLLOUT,
+        }
+    }
 }
 
 /// No number of events.
@@ -56,9 +67,19 @@ impl Source {
         deadline: Option<Instant>,
         mut f: impl FnMut(BorrowedFd<'_>) -> io::Result<R>,
     ) -> io::Result<R> {
+        self.io_counted(direction, deadline, |_| f(self.fd.as_fd()))
+    }
+
+    /// As [`io`](Source::io), for `f` that is told how many events there have been.
+    fn io_counted<R>(
+        &self,
+        direction: Direction,
+        deadline: Option<Instant>,
+        mut f: impl FnMut(u32) -> io::Result<R>,
+    ) -> io::Result<R> {
         loop {
             let seen = self.events(direction);
-            match f(self.fd.as_fd()) {
+            match f(seen) {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     self.wait(direction, seen, deadline)?;
@@ -76,26 +97,17 @@ impl Source {
         wanted: usize,
         mut f: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        loop {
-            let seen = self.events(Direction::Read);
+        self.io_counted(Direction::Read, deadline, |seen| {
             if self.drained.load(Relaxed) == u64::from(seen) && raw::current().is_some() {
-                self.wait(Direction::Read, seen, deadline)?;
-                continue;
+                return Err(io::ErrorKind::WouldBlock.into());
             }
-            match f(self.fd.as_fd()) {
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.wait(Direction::Read, seen, deadline)?;
-                }
-                result => {
-                    let found_less = result.as_ref().is_ok_and(|&n| 0 < n && n < wanted);
-                    let drained = found_less && !self.is_special();
-                    let seen = if drained { u64::from(seen) } else { NOT_DRAINED };
-                    self.drained.store(seen, Relaxed);
-                    return result;
-                }
+            self.drained.store(NOT_DRAINED, Relaxed);
+            let n = f(self.fd.as_fd())?;
+            if 0 < n && n < wanted && !self.is_special() {
+                self.drained.store(u64::from(seen), Relaxed);
             }
-        }
+            Ok(n)
+        })
     }
 
     fn file(&self) -> Option<&'static File> {
@@ -114,22 +126,17 @@ impl Source {
         self.file().is_none_or(|file| file.special.load(Relaxed))
     }
 
-    /// Can the calling thread leave its worker? If not, it waits in the kernel.
-    fn may_park() -> bool {
-        raw::current().is_some_and(|t| t.no_preempt.get() == 0)
-    }
-
     /// May there have been an event that is not about data, say the end? For those whose `f` does
     /// not notice; asked when it says `WouldBlock`. `false`: if there has been one, it will be
     /// reported.
     pub(crate) fn may_have_ended(&self) -> bool {
-        !Source::may_park() || self.is_special()
+        !raw::may_park() || self.is_special()
     }
 
     /// Waits until there has been an event since `seen`.
     fn wait(&self, direction: Direction, seen: u32, deadline: Option<Instant>) -> io::Result<()> {
         let fd = self.fd.as_raw_fd();
-        let Some(file) = file::of(fd).filter(|_| Source::may_park()) else {
+        let Some(file) = file::of(fd).filter(|_| raw::may_park()) else {
             return wait_in_kernel(fd, direction, deadline);
         };
         match wait::wait_source(file, fd, direction, seen, deadline) {
@@ -157,15 +164,10 @@ impl AsFd for Source {
 
 /// Waits as a kernel thread.
 fn wait_in_kernel(fd: i32, direction: Direction, deadline: Option<Instant>) -> io::Result<()> {
-    let events = match direction {
-        Direction::Read => libc::POLLIN,
-        Direction::Write => libc::POLLOUT,
-    };
-    let mut file = libc::pollfd { fd, events, revents: 0 };
     let _waiting = park::waits_for(c"file", core::ptr::without_provenance::<()>(fd as usize));
     loop {
         let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-        match crate::sys::poll(&mut file, left) {
+        match sys::poll(fd, direction.events(), left) {
             Ok(0) if left.is_some_and(|left| left.is_zero()) => {
                 return Err(io::ErrorKind::WouldBlock.into());
             }

@@ -1,7 +1,7 @@
 //! Waiting for files.
 
 use super::file::{self, ANY, File, Kind, State};
-use super::{REACTOR, Reactor, epoll};
+use super::{REACTOR, epoll};
 use crate::park::{self, Waiter};
 use crate::runtime::Inner;
 use crate::sync::list::{Node, Signal, WaitList};
@@ -24,20 +24,26 @@ const ONE_SHOT: u32 = libc::EPOLLONESHOT as u32;
 /// Files of others for which a thread waits at once.
 pub(crate) const MOST: usize = 32;
 
-/// A file of others and what is wanted of it: events of `poll`, which are those of epoll.
+/// A file of others and what is wanted of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
-    pub(crate) fd: i32,
-    pub(crate) events: u32,
+pub struct Wanted {
+    /// Its descriptor; negative: nothing is waited for here.
+    pub fd: i32,
+    /// Events of `poll`, which are those of epoll.
+    pub events: i16,
 }
 
 /// How a wait for files of others ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum End {
+pub enum End {
+    /// One of the files may be ready, or may have been closed or replaced: look.
     Ready,
+    /// The deadline came.
     TimedOut,
+    /// Interrupted, as the caller has asked.
     Interrupted,
-    /// A file that epoll does not know, or too many, or no memory.
+    /// One of these files cannot be waited for here, or there are too many, or the caller is not a
+    /// user thread: it must wait in the kernel.
     Impossible,
 }
 
@@ -81,13 +87,11 @@ fn be_heard() {
 
 /// Sees to it that the epoll instance knows the source. The error is the errno.
 fn register(state: &mut State, file: &File, fd: i32) -> Result<(), i32> {
-    let epoll = REACTOR.instance_or_new()?;
-    let epoch = REACTOR.epoch.load(Relaxed);
-    if state.kind == Kind::Source && state.epoch == epoch {
+    if state.kind == Kind::Source {
         return Ok(());
     }
-    add_or_change(epoll, libc::EPOLL_CTL_ADD, fd, SOURCE)?;
-    (state.kind, state.epoch) = (Kind::Source, epoch);
+    add_or_change(REACTOR.instance_or_new()?, libc::EPOLL_CTL_ADD, fd, SOURCE)?;
+    state.kind = Kind::Source;
     file.special.store(false, Relaxed);
     Ok(())
 }
@@ -95,9 +99,11 @@ fn register(state: &mut State, file: &File, fd: i32) -> Result<(), i32> {
 /// Adds a file that the instance may know from before, or changes one that it may not know any
 /// more.
 fn add_or_change(epoll: i32, first: i32, fd: i32, events: u32) -> Result<(), i32> {
-    match epoll::control(epoll, first, fd, events) {
-        Err(libc::EEXIST) => epoll::control(epoll, libc::EPOLL_CTL_MOD, fd, events),
-        Err(libc::ENOENT) => epoll::control(epoll, libc::EPOLL_CTL_ADD, fd, events),
+    // The number comes back with the events.
+    let control = |operation| epoll::control(epoll, (operation, fd, events), fd as u64);
+    match control(first) {
+        Err(libc::EEXIST) => control(libc::EPOLL_CTL_MOD),
+        Err(libc::ENOENT) => control(libc::EPOLL_CTL_ADD),
         done => done,
     }
 }
@@ -107,11 +113,9 @@ pub(super) fn forget_source(fd: i32) {
     let Some(file) = file::known(fd) else { return };
     let mut state = file.state.lock();
     if state.kind == Kind::Source {
-        if state.epoch == REACTOR.epoch.load(Relaxed)
-            && let Some(epoll) = REACTOR.instance()
-        {
+        if let Some(epoll) = REACTOR.instance() {
             // A duplicate would keep it in the instance after it has been closed.
-            let _ = epoll::control(epoll, libc::EPOLL_CTL_DEL, fd, 0);
+            let _ = epoll::control(epoll, (libc::EPOLL_CTL_DEL, fd, 0), 0);
         }
         state.kind = Kind::Foreign;
     }
@@ -137,35 +141,29 @@ pub(super) fn wait_source(
     if count.load(Relaxed) != seen {
         return Ok(true);
     }
-    let waits = Waits::begin();
+    let _waits = Waits::begin();
     // SAFETY: new, in no list; it stays where it is until it has been signalled, or is removed
     // below.
     unsafe { state.waiters.push_back(NonNull::from(&node)) };
     drop(state);
     let _waiting = park::waits_for(c"file", core::ptr::without_provenance::<()>(fd as usize));
     be_heard();
-    let mut came = node.wait_deadline(deadline).is_some();
-    if !came {
-        let mut state = file.state.lock();
-        if node.signal() == Signal::Waiting {
-            // SAFETY: its signal says under the lock that it is in the list.
-            unsafe { state.waiters.remove(&node) };
-        } else {
-            came = true;
-        }
-    }
-    drop(waits);
-    Ok(came)
+    Ok(node.wait_deadline(deadline).is_some() || !leave_list(file, &node))
 }
 
-/// Makes the epoll instance report what the waiters of a file of others wait for.
-pub(super) fn arm_foreign(reactor: &Reactor, state: &mut State, fd: i32) {
-    if let Some(epoll) = reactor.instance() {
-        let _ = try_arm(epoll, state, fd);
+/// Takes a node out of its file's list. `false`: somebody else has, with a signal.
+fn leave_list(file: &File, node: &Node<u32>) -> bool {
+    let mut state = file.state.lock();
+    let was_there = node.signal() == Signal::Waiting;
+    if was_there {
+        // SAFETY: its signal says under the lock that it is in the list.
+        unsafe { state.waiters.remove(node) };
     }
+    was_there
 }
 
-fn try_arm(epoll: i32, state: &mut State, fd: i32) -> Result<(), i32> {
+/// Makes the epoll instance report what the waiters of a file wait for.
+pub(super) fn arm(epoll: i32, state: &State, fd: i32) -> Result<(), i32> {
     let (mut events, mut at) = (0, None);
     // SAFETY: the list is locked by whoever has `state`.
     while let Some(node) = unsafe { state.waiters.after(at) } {
@@ -179,31 +177,31 @@ fn try_arm(epoll: i32, state: &mut State, fd: i32) -> Result<(), i32> {
 
 /// Waits, as a user thread, until one of the files is ready. May end early.
 pub(crate) fn wait_foreign(
-    files: impl ExactSizeIterator<Item = Wanted> + Clone,
+    files: &[Wanted],
     deadline: Option<Instant>,
-    interrupted: &dyn Fn() -> bool,
+    interrupted: impl Fn() -> bool,
 ) -> End {
-    let me = park::current();
-    let Ok(epoll) = REACTOR.instance_or_new() else { return End::Impossible };
-    if files.len() > MOST || !matches!(me, Waiter::User { .. }) {
+    if !raw::may_park() || files.len() > MOST {
         return End::Impossible;
     }
+    let me = park::current();
+    let Ok(epoll) = REACTOR.instance_or_new() else { return End::Impossible };
     let _waits = Waits::begin();
     let mut places: [MaybeUninit<(Node<u32>, &File)>; MOST] =
         [const { MaybeUninit::uninit() }; MOST];
     let mut used = 0;
     let mut end = None;
-    for wanted in files.filter(|wanted| wanted.fd >= 0) {
+    for wanted in files.iter().filter(|wanted| wanted.fd >= 0) {
         let Some(file) = file::of(wanted.fd) else {
             end = Some(End::Impossible);
             break;
         };
-        let place = places[used].write((Node::new(me, wanted.events), file));
+        let place = places[used].write((Node::new(me, u32::from(wanted.events as u16)), file));
         used += 1;
         let mut state = file.state.lock();
-        // SAFETY: new, in no list; it stays where it is until `Places` has taken it out.
+        // SAFETY: new, in no list; it stays where it is until it has left the list below.
         unsafe { state.waiters.push_back(NonNull::from(&place.0)) };
-        let armed = try_arm(epoll, &mut state, wanted.fd);
+        let armed = arm(epoll, &state, wanted.fd);
         drop(state);
         if armed.is_err() {
             end = Some(End::Impossible);
@@ -230,11 +228,7 @@ pub(crate) fn wait_foreign(
         }
     });
     for (node, file) in places {
-        let mut state = file.state.lock();
-        if node.signal() == Signal::Waiting {
-            // SAFETY: its signal says under the lock that it is in the list.
-            unsafe { state.waiters.remove(node) };
-        }
+        leave_list(file, node);
     }
     end
 }

@@ -61,6 +61,13 @@ pub(crate) fn current_handle() -> Option<u32> {
     current().map(|t| t.handle)
 }
 
+/// Can the caller wait as a user thread? Not on kernel threads, and not in a critical section of
+/// the runtime or a handler that has interrupted one.
+#[inline]
+pub(crate) fn may_park() -> bool {
+    current().is_some_and(|t| t.no_preempt.get() == 0)
+}
+
 /// Does the calling user thread run without a worker, in a call that blocks?
 pub(crate) fn has_no_worker() -> bool {
     let Some(t) = current() else { return true };

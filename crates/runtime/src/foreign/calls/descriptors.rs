@@ -93,15 +93,7 @@ fn move_all(fd: i32) {
     }
 }
 
-/// Another descriptor of the same file, out of the way of those that the program opens next; -1 if
-/// there can be none.
+/// Another descriptor of the same file, out of the way if it can be; -1 if there can be none.
 fn duplicate(fd: i32) -> i32 {
-    const OUT_OF_THE_WAY: u64 = 512;
-    let from = |least| {
-        let command = libc::F_DUPFD_CLOEXEC as u64;
-        // SAFETY: no memory.
-        unsafe { sys::syscall3(libc::SYS_fcntl, fd as u64, command, least) as i32 }
-    };
-    let new = from(OUT_OF_THE_WAY);
-    if new >= 0 { new } else { from(0).max(-1) }
+    sys::duplicate(fd, sys::OUT_OF_THE_WAY).or_else(|_| sys::duplicate(fd, 0)).unwrap_or(-1)
 }

@@ -41,6 +41,7 @@ pub(crate) use waiting::forget_all;
 
 use super::files::{self, Wanted};
 use super::futex::{Deadline, Limits};
+use crate::reactor;
 use crate::sys;
 use crate::thread::raw;
 use core::ffi::{c_int, c_long};
@@ -54,7 +55,7 @@ pub(crate) const EAGAIN: isize = -(libc::EAGAIN as isize);
 const EINTR: isize = -(libc::EINTR as isize);
 
 /// How many files one call may park for.
-const MANY: usize = 32;
+const MANY: usize = reactor::MOST;
 /// How often a file may be ready in vain before the call blocks in the kernel.
 const VAIN: u32 = 4;
 
@@ -148,37 +149,10 @@ pub fn deadline(operation: &impl Operation) -> (Option<Deadline>, bool) {
         Patience::OfSocket(option) => {
             let mut file = [Wanted { fd: -1, events: 0 }];
             operation.wanted(&mut file);
-            let at = timeout_of(file[0].fd, option).map(Deadline::after);
+            let at = sys::timeout_of(file[0].fd, option).map(Deadline::after);
             (at, at.is_some())
         }
     }
-}
-
-/// How long calls on a socket wait, if not for ever.
-fn timeout_of(fd: i32, option: c_int) -> Option<Duration> {
-    let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
-    let limited = get_option(fd, option, &mut time) && (time.tv_sec, time.tv_usec) != (0, 0);
-    limited.then(|| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000))
-}
-
-/// A number among the options of a socket; `None` if it is no socket.
-fn option(fd: i32, option: c_int) -> Option<c_int> {
-    let mut value = 0;
-    get_option(fd, option, &mut value).then_some(value)
-}
-
-fn get_option<T>(fd: i32, option: c_int, value: &mut T) -> bool {
-    let mut size = size_of::<T>() as libc::socklen_t;
-    let arguments = [
-        fd as usize,
-        libc::SOL_SOCKET as usize,
-        option as usize,
-        core::ptr::from_mut(value) as usize,
-        &raw mut size as usize,
-        0,
-    ];
-    // SAFETY: the kernel writes at most the value, and its size; or fails.
-    unsafe { super::sys::call(libc::SYS_getsockopt, arguments) == 0 }
 }
 
 /// May the caller wait as a user thread? Not on kernel threads, not in a handler that has
@@ -298,11 +272,7 @@ fn is_ready(fd: i32, events: i16) -> bool {
 
 /// What `poll` says of a file.
 fn look(fd: i32, events: i16) -> i16 {
-    let mut file = libc::pollfd { fd, events, revents: 0 };
-    match sys::poll(&mut file, Some(Duration::ZERO)) {
-        Ok(_) => file.revents,
-        Err(_) => 0,
-    }
+    sys::poll(fd, events, Some(Duration::ZERO)).unwrap_or(0)
 }
 
 /// Does a call on a file wait? Asked when it is first of interest.

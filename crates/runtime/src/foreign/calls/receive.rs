@@ -3,6 +3,7 @@
 use super::descriptors::{Kind, kind};
 use super::{Caller, EAGAIN, EINTR, Operation, Patience, WOULD_WAIT, Waits, is_ready, look};
 use crate::foreign::files::Wanted;
+use crate::sys;
 use core::ffi::{c_int, c_long};
 use libc::{
     EINVAL, EOPNOTSUPP, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_WAITALL, POLLERR,
@@ -251,5 +252,5 @@ impl<C: Caller> Operation for All<C> {
 }
 
 fn is_stream_socket(fd: i32) -> bool {
-    super::option(fd, libc::SO_TYPE) == Some(libc::SOCK_STREAM)
+    sys::type_of_socket(fd) == Some(libc::SOCK_STREAM)
 }

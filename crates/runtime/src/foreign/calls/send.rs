@@ -2,13 +2,14 @@
 
 use super::descriptors::{Kind, kind};
 use super::receive::NOWAIT;
-use super::{Caller, EAGAIN, EINTR, Operation, Patience, WOULD_WAIT, Waits, look, option};
+use super::{Caller, EAGAIN, EINTR, Operation, Patience, WOULD_WAIT, Waits, look};
 use crate::foreign::files::Wanted;
+use crate::sys;
 use core::ffi::{c_int, c_long};
 use core::ptr;
 use libc::{
-    EINVAL, EOPNOTSUPP, MSG_DONTWAIT, MSG_NOSIGNAL, POLLERR, POLLOUT, SO_SNDTIMEO, SO_TYPE,
-    SYS_pwritev2, SYS_sendmsg, SYS_sendto, SYS_writev, iovec, msghdr,
+    EINVAL, EOPNOTSUPP, MSG_DONTWAIT, MSG_NOSIGNAL, POLLERR, POLLOUT, SO_SNDTIMEO, SYS_pwritev2,
+    SYS_sendmsg, SYS_sendto, SYS_writev, iovec, msghdr,
 };
 
 /// How many buffers of the rest one call gets; another gets the others.
@@ -110,7 +111,7 @@ impl<C: Caller> Send<C> {
     }
 
     fn is_socket(&mut self, fd: i32) -> bool {
-        *self.is_socket.get_or_insert_with(|| option(fd, SO_TYPE).is_some())
+        *self.is_socket.get_or_insert_with(|| sys::type_of_socket(fd).is_some())
     }
 
     /// The program's own call, or one that does not wait.

@@ -142,43 +142,33 @@ fn a_full_file_is_written_when_there_is_room() {
     });
 }
 
+/// Computes until another thread has read what arrives after a while: nothing but that arrival lets
+/// it read.
+fn compute_until_something_arrives() {
+    let (mine, other) = pair();
+    let reader = crate::spawn(move || read(&other, &mut [0]).unwrap());
+    crate::yield_now();
+    let kernel = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        write(&mine, b"x");
+    });
+    while !reader.is_finished() {
+        core::hint::spin_loop();
+    }
+    kernel.join().unwrap();
+    assert_eq!(reader.join().unwrap(), 1);
+}
+
 #[test]
 fn arrivals_interrupt_who_has_had_a_quantum() {
-    let quantum = Duration::from_micros(200);
-    let builder = Builder::new().workers(1).quantum(Some(quantum));
-    crate::__private::test(builder, || {
-        let (mine, other) = pair();
-        let reader = crate::spawn(move || read(&other, &mut [0]).unwrap());
-        crate::yield_now();
-        let kernel = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(20));
-            write(&mine, b"x");
-        });
-        // Computes until the reader has run: nothing but an arrival can make it stop.
-        while !reader.is_finished() {
-            core::hint::spin_loop();
-        }
-        kernel.join().unwrap();
-        assert_eq!(reader.join().unwrap(), 1);
-    });
+    let builder = Builder::new().workers(1).quantum(Some(Duration::from_micros(200)));
+    crate::__private::test(builder, compute_until_something_arrives);
 }
 
 #[test]
 fn an_idle_worker_hears_of_files_while_another_computes() {
     let builder = Builder::new().workers(2).quantum(None);
-    crate::__private::test(builder, || {
-        let (mine, other) = pair();
-        let reader = crate::spawn(move || read(&other, &mut [0]).unwrap());
-        let kernel = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(20));
-            write(&mine, b"x");
-        });
-        while !reader.is_finished() {
-            core::hint::spin_loop();
-        }
-        kernel.join().unwrap();
-        assert_eq!(reader.join().unwrap(), 1);
-    });
+    crate::__private::test(builder, compute_until_something_arrives);
 }
 
 #[test]
