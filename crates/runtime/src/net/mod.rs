@@ -45,6 +45,7 @@ mod connect;
 mod forward;
 mod pollable;
 mod socket;
+pub mod stack;
 mod tcp;
 mod udp;
 pub mod unix;

@@ -1,0 +1,54 @@
+//! What frames go through.
+//!
+//! One `Device` is one queue of an interface: who has it, has it alone. An interface with several
+//! queues (RSS) is as many devices, each with a stack of its own behind it.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+/// Who computes and verifies the checksums of IP, TCP and UDP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Checksums {
+    /// The stack.
+    Stack,
+    /// The device, or nobody has to: frames do not leave the machine.
+    Device,
+}
+
+/// A queue of an interface, which carries Ethernet frames.
+pub trait Device: Send {
+    /// The interface's hardware address.
+    fn address(&self) -> [u8; 6];
+
+    /// The longest IP packet, in bytes: a frame without its Ethernet header.
+    fn mtu(&self) -> usize;
+
+    /// Who computes checksums.
+    fn checksums(&self) -> Checksums {
+        Checksums::Stack
+    }
+
+    /// Takes up to `most` frames that have come, and lends each to `take`. How many there were; 0:
+    /// there is none. Does not wait.
+    ///
+    /// # Errors
+    ///
+    /// The interface has gone. What has come before is reported first.
+    fn receive(&mut self, most: usize, take: &mut dyn FnMut(&[u8])) -> io::Result<usize>;
+
+    /// Puts a frame of `len` bytes, which `fill` writes, into the queue. `false`: there is no room,
+    /// and nothing was called. It is sent at the latest by the next [`flush`](Device::flush).
+    fn transmit(&mut self, len: usize, fill: &mut dyn FnMut(&mut [u8])) -> bool;
+
+    /// Sends what is in the queue.
+    ///
+    /// # Errors
+    ///
+    /// The interface has gone. A full queue of the kernel's is no error: what is left goes with the
+    /// next call.
+    fn flush(&mut self) -> io::Result<()>;
+
+    /// A file that is readable while there are frames to receive, for a thread that waits for them;
+    /// `None`: somebody has to look.
+    fn file(&self) -> Option<BorrowedFd<'_>>;
+}
