@@ -91,6 +91,10 @@ lines_after() {
 others=$("$quaver" run -- env LD_PRELOAD=libm.so.6 sh -c 'echo "$LD_PRELOAD"')
 [ "$others" = libm.so.6 ] || die "exec loses other libraries that are preloaded: '$others'"
 
+# A program with a runtime of its own is told so.
+if "$quaver" run -- "$quaver" serve kv --port 0 >"$work/out" 2>&1; then die "two runtimes in one process"; fi
+grep -q 'must be started without' "$work/out" || die "two runtimes in one process: $(cat "$work/out")"
+
 # As installed.
 PROFILE=debug PARTS=programs scripts/install.sh "$work/prefix" 2>/dev/null
 "$work/prefix/bin/quaver" run -- "$work/locks" 0 >"$work/out" 2>&1 || die "the installed quaver run: $(cat "$work/out")"

@@ -298,6 +298,9 @@ impl Runtime {
         if thread::raw::current().is_some() {
             return Err(BuildError::OnUserThread);
         }
+        if !thread::raw::attached() && segment::is_in_use() {
+            return Err(BuildError::OtherRuntime);
+        }
         if preempt::shadow_stack_active() {
             return Err(BuildError::ShadowStack);
         }

@@ -16,6 +16,7 @@ pub(crate) const GS_CURRENT: usize = 8;
 const ARCH_SET_GS: u64 = 0x1001;
 const ARCH_SET_FS: u64 = 0x1002;
 const ARCH_GET_FS: u64 = 0x1003;
+const ARCH_GET_GS: u64 = 0x1004;
 const HWCAP2_FSGSBASE: u64 = 2;
 
 static FSGSBASE: AtomicBool = AtomicBool::new(false);
@@ -84,6 +85,15 @@ pub(crate) unsafe fn set_fs_base_slow(base: usize) {
 pub(crate) unsafe fn set_gs_base(base: usize) {
     // SAFETY: the caller's contract.
     unsafe { sys::syscall3(libc::SYS_arch_prctl, ARCH_SET_GS, base as u64, 0) };
+}
+
+/// Does the calling kernel thread have a `gs` base? If it is no carrier of this crate's, somebody
+/// else has set it: another copy of this crate, say the one of `quaver run`.
+pub(crate) fn is_in_use() -> bool {
+    let mut base = 0usize;
+    // SAFETY: the kernel writes one word to `base`.
+    unsafe { sys::syscall3(libc::SYS_arch_prctl, ARCH_GET_GS, &mut base as *mut _ as u64, 0) };
+    base != 0
 }
 
 /// The word at `gs:[OFFSET]`.

@@ -85,6 +85,13 @@ pub enum BuildError {
     /// Called on a user thread.
     #[error("a runtime cannot be built on a user thread of another one")]
     OnUserThread,
+    /// Called on a thread whose register `gs` somebody else uses: a user thread of another copy of
+    /// this crate, say in a program that is started by `quaver run`.
+    #[error(
+        "another runtime runs this thread (it uses the register gs): a program that makes a \
+         quaver runtime itself must be started without `quaver run`, and have one copy of quaver"
+    )]
+    OtherRuntime,
     /// The signal cannot be used.
     #[error(
         "signal {0} cannot be used for preemption: choose a number from 1 to 64 that can be caught"
