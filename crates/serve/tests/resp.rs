@@ -3,10 +3,12 @@
 mod common;
 
 use std::io::{Read, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{ask, rest};
-use quaver_serve::Limits;
+use quaver_serve::limits::{Budget, Limits};
+use quaver_serve::store::Item;
 
 #[test]
 fn commands_answer_as_redis_does() {
@@ -129,6 +131,38 @@ fn an_iteration_meets_every_key_once() {
     let expected: Vec<String> = (0..57).map(|key| format!("key:{key:02}")).collect();
     assert_eq!(seen, expected);
     ask(&mut s, "SCAN 99999\r\n", "-ERR invalid cursor\r\n");
+}
+
+#[test]
+fn an_iteration_takes_no_more_memory_than_there_is() {
+    // Room for what is free anyway: keys of 20,000 bytes, twice, with their lengths.
+    let buffers = Arc::new(Budget::new(0));
+    let running = common::resp(Limits { buffers, ..Limits::default() });
+    let long = "x".repeat(19_990);
+    for number in 0..10 {
+        let key = format!("{long}{number:010}");
+        running.service.store.set(key.as_bytes(), Item::new("v")).unwrap();
+    }
+    let mut s = running.connect();
+    let (mut cursor, mut found, mut steps) = (0, 0, 0);
+    loop {
+        s.write_all(format!("SCAN {cursor} COUNT 1000\r\nPING end\r\n").as_bytes()).unwrap();
+        let mut text = Vec::new();
+        while !text.ends_with(b"$3\r\nend\r\n") {
+            let mut bytes = [0; 4096];
+            let n = s.read(&mut bytes).unwrap();
+            text.extend_from_slice(&bytes[..n]);
+        }
+        let text = String::from_utf8(text).unwrap();
+        let lines: Vec<&str> = text.split("\r\n").collect();
+        cursor = lines[2].parse().unwrap();
+        found += lines.iter().filter(|line| line.starts_with('x')).count();
+        steps += 1;
+        if cursor == 0 {
+            break;
+        }
+    }
+    assert_eq!((found, steps), (10, 10));
 }
 
 #[test]

@@ -133,24 +133,32 @@ pub(super) fn scan(c: &mut Context<'_, '_>) -> Result<After, Wrong> {
         0 => Vec::new(),
         cursor => c.service.cursors.key(cursor).ok_or(Wrong::Cursor)?,
     };
-    // One more than asked for: where the next call begins.
-    let (mut keys, mut seen, mut next) = (Vec::new(), 0, None);
+    let mut room = Room::new(&c.service.limits);
+    let mut body = Vec::new();
+    let mut keys = Replies::new(&mut body, c.session.version);
+    let (mut seen, mut found, mut next) = (0, 0, None);
+    // One more than asked for: where the next call begins. So is a key for which there is no room.
     c.service.store.scan(&start, count + 1, &mut |key, _| {
-        if seen == count {
+        // It is there twice when it is joined to its header.
+        if seen == count || !room.covers(2 * (keys.len() + key.len())) {
             next = Some(key.to_vec());
             return false;
         }
         seen += 1;
         if strings && pattern.is_none_or(|pattern| glob::matches(pattern, key)) {
-            keys.push(key.to_vec());
+            found += 1;
+            keys.bulk(key);
         }
         true
     })?;
+    if seen == 0 && next.is_some() {
+        return Err(Wrong::Reply);
+    }
     let cursor = next.map_or(0, |key| c.service.cursors.keep(key));
     c.reply.array(2);
     c.reply.bulk(cursor.to_string().as_bytes());
-    c.reply.array(keys.len());
-    keys.iter().for_each(|key| c.reply.bulk(key));
+    c.reply.array(found);
+    c.reply.raw(&body);
     Ok(After::GoOn)
 }
 

@@ -49,7 +49,9 @@ impl Protocol for Connection {
             Ok(Step::Request(used)) => {
                 self.service.count_request();
                 let words = self.parser.words(input);
-                match commands::run(&self.service, &mut self.session, words, output) {
+                let after = commands::run(&self.service, &mut self.session, words, output);
+                self.parser.forget();
+                match after {
                     commands::After::GoOn => Served::Request(used),
                     commands::After::Close => Served::Last(used),
                 }

@@ -22,6 +22,9 @@ pub struct RequestLimits {
 /// Bytes of a line, as Redis allows them.
 const LINE: usize = 64 * 1024;
 
+/// Words of a request for which memory is kept until the next one.
+const KEPT: usize = 4096;
+
 /// Why the bytes are no request. The text is that of Redis, for the error reply; the connection
 /// cannot go on, because nobody knows where the next request begins.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -163,6 +166,13 @@ impl Parser {
         Ok(Step::Request(std::mem::take(&mut self.at)))
     }
 
+    /// The words of the request that was found last are of no use any more. A connection that once
+    /// had a long request does not keep the memory for it.
+    pub fn forget(&mut self) {
+        self.words.clear();
+        self.words.shrink_to(KEPT);
+    }
+
     /// The words of the request that was found last, in the input in which it was.
     pub fn words<'a>(&'a self, input: &'a [u8]) -> Words<'a> {
         let bytes = if self.unquoted.is_empty() { input } else { &self.unquoted };
@@ -276,5 +286,22 @@ fn single<'a>(mut rest: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> {
             }
             [] => return None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_for_many_words_is_given_back() {
+        let limits = RequestLimits { words: 100_000, word: 10, request: 1 << 20 };
+        let mut parser = Parser::new(limits);
+        let request = format!("*100000\r\n{}", "$0\r\n\r\n".repeat(100_000));
+        let step = parser.step(request.as_bytes());
+        assert_eq!(step, Ok(Step::Request(request.len())));
+        assert_eq!(parser.words(request.as_bytes()).len(), 100_000);
+        parser.forget();
+        assert!(parser.words.capacity() <= KEPT);
     }
 }
