@@ -113,6 +113,33 @@ fn a_server_that_breaks_off_loses_requests_and_ends_nothing() {
 }
 
 #[test]
+fn an_end_that_comes_with_an_answer_is_noticed() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = std::thread::spawn(move || {
+        let streams: Vec<_> = listener.incoming().take(4).map(Result::unwrap).collect();
+        for mut stream in &streams {
+            // In one segment.
+            rustix::net::sockopt::set_tcp_cork(stream, true).unwrap();
+            let _ = stream.read_exact(&mut [0; 20]);
+            let _ = stream.write_all(b"$1\r\nx\r\n");
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+        }
+        // They are no error until the client has given up.
+        for mut stream in &streams {
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+    });
+    let many = REQUESTS as usize;
+    let offered = offer(Options { depth: many, ..options(Protocol::Resp, address) }, "get");
+    let offered = offered.unwrap();
+    drop(server);
+    let (total, errors) = (&offered.summary.total, &offered.errors[0]);
+    assert_eq!((offered.broken_connections, total.unfinished), (4, 0));
+    assert_eq!(total.completed + errors.lost, REQUESTS, "{offered:?}");
+}
+
+#[test]
 fn strange_answers_break_a_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -121,12 +121,17 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives all that has arrived, and shows each reply.
+    /// Receives all that has arrived, and shows each reply. `ended`: the server may have closed the
+    /// connection behind it.
     ///
     /// # Errors
     ///
     /// The connection is broken, or what has arrived is no reply.
-    pub(super) fn receive(&mut self, mut each: impl FnMut(Received)) -> io::Result<()> {
+    pub(super) fn receive(
+        &mut self,
+        ended: bool,
+        mut each: impl FnMut(Received),
+    ) -> io::Result<()> {
         if let Link::Udp(socket) = &self.link {
             let mut bytes = [0; 64];
             loop {
@@ -145,34 +150,30 @@ impl Connection {
             }
         }
         loop {
-            let more = self.fill()?;
+            let Some(n) = self.fill()? else { return Ok(()) };
             self.replies(&mut each)?;
-            if !more {
+            // Less than there was room for: that was all, unless the end came with the same event.
+            if n < READ && !ended {
                 return Ok(());
             }
         }
     }
 
-    /// Reads once. `false`: nothing more is there.
-    fn fill(&mut self) -> io::Result<bool> {
-        let Link::Tcp(stream) = &mut self.link else { return Ok(false) };
+    /// Reads once; `None`: nothing is there.
+    fn fill(&mut self) -> io::Result<Option<usize>> {
+        let Link::Tcp(stream) = &mut self.link else { return Ok(None) };
         let end = self.input.len();
         self.input.resize(end + READ, 0);
         let got = loop {
             match stream.read(&mut self.input[end..]) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break Ok(None),
+                Ok(0) => break Err(ErrorKind::UnexpectedEof.into()),
                 got => break got.map(Some),
             }
         };
-        let read = got.as_ref().map_or(0, |read| read.unwrap_or(0));
-        self.input.truncate(end + read);
-        match got? {
-            Some(0) => Err(ErrorKind::UnexpectedEof.into()),
-            // Less than there was room for: that was all.
-            Some(n) => Ok(n == READ),
-            None => Ok(false),
-        }
+        self.input.truncate(end + got.as_ref().map_or(0, |read| read.unwrap_or(0)));
+        got
     }
 
     fn replies(&mut self, each: &mut impl FnMut(Received)) -> io::Result<()> {

@@ -6,7 +6,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::event::epoll::{self, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
 use super::connection::{Connection, Received};
@@ -114,7 +115,7 @@ impl Pool {
             let to = options.to;
             let open = Connection::open(options.protocol, to)
                 .map_err(|source| PoolError::Connect { to, number: index + 1, source })?;
-            let events = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+            let events = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
             epoll::add(&epoll, &open, epoll::EventData::new_u64(index as u64), events)
                 .map_err(io::Error::from)?;
             connections.push(Some(open));
@@ -272,12 +273,14 @@ impl Run<'_> {
             return;
         }
         for event in events {
-            self.handle(event.data.u64() as usize);
+            let flags = event.flags;
+            let ended = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+            self.handle(event.data.u64() as usize, ended);
         }
         self.send_waiting();
     }
 
-    fn handle(&mut self, index: usize) {
+    fn handle(&mut self, index: usize, ended: bool) {
         let Some(connection) = self.pool.connections[index].as_mut() else { return };
         let depth = self.pool.options.depth;
         let was_full = connection.depth() >= depth;
@@ -285,7 +288,7 @@ impl Run<'_> {
         let (operations, errors) = (self.operations, &mut self.errors);
         let mut outcome = connection.flush();
         if outcome.is_ok() {
-            outcome = connection.receive(|received| {
+            outcome = connection.receive(ended, |received| {
                 let (id, class, reply) = match received {
                     Received::InOrder(id, class, reply) => (id, class, reply),
                     Received::Datagram(message, reply) => {
