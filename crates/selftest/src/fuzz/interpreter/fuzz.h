@@ -57,8 +57,10 @@ struct thread {
     volatile int code, value, on_alternate;
     void *alternate;
     int leaving;
-    /* A stack that the program gives it. */
+    /* A stack that the program gives it, to be freed when it has been joined: nobody knows when a detached one has left
+       its stack. */
     void *stack;
+    int joined;
 };
 
 struct object {

@@ -162,7 +162,8 @@ static void run_program(void) {
     }
     for (int i = 0; i < THREADS; i++) {
         free(threads[i].operations);
-        free(threads[i].stack);
+        if (threads[i].joined)
+            free(threads[i].stack);
         memset(&threads[i], 0, sizeof threads[i]);
     }
 }

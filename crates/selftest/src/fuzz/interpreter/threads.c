@@ -25,12 +25,14 @@ static void create(const long *a, struct record *r) {
 static void join(const long *a, struct record *r) {
     void *value = NULL;
     r->r = pthread_join(T(0)->id, &value);
+    T(0)->joined |= !r->r;
     r->x = (long)value;
 }
 
 static void join_try(const long *a, struct record *r) {
     void *value = NULL;
     r->r = pthread_tryjoin_np(T(0)->id, &value);
+    T(0)->joined |= !r->r;
 }
 
 static void join_timed(const long *a, struct record *r) {
@@ -38,6 +40,7 @@ static void join_timed(const long *a, struct record *r) {
     struct timespec t = in_ms(clock_of(a[2]), a[1]);
     r->r = a[2] ? pthread_clockjoin_np(T(0)->id, &value, CLOCK_MONOTONIC, &t)
                 : pthread_timedjoin_np(T(0)->id, &value, &t);
+    T(0)->joined |= !r->r;
     r->x = (long)value;
 }
 
