@@ -4,8 +4,10 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/wait.h>
@@ -70,8 +72,39 @@ static void check_call(int (*call)(const sigset_t *)) {
     EXPECT(sigprocmask(SIG_SETMASK, &none, NULL) == 0 && got[SIGUSR1] == before + 4);
 }
 
+enum { MOMENTS = 500 };
+static atomic_int turn;
+
+static void *send_soon(void *p) {
+    for (int i = 1; i <= MOMENTS; i++) {
+        while (atomic_load(&turn) < i)
+            sched_yield();
+        for (volatile int k = i * 37 % 2000; k > 0; k--)
+            continue;
+        EXPECT(kill(getpid(), SIGUSR1) == 0);
+    }
+    return p;
+}
+
+/* Before the call, at its beginning, or while it waits. */
+static void check_moments(int (*call)(const sigset_t *)) {
+    sigset_t none = set_of(0), usr1 = set_of(SIGUSR1);
+    EXPECT(sigprocmask(SIG_SETMASK, &usr1, NULL) == 0);
+    int before = got[SIGUSR1];
+    pthread_t t;
+    atomic_store(&turn, 0);
+    EXPECT(pthread_create(&t, NULL, send_soon, NULL) == 0);
+    for (int i = 1; i <= MOMENTS; i++) {
+        atomic_store(&turn, i);
+        EXPECT(call(&none) == -1 && errno == EINTR && got[SIGUSR1] == before + i);
+    }
+    EXPECT(pthread_join(t, NULL) == 0 && sigprocmask(SIG_SETMASK, &none, NULL) == 0);
+}
+
 static int in_pselect(const sigset_t *mask) {
-    return pselect(0, NULL, NULL, NULL, NULL, mask);
+    fd_set sets[3];
+    memset(sets, 0, sizeof sets);
+    return pselect(FD_SETSIZE, &sets[0], &sets[1], &sets[2], NULL, mask);
 }
 
 static int in_ppoll(const sigset_t *mask) {
@@ -248,6 +281,10 @@ int main(void) {
     check_call(in_ppoll);
     check_call(in_epoll);
     check_call(in_sigsuspend);
+    check_moments(in_pselect);
+    check_moments(in_ppoll);
+    check_moments(in_epoll);
+    check_moments(in_sigsuspend);
     check_ready();
     check_queue();
     check_wait();

@@ -24,6 +24,13 @@ impl Call {
         Call { thread, restarts, before: Call::count(thread, restarts) }
     }
 
+    /// One that no handler lets go on, and that began when `before` handlers had run.
+    pub(crate) fn since(thread: &'static Thread, before: u32) -> Call {
+        let mut call = Call::begin(thread, false);
+        call.before = before;
+        call
+    }
+
     fn count(thread: &Thread, restarts: bool) -> u32 {
         let of = &thread.signals;
         if restarts { of.handled_hard.get() } else { of.handled.get() }

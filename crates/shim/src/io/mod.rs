@@ -34,6 +34,7 @@ mod spawn;
 
 use crate::cancel;
 use crate::interrupt::Call;
+use crate::signal::mask::Temporary;
 use crate::signal::{self, Section, deliver};
 use crate::state::{self, Thread};
 use crate::sys::{self, call, is_nonblocking, ready, returned};
@@ -155,27 +156,46 @@ impl Caller for Shim {
     }
 
     fn perform(self, restarts: bool, operation: &mut impl Operation) -> isize {
-        let Some(me) = blocker() else { return block_here(operation) };
-        cancel::test();
-        let call = Call::begin(me, restarts);
-        let mut result = WOULD_WAIT;
-        if !operation.keeps_file() {
-            result = try_now(&call, operation);
-            if result == WOULD_WAIT && signal::in_child_of_vfork() {
-                // What the thread leaves its worker to must not run here.
-                return block_here(operation);
-            }
-            if result == WOULD_WAIT && thread::try_yield() {
-                result = try_now(&call, operation);
-            }
-        }
-        if result == WOULD_WAIT {
-            result = wait_as_thread(&call, operation);
-            drop(call);
-            cancel::test();
-        }
-        result
+        perform(operation, |me| Call::begin(me, restarts))
     }
+}
+
+/// The same of calls that have a mask, and no handler that lets them go on.
+#[derive(Clone, Copy)]
+struct Masked<'a>(&'a Temporary);
+
+impl Caller for Masked<'_> {
+    fn call(self, number: c_long, arguments: [usize; 6]) -> isize {
+        raw(number, arguments)
+    }
+
+    fn perform(self, restarts: bool, operation: &mut impl Operation) -> isize {
+        debug_assert!(!restarts);
+        perform(operation, |me| self.0.call().unwrap_or_else(|| Call::begin(me, restarts)))
+    }
+}
+
+fn perform(operation: &mut impl Operation, begin: impl FnOnce(&'static Thread) -> Call) -> isize {
+    let Some(me) = blocker() else { return block_here(operation) };
+    cancel::test();
+    let call = begin(me);
+    let mut result = WOULD_WAIT;
+    if !operation.keeps_file() {
+        result = try_now(&call, operation);
+        if result == WOULD_WAIT && signal::in_child_of_vfork() {
+            // What the thread leaves its worker to must not run here.
+            return block_here(operation);
+        }
+        if result == WOULD_WAIT && thread::try_yield() {
+            result = try_now(&call, operation);
+        }
+    }
+    if result == WOULD_WAIT {
+        result = wait_as_thread(&call, operation);
+        drop(call);
+        cancel::test();
+    }
+    result
 }
 
 /// Makes the call in the kernel, whoever the caller is.

@@ -1,18 +1,18 @@
 //! Waiting for one of many: `poll`, `select`, `epoll_wait`, with the masks of some of them.
 
-use super::{Shim, aliases, returned};
+use super::{Masked, Shim, aliases, returned};
 use crate::signal::mask::Temporary;
 use crate::sys;
 use core::ffi::c_int;
 use libc::*;
 use quaver::foreign::calls::{self, Epoll, Span};
 
-/// A call that blocks other signals meanwhile: `f` is told what the kernel is to be told. Its
-/// result is the kernel's.
-fn with_mask(mask: *const sigset_t, f: impl FnOnce(usize) -> isize) -> c_int {
+/// A call that blocks other signals meanwhile: `f` is told by whom it is to be made, and what the
+/// kernel is to be told. Its result is the kernel's.
+fn with_mask(mask: *const sigset_t, f: impl FnOnce(Masked<'_>, usize) -> isize) -> c_int {
     // SAFETY: the caller's contract: null or a valid set.
     let temporary = unsafe { Temporary::begin(mask) };
-    let mut result = f(temporary.for_kernel(mask));
+    let mut result = f(Masked(&temporary), temporary.for_kernel(mask));
     if result == 0 && temporary.is_interrupted() {
         result = -(EINTR as isize);
     }
@@ -51,7 +51,7 @@ aliases! {
             Err(r) => return r,
         };
         // SAFETY: the caller's contract.
-        with_mask(mask, |mask| unsafe { calls::poll(Shim, fds, n as usize, span, mask) })
+        with_mask(mask, |by, mask| unsafe { calls::poll(by, fds, n as usize, span, mask) })
     };
     /// See `select(2)`.
     fn select(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *mut timeval)
@@ -82,7 +82,7 @@ aliases! {
             Err(r) => return r,
         };
         // SAFETY: the caller's contract.
-        with_mask(mask, |mask| unsafe { calls::select(Shim, n, [r, w, e], span, mask) })
+        with_mask(mask, |by, mask| unsafe { calls::select(by, n, [r, w, e], span, mask) })
     };
     /// See `epoll_wait(2)`.
     fn epoll_wait(fd: c_int, events: *mut epoll_event, n: c_int, timeout: c_int) -> c_int =
@@ -93,8 +93,8 @@ aliases! {
     fn epoll_pwait(fd: c_int, events: *mut epoll_event, n: c_int, timeout: c_int,
         mask: *const sigset_t) -> c_int =
         // SAFETY: the caller's contract.
-        with_mask(mask, |mask| unsafe {
-            calls::epoll_wait(Shim, fd, events, n, Epoll::Millis(timeout), mask)
+        with_mask(mask, |by, mask| unsafe {
+            calls::epoll_wait(by, fd, events, n, Epoll::Millis(timeout), mask)
         });
     /// See `epoll_pwait2(2)`.
     fn epoll_pwait2(fd: c_int, events: *mut epoll_event, n: c_int, timeout: *const timespec,
@@ -106,6 +106,6 @@ aliases! {
             Err(r) => return r,
         };
         // SAFETY: the caller's contract.
-        with_mask(mask, |mask| unsafe { calls::epoll_wait(Shim, fd, events, n, time, mask) })
+        with_mask(mask, |by, mask| unsafe { calls::epoll_wait(by, fd, events, n, time, mask) })
     };
 }

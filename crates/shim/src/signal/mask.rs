@@ -144,7 +144,14 @@ pub extern "C-unwind" fn sigrelse(signal: c_int) -> c_int {
 
 /// A mask for the time of a call, as `pselect` and its relatives have one. At its end signals that
 /// were allowed by it alone are pending again.
-pub(crate) struct Temporary(Option<(&'static Thread, u64)>);
+pub(crate) struct Temporary(Option<Masked>);
+
+struct Masked {
+    thread: &'static Thread,
+    before: u64,
+    /// The thread's count of handlers before any ran that the mask has allowed.
+    handled: u32,
+}
 
 impl Temporary {
     /// Begins. Null: none.
@@ -154,12 +161,18 @@ impl Temporary {
     /// Null or a valid set.
     pub(crate) unsafe fn begin(mask: *const sigset_t) -> Temporary {
         let Some(me) = managed().filter(|_| !mask.is_null()) else { return Temporary(None) };
-        let before = me.signals.mask.load(Relaxed);
+        let (before, handled) = (me.signals.mask.load(Relaxed), me.signals.handled.get());
         // SAFETY: not null.
         let after = unsafe { bits(mask) } & !UNBLOCKABLE & !RESERVED;
         set(me, after);
         action::are_blocked(after & !before);
-        Temporary(Some((me, before)))
+        Temporary(Some(Masked { thread: me, before, handled }))
+    }
+
+    /// The call for which the mask is, from the beginning of the mask on: a handler may run before
+    /// the call does anything, and interrupts it all the same. `None`: there is no mask.
+    pub(crate) fn call(&self) -> Option<Call> {
+        self.0.as_ref().map(|masked| Call::since(masked.thread, masked.handled))
     }
 
     /// What the kernel is to be told: nothing, where the mask is the shim's affair.
@@ -167,30 +180,32 @@ impl Temporary {
         if self.0.is_some() { 0 } else { mask as usize }
     }
 
-    /// The call has found nothing: has a handler run at last?
+    /// The call has found nothing: has a handler run, at last?
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.0.is_some_and(|(me, _)| deliver::deliver_here(me))
+        self.0.as_ref().is_some_and(|Masked { thread, handled, .. }| {
+            deliver::deliver_here(thread);
+            thread.signals.handled.get() != *handled
+        })
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if let Some((me, before)) = self.0 {
-            change(me, me.signals.mask.load(Relaxed), before);
+        if let Some(Masked { thread, before, .. }) = self.0 {
+            change(thread, thread.signals.mask.load(Relaxed), before);
         }
     }
 }
 
-/// Waits, as a user thread, until a handler has run on the calling thread.
-fn wait_for_handler(me: &'static Thread) {
-    let call = Call::begin(me, false);
+/// Waits, as a user thread, until a handler has run on the calling thread since `call` began.
+fn wait_for_handler(call: &Call) {
     loop {
-        deliver::deliver_here(me);
+        deliver::deliver_here(call.thread());
         cancel::test();
         if call.is_broken() {
             return;
         }
-        time::wait_for(&call, None);
+        time::wait_for(call, None);
     }
 }
 
@@ -208,7 +223,7 @@ pub unsafe extern "C-unwind" fn sigsuspend(set: *const sigset_t) -> c_int {
     let point = Point::enter();
     // SAFETY: the caller's contract.
     let temporary = unsafe { Temporary::begin(set) };
-    wait_for_handler(me);
+    wait_for_handler(&temporary.call().unwrap_or_else(|| Call::begin(me, false)));
     drop(temporary);
     point.leave();
     sys::set_errno(libc::EINTR);
@@ -223,7 +238,7 @@ pub extern "C-unwind" fn pause() -> c_int {
         return unsafe { real!(pause() -> c_int) };
     };
     let point = Point::enter();
-    wait_for_handler(me);
+    wait_for_handler(&Call::begin(me, false));
     point.leave();
     sys::set_errno(libc::EINTR);
     -1
