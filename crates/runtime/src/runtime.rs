@@ -1,14 +1,16 @@
 //! A runtime: its parts and its start.
 
+mod handle;
 mod shutdown;
+mod threads;
 
+pub use handle::{Handle, NoRuntime};
 pub use shutdown::{Leftover, ShutDown};
 
 use crate::arch::segment;
 use crate::clock::{self, rescue::Rescue};
 use crate::config::{BuildError, Config, Resume};
 use crate::idle::Idle;
-use crate::kernel_thread::Kind;
 use crate::lateness::Lateness;
 use crate::os::fork;
 use crate::policy::Choice;
@@ -17,16 +19,13 @@ use crate::stats::{Counters, Stats};
 use crate::thread::table::Table;
 use crate::thread::{self, JoinHandle};
 use crate::tsc::{self, Ticks};
-use crate::worker::carrier;
-use crate::worker::room::{self, Room};
+use crate::worker::room::Room;
 use crate::worker::slot::Slot;
 use crate::worker::spare::Spares;
 use crate::{debugger, interpose, kernel_thread, panics, park, preempt, sys, tls};
-use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 use quaver_sched::clock::Pace;
 use quaver_sched::{Policy, Tax, TimerHeap, TimerTable, probe_quantum_for, quantum_for};
-use std::io::Write;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -170,30 +169,6 @@ impl Inner {
         let pools: isize = self.slots().iter().map(Slot::pool_balance).sum();
         (pools + self.table.balance()).max(0) as usize
     }
-
-    fn start<T: Sync>(
-        &self,
-        kind: Kind,
-        argument: &'static T,
-        body: extern "C" fn(&'static T),
-    ) -> std::io::Result<()> {
-        self.alive.fetch_add(1, AcqRel);
-        kernel_thread::start(kind, argument, body).inspect_err(|_| self.thread_gone())
-    }
-
-    /// Starts all kernel threads but further spares.
-    fn start_all(&'static self) -> std::io::Result<()> {
-        let carrier = Kind::Carrier(self.signal_mask);
-        self.slots().iter().try_for_each(|slot| self.start(carrier, slot, first_carrier))?;
-        self.start(Kind::Service, self, keeper)?;
-        if self.clock.thread().is_some() {
-            self.start(Kind::Service, self, clock_thread)?;
-        }
-        if self.rescue.is_some() {
-            self.start(Kind::Service, self, rescue_thread)?;
-        }
-        Ok(())
-    }
 }
 
 /// Somebody holds a lock of the scheduler for too long: the system has taken its CPU.
@@ -204,68 +179,6 @@ fn let_holder_run(tries: u32) {
         // It may have a lower real-time priority than this thread.
         park::shim::os_nap();
     }
-}
-
-extern "C" fn first_carrier(slot: &'static Slot) {
-    let mut name = *b"quaver-\0\0\0\0\0";
-    let _ = write!(&mut name[7..11], "{}", slot.id);
-    kernel_thread::name(CStr::from_bytes_until_nul(&name).unwrap_or(c"quaver"));
-    carrier::main(slot.rt(), Some(slot));
-}
-
-extern "C" fn spare_carrier(rt: &'static Inner) {
-    kernel_thread::name(c"quaver-spare");
-    carrier::main(rt, None);
-}
-
-extern "C" fn keeper(rt: &'static Inner) {
-    kernel_thread::name(c"quaver-keeper");
-    let stop = || {
-        interpose::wake_postponed();
-        rt.stopping.load(Acquire)
-    };
-    rt.spares.keep(
-        stop,
-        || rt.start(Kind::Carrier(rt.signal_mask), rt, spare_carrier),
-        || {
-            let porter = !rt.room.wants_porter() || rt.start(Kind::Service, rt, porter).is_ok();
-            if !porter {
-                rt.room.has_no_porter();
-            }
-            let watcher = !rt.watch.is_to_start() || rt.start(Kind::Service, rt, watcher).is_ok();
-            if !watcher {
-                rt.watch.has_not_started();
-            }
-            porter && watcher
-        },
-    );
-    rt.thread_gone();
-}
-
-extern "C" fn porter(rt: &'static Inner) {
-    kernel_thread::name(c"quaver-porter");
-    room::porter(rt);
-    rt.thread_gone();
-}
-
-extern "C" fn watcher(rt: &'static Inner) {
-    kernel_thread::name(c"quaver-watch");
-    reactor::watch(rt);
-    rt.thread_gone();
-}
-
-extern "C" fn rescue_thread(rt: &'static Inner) {
-    kernel_thread::name(c"quaver-rescue");
-    clock::rescue::run(rt);
-    rt.thread_gone();
-}
-
-extern "C" fn clock_thread(rt: &'static Inner) {
-    kernel_thread::name(c"quaver-clock");
-    if let Some(keep_time) = rt.clock.thread() {
-        keep_time(rt);
-    }
-    rt.thread_gone();
 }
 
 /// A running set of workers on which user threads run.
@@ -284,13 +197,6 @@ impl core::fmt::Debug for Inner {
             .field("stats", &self.stats())
             .finish_non_exhaustive()
     }
-}
-
-/// A way to start user threads from anywhere, also from ordinary kernel threads. Cheap to copy; may
-/// outlive the runtime.
-#[derive(Clone, Copy, Debug)]
-pub struct Handle {
-    inner: &'static Inner,
 }
 
 impl Runtime {
@@ -510,57 +416,3 @@ impl Runtime {
         }
     }
 }
-
-impl Handle {
-    /// The running runtime's handle.
-    ///
-    /// # Errors
-    ///
-    /// [`NoRuntime`] if there is none.
-    pub fn current() -> Result<Handle, NoRuntime> {
-        Inner::running().map(|inner| Handle { inner }).ok_or(NoRuntime)
-    }
-
-    /// Starts a user thread. From a kernel thread it goes to the shared queue, for whichever worker
-    /// comes first.
-    ///
-    /// # Panics
-    ///
-    /// If no thread can be made, or the runtime has been shut down.
-    #[track_caller]
-    pub fn spawn<T: Send + 'static>(
-        &self,
-        f: impl FnOnce() -> T + Send + 'static,
-    ) -> JoinHandle<T> {
-        // SAFETY: everything is 'static.
-        match unsafe { thread::spawn_unchecked(self.inner, f, None) } {
-            Ok(handle) => handle,
-            Err(e) => panic!("cannot spawn a user thread: {e}"),
-        }
-    }
-
-    /// Starts a user thread that nobody will join: some nanoseconds cheaper than dropping a
-    /// `JoinHandle`.
-    ///
-    /// # Errors
-    ///
-    /// As `std::thread::Builder::spawn`: no thread can be made, or the runtime has been shut down.
-    pub fn spawn_detached(&self, f: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-        thread::spawn_detached_on(self.inner, f)
-    }
-
-    /// How late preemptions came, so far, that had to be put off.
-    pub fn lateness(&self) -> Lateness {
-        self.inner.lateness()
-    }
-
-    /// What has been done so far.
-    pub fn stats(&self) -> Stats {
-        self.inner.stats()
-    }
-}
-
-/// Something that needs a runtime was called when none was running.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no quaver runtime is running: use #[quaver::main] or quaver::Builder")]
-pub struct NoRuntime;

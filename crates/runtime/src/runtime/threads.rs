@@ -1,0 +1,101 @@
+//! The kernel threads of a runtime: what each does, and their start.
+
+use super::Inner;
+use crate::clock;
+use crate::interpose;
+use crate::kernel_thread::{self, Kind};
+use crate::reactor;
+use crate::worker::carrier;
+use crate::worker::room;
+use crate::worker::slot::Slot;
+use core::ffi::CStr;
+use core::sync::atomic::Ordering::*;
+use std::io::Write;
+
+impl Inner {
+    fn start<T: Sync>(
+        &self,
+        kind: Kind,
+        argument: &'static T,
+        body: extern "C" fn(&'static T),
+    ) -> std::io::Result<()> {
+        self.alive.fetch_add(1, AcqRel);
+        kernel_thread::start(kind, argument, body).inspect_err(|_| self.thread_gone())
+    }
+
+    /// Starts all kernel threads but further spares.
+    pub(super) fn start_all(&'static self) -> std::io::Result<()> {
+        let carrier = Kind::Carrier(self.signal_mask);
+        self.slots().iter().try_for_each(|slot| self.start(carrier, slot, first_carrier))?;
+        self.start(Kind::Service, self, keeper)?;
+        if self.clock.thread().is_some() {
+            self.start(Kind::Service, self, clock_thread)?;
+        }
+        if self.rescue.is_some() {
+            self.start(Kind::Service, self, rescue_thread)?;
+        }
+        Ok(())
+    }
+}
+
+extern "C" fn first_carrier(slot: &'static Slot) {
+    let mut name = *b"quaver-\0\0\0\0\0";
+    let _ = write!(&mut name[7..11], "{}", slot.id);
+    kernel_thread::name(CStr::from_bytes_until_nul(&name).unwrap_or(c"quaver"));
+    carrier::main(slot.rt(), Some(slot));
+}
+
+extern "C" fn spare_carrier(rt: &'static Inner) {
+    kernel_thread::name(c"quaver-spare");
+    carrier::main(rt, None);
+}
+
+extern "C" fn keeper(rt: &'static Inner) {
+    kernel_thread::name(c"quaver-keeper");
+    let stop = || {
+        interpose::wake_postponed();
+        rt.stopping.load(Acquire)
+    };
+    rt.spares.keep(
+        stop,
+        || rt.start(Kind::Carrier(rt.signal_mask), rt, spare_carrier),
+        || {
+            let porter = !rt.room.wants_porter() || rt.start(Kind::Service, rt, porter).is_ok();
+            if !porter {
+                rt.room.has_no_porter();
+            }
+            let watcher = !rt.watch.is_to_start() || rt.start(Kind::Service, rt, watcher).is_ok();
+            if !watcher {
+                rt.watch.has_not_started();
+            }
+            porter && watcher
+        },
+    );
+    rt.thread_gone();
+}
+
+extern "C" fn porter(rt: &'static Inner) {
+    kernel_thread::name(c"quaver-porter");
+    room::porter(rt);
+    rt.thread_gone();
+}
+
+extern "C" fn watcher(rt: &'static Inner) {
+    kernel_thread::name(c"quaver-watch");
+    reactor::watch(rt);
+    rt.thread_gone();
+}
+
+extern "C" fn rescue_thread(rt: &'static Inner) {
+    kernel_thread::name(c"quaver-rescue");
+    clock::rescue::run(rt);
+    rt.thread_gone();
+}
+
+extern "C" fn clock_thread(rt: &'static Inner) {
+    kernel_thread::name(c"quaver-clock");
+    if let Some(keep_time) = rt.clock.thread() {
+        keep_time(rt);
+    }
+    rt.thread_gone();
+}
