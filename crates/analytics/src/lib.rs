@@ -9,8 +9,9 @@
 //! | 4 | `ppo` | percentage price oscillator with its signal line | 75 µs |
 //! | 5 | `kmeans` | clusters of the days by price and volume | 250 µs |
 //!
-//! Each is a plain loop over columns. [`calibrate`] finds out over how many rows it takes as long
-//! here as there.
+//! Each is a plain loop over columns. [`calibrate`](calibrate()) finds out over how many rows it
+//! takes as long here as there. There are no threads, and no C functions are replaced: any server
+//! can do this work, Quaver's and those that it is compared with.
 
 mod calibrate;
 mod history;
@@ -19,9 +20,6 @@ mod kernels;
 use std::fmt;
 use std::str::FromStr;
 
-use quaver_load::net::aspen::{Message, REFUSED};
-
-use crate::udp::Answer;
 pub use calibrate::calibrate;
 use history::History;
 
@@ -73,20 +71,20 @@ impl fmt::Display for Rows {
     }
 }
 
-/// The server: a history, and how much of it each request reads.
+/// A history, and how much of it each request reads.
 pub struct Analytics {
     history: History,
     rows: Rows,
 }
 
 impl Analytics {
-    /// A server over a history that is the same everywhere.
+    /// Over a history that is the same everywhere.
     pub fn new(rows: Rows) -> Analytics {
         let most = rows.0.iter().copied().max().unwrap_or_default();
         Analytics { history: History::new(most), rows }
     }
 
-    /// A server whose requests take as long as on Aspen's machine.
+    /// Requests take as long as on Aspen's machine. Measures for a tenth of a second.
     pub fn calibrated() -> Analytics {
         Analytics::new(calibrate())
     }
@@ -103,33 +101,15 @@ impl Analytics {
     }
 }
 
-impl Answer for Analytics {
-    fn answer(&self, request: &Message) -> Message {
-        let kind = (request.kind as usize).wrapping_sub(1);
-        match self.compute(kind) {
-            Some(result) => {
-                // The work must not be left out because nobody looks at the result.
-                std::hint::black_box(result);
-                *request
-            }
-            None => Message { kind: request.kind | REFUSED, ..*request },
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn five_kinds_are_served_and_no_other() {
-        let server = Analytics::new(Rows([64; KINDS]));
-        for kind in 0..8 {
-            let request = Message { id: 1, kind, key: 0, run_ns: 0 };
-            let refused = server.answer(&request).kind & REFUSED != 0;
-            assert_eq!(refused, !(1..=5).contains(&kind), "{kind}");
-        }
-        assert_eq!(NAMES, quaver_load::net::KERNELS);
+    fn there_are_five_analyses() {
+        let analytics = Analytics::new(Rows([64; KINDS]));
+        assert!((0..KINDS).all(|kind| analytics.compute(kind).is_some()));
+        assert_eq!(analytics.compute(KINDS), None);
     }
 
     #[test]
