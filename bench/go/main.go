@@ -35,6 +35,10 @@ type spec struct {
 	ScanNs     float64 `json:"scan_ns"`
 	Service    string  `json:"service"`
 	ComputeNs  float64 `json:"compute_ns"`
+
+	Answers    string    `json:"answers"`
+	ValueBytes int       `json:"value_bytes"`
+	KernelNs   []float64 `json:"kernel_ns"`
 }
 
 // sample is one measurement.
@@ -80,6 +84,8 @@ func run(s spec) (sample, error) {
 		return serveRing(s)
 	case "serve":
 		return sample{}, serveMessages(s)
+	case "answer":
+		return sample{}, serveAnswers(s)
 	default:
 		return sample{}, unsupported("no benchmark " + s.Benchmark)
 	}

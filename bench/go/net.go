@@ -1,10 +1,7 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"net"
-	"os"
 	"runtime"
 	"time"
 )
@@ -27,11 +24,7 @@ func serveMessages(s spec) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("listening %s\n", listener.Addr())
-	go func() {
-		io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
-	}()
+	announce(listener.Addr())
 	for {
 		connection, err := listener.Accept()
 		if err != nil {

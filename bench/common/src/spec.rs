@@ -128,6 +128,40 @@ pub enum Service {
     Http,
 }
 
+/// A server of requests that `quaver-load` sends, of one kind. What takes time takes as long as in
+/// Quaver's server of that kind.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct AnswerSpec {
+    /// What it answers.
+    pub answers: Answers,
+    /// Its worker threads.
+    pub threads: u32,
+    /// Keys in the store.
+    pub keys: u64,
+    /// Bytes of a value.
+    pub value_bytes: usize,
+    /// How long a GET takes in ns, without network.
+    pub get_ns: f64,
+    /// How long a SCAN takes in ns, likewise.
+    pub scan_ns: f64,
+    /// Over how many rows the analyses compute, in the order of their numbers.
+    pub rows: Vec<usize>,
+    /// How long they take in ns, for implementations that cannot call them.
+    pub kernel_ns: Vec<f64>,
+}
+
+/// What a server answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answers {
+    /// GET and SCAN, in the datagrams of `quaver_load::net::aspen`: a thread or task for each.
+    KeyValue,
+    /// Analyses, in the same datagrams.
+    Analytics,
+    /// `get` and `set` of memcached's text protocol: a thread or task for each connection.
+    Memcached,
+}
+
 /// What a child is asked to do.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "benchmark", rename_all = "kebab-case")]
@@ -169,6 +203,8 @@ pub enum Spec {
     Kv(KvSpec),
     /// A server, until its standard input ends.
     Serve(ServeSpec),
+    /// A server of another kind, until its standard input ends.
+    Answer(AnswerSpec),
 }
 
 #[cfg(test)]

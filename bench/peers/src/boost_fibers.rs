@@ -32,9 +32,11 @@ pub fn run(spec: &Spec) -> Outcome {
     match *spec {
         Spec::Ops { op, budget } => measure(budget, op.per_iteration(), |n| iterate(op, n)).into(),
         Spec::Wake { hogs, sleep_us, duration_ms } => wake(hogs, sleep_us, duration_ms).into(),
-        Spec::Parked { .. } | Spec::Throughput { .. } | Spec::Kv(_) | Spec::Serve(_) => {
-            Outcome::unsupported("Boost.Fiber is compared in ops and wake only")
-        }
+        Spec::Parked { .. }
+        | Spec::Throughput { .. }
+        | Spec::Kv(_)
+        | Spec::Serve(_)
+        | Spec::Answer(_) => Outcome::unsupported("Boost.Fiber is compared in ops and wake only"),
     }
 }
 

@@ -34,6 +34,7 @@ pub fn run(spec: &Spec) -> Outcome {
         }
         Spec::Kv(ref spec) => crate::kv::kernel_threads(spec),
         Spec::Serve(ref spec) => crate::net::kernel_threads(spec),
+        Spec::Answer(_) => Outcome::unsupported("such requests are served by tokio and Go"),
     }
 }
 

@@ -12,11 +12,13 @@
 //! '{"benchmark":"ops","op":"yield","warmup_ms":20,"measure_ms":100}'`. What the operations are is
 //! said at [`Op`](quaver_bench_common::Op); `quaver bench` pins the process before it starts.
 
+mod answer;
 #[cfg(boost_fiber)]
 mod boost_fibers;
 mod kernel_threads;
 mod kv;
 mod may_coroutines;
+mod memcached;
 mod net;
 mod tokio_tasks;
 

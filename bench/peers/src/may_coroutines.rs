@@ -23,6 +23,7 @@ pub fn run(spec: &Spec) -> Outcome {
         }
         Spec::Wake { hogs, sleep_us, duration_ms } => wake(hogs, sleep_us, duration_ms).into(),
         Spec::Serve(ref spec) => crate::net::may_coroutines(spec),
+        Spec::Answer(_) => Outcome::unsupported("such requests are served by tokio and Go"),
         Spec::Parked { .. } | Spec::Throughput { .. } | Spec::Kv(_) => {
             Outcome::unsupported("may is compared in ops, wake and net only")
         }

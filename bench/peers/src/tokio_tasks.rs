@@ -68,6 +68,7 @@ pub fn run(flavour: Flavour, spec: &Spec) -> Outcome {
         }
         Spec::Kv(ref spec) => crate::kv::tokio_tasks(flavour, spec),
         Spec::Serve(ref spec) => crate::net::tokio_tasks(flavour, spec),
+        Spec::Answer(ref spec) => crate::answer::tokio_tasks(flavour, spec),
     }
 }
 

@@ -1,13 +1,15 @@
 //! Every implementation answers every spec, as `quaver bench` would ask.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use quaver_bench_common::net::{FAST, Kind, MESSAGE, SLOW};
 use quaver_bench_common::outcome::CPU_NS_PER_OP;
-use quaver_bench_common::spec::{KvSpec, ServeSpec, Service};
+use quaver_bench_common::spec::{AnswerSpec, Answers, KvSpec, ServeSpec, Service};
 use quaver_bench_common::{Budget, Op, Outcome, Sample, Spec, kv, overshoot, parked};
+use quaver_load::net::aspen::{GET, Message, REFUSED, SCAN};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_quaver-bench-peers");
 const SHORT: Budget = Budget { warmup_ms: 1, measure_ms: 2 };
@@ -114,7 +116,11 @@ fn serving(service: Service) -> Spec {
 
 /// A server, and where it listens.
 fn serve(name: &str, service: Service) -> (Child, SocketAddr) {
-    let spec = serde_json::to_string(&serving(service)).expect("a spec is JSON");
+    start(name, &serving(service))
+}
+
+fn start(name: &str, spec: &Spec) -> (Child, SocketAddr) {
+    let spec = serde_json::to_string(spec).expect("a spec is JSON");
     let mut command = Command::new(PROGRAM);
     command.args([name, &spec]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("the program starts");
@@ -176,6 +182,71 @@ fn pages_are_served_by_tokio_only() {
     for name in ["pthread", "may"] {
         assert!(matches!(ask(name, &serving(Service::Http)), Outcome::Unsupported { .. }));
     }
+}
+
+fn answering(answers: Answers) -> Spec {
+    Spec::Answer(AnswerSpec {
+        answers,
+        threads: 1,
+        keys: 500,
+        value_bytes: 64,
+        get_ns: 5_000.0,
+        scan_ns: 50_000.0,
+        rows: vec![100; 5],
+        kernel_ns: vec![1_000.0; 5],
+    })
+}
+
+#[test]
+fn datagrams_are_answered_or_refused() {
+    let kinds = [(Answers::KeyValue, vec![GET, SCAN]), (Answers::Analytics, vec![1, 2, 3, 4, 5])];
+    for name in ["tokio-current-thread", "tokio-multi-thread"] {
+        for (answers, served) in &kinds {
+            let (server, address) = start(name, &answering(*answers));
+            let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+            socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
+            for kind in (0..8).chain([GET, SCAN, 77]) {
+                let request = Message { id: 7, kind, key: 499, run_ns: 0 };
+                socket.send_to(&request.encode(), address).expect("it receives");
+                let mut bytes = [0; 64];
+                let n = socket.recv(&mut bytes).expect("an answer");
+                let reply = Message::decode(&bytes[..n]).expect("a message");
+                let refused = if served.contains(&kind) { 0 } else { REFUSED };
+                assert_eq!((reply.id, reply.kind, reply.key), (7, kind | refused, 499), "{name}");
+                assert!(kind != SCAN || refused != 0 || reply.run_ns > 1000, "{reply:?}");
+            }
+            end(server);
+        }
+    }
+    for name in ["pthread", "may"] {
+        let outcome = ask(name, &answering(Answers::KeyValue));
+        assert!(matches!(outcome, Outcome::Unsupported { .. }));
+    }
+}
+
+#[test]
+fn memcached_is_spoken_in_pieces_and_in_batches() {
+    let (server, address) = start("tokio-current-thread", &answering(Answers::Memcached));
+    let requests = "set k 0 0 5\r\nhello\r\nget k\r\nget none\r\n".repeat(3);
+    let replies = "STORED\r\nVALUE k 0 5\r\nhello\r\nEND\r\nEND\r\n".repeat(3);
+    for piece in [1, 7, 1000] {
+        let mut connection = TcpStream::connect(address).expect("it listens");
+        connection.set_nodelay(true).expect("no delay");
+        for part in requests.as_bytes().chunks(piece) {
+            connection.write_all(part).expect("it reads");
+        }
+        let mut got = vec![0; replies.len()];
+        connection.read_exact(&mut got).expect("it answers");
+        assert_eq!(String::from_utf8_lossy(&got), replies, "in pieces of {piece}");
+        connection.write_all(b"get key:000000000499\r\n").expect("it reads");
+        let mut got = vec![0; "VALUE key:000000000499 0 64\r\n\r\nEND\r\n".len() + 64];
+        connection.read_exact(&mut got).expect("it answers");
+        assert!(got.starts_with(b"VALUE key:000000000499 0 64\r\n"), "{got:?}");
+        // What is not understood ends the connection.
+        connection.write_all(b"dance\r\n").expect("it reads");
+        assert_eq!(connection.read(&mut got).expect("an end"), 0);
+    }
+    end(server);
 }
 
 #[test]

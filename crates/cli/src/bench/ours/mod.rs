@@ -38,6 +38,6 @@ pub fn run(settings: &Settings, spec: &Spec) -> anyhow::Result<Outcome> {
         }
         Spec::Throughput { op, .. } => bail!("no throughput of {}", op.name()),
         Spec::Kv(_) => unreachable!("it was dealt with above"),
-        Spec::Serve(_) => bail!("servers have a task of their own"),
+        Spec::Serve(_) | Spec::Answer(_) => bail!("servers have a task of their own"),
     })
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 
 /// The files of `bench/go`.
-const SOURCES: [(&str, &str); 8] = [
+const SOURCES: [(&str, &str); 10] = [
     ("go.mod", include_str!("../../../../../bench/go/go.mod")),
     ("main.go", include_str!("../../../../../bench/go/main.go")),
     ("clock.go", include_str!("../../../../../bench/go/clock.go")),
@@ -17,6 +17,8 @@ const SOURCES: [(&str, &str); 8] = [
     ("wake.go", include_str!("../../../../../bench/go/wake.go")),
     ("parked.go", include_str!("../../../../../bench/go/parked.go")),
     ("kv.go", include_str!("../../../../../bench/go/kv.go")),
+    ("answer.go", include_str!("../../../../../bench/go/answer.go")),
+    ("memcached.go", include_str!("../../../../../bench/go/memcached.go")),
     ("net.go", include_str!("../../../../../bench/go/net.go")),
 ];
 
