@@ -9,7 +9,7 @@ use super::process::Crash;
 use super::settings::Settings;
 #[cfg(feature = "selftest")]
 use super::shim;
-use super::{chase, defer, kv, mixes, net, ours, preempt, probes, schbench, short, stall};
+use super::{chase, defer, kv, mixes, net, ours, preempt, probes, schbench, servers, short, stall};
 
 /// One measurement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -45,6 +45,12 @@ pub enum Work {
     Net(net::NetSpec),
     /// Quaver's server over sockets.
     NetServe(net::OursSpec),
+    /// A round of a server that bears a load.
+    ServersRound(servers::RoundSpec),
+    /// How long its requests take.
+    ServersServices(servers::ServicesSpec),
+    /// A server of Debian's.
+    ServersNative(servers::NativeSpec),
     /// The service times of the key-value store.
     KvCalibrate(kv::CalibrateSpec),
     /// The client of the key-value service in Go.
@@ -78,6 +84,9 @@ pub fn run(work: &str) -> anyhow::Result<()> {
         Work::Probes(spec) => probes::run(spec),
         Work::Net(spec) => net::run(spec),
         Work::NetServe(spec) => net::serve(spec),
+        Work::ServersRound(spec) => servers::round::run(spec),
+        Work::ServersServices(spec) => servers::services::measure(spec),
+        Work::ServersNative(spec) => servers::natives::run(spec),
         Work::KvCalibrate(spec) => kv::calibrate(spec),
         Work::KvRing { program, spec } => kv::ring::run(program, spec),
     };

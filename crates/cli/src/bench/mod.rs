@@ -35,6 +35,7 @@ pub mod process;
 pub mod report;
 mod scale;
 mod schbench;
+mod servers;
 mod settings;
 #[cfg(feature = "selftest")]
 mod shim;
@@ -135,6 +136,8 @@ enum Name {
     Mixes,
     /// Servers over TCP: what a message costs, short requests beside long ones, axum
     Net,
+    /// The papers' loads over the network: how much servers bear; Debian's under `quaver run`
+    Servers,
     /// What probes in 24 programs cost while nobody waits, and when they are taken
     Probes,
     /// All of these
@@ -159,6 +162,7 @@ impl Name {
         Name::Schbench,
         Name::Mixes,
         Name::Net,
+        Name::Servers,
         Name::Probes,
     ];
 
@@ -178,6 +182,7 @@ impl Name {
             Name::Schbench => "schbench",
             Name::Mixes => "mixes",
             Name::Net => "net",
+            Name::Servers => "servers",
             Name::Probes => "probes",
             Name::All => "all",
             Name::List => "list",
@@ -218,6 +223,7 @@ impl Name {
             Name::Schbench => Ok(schbench::plan(context, args.schbench)),
             Name::Mixes => Ok(mixes::plan(context)),
             Name::Net => Ok(net::plan(context)),
+            Name::Servers => servers::plan(context),
             Name::Probes | Name::All | Name::List => Ok(Plan::default()),
         }
     }
@@ -226,7 +232,7 @@ impl Name {
     /// of the others is one run.
     fn rounds(self, effort: bool) -> usize {
         match (self, effort) {
-            (Name::Kv | Name::Schbench | Name::Mixes | Name::Net, true) => 1,
+            (Name::Kv | Name::Schbench | Name::Mixes | Name::Net | Name::Servers, true) => 1,
             #[cfg(feature = "selftest")]
             (Name::Shim, quick) => {
                 if quick {
@@ -236,7 +242,7 @@ impl Name {
                 }
             }
             (Name::Kv | Name::Scale, false) => 5,
-            (Name::Schbench | Name::Mixes, false) => 3,
+            (Name::Schbench | Name::Mixes | Name::Servers, false) => 3,
             (Name::Probes, false) => 21,
             (_, true) => 3,
             (_, false) => 9,

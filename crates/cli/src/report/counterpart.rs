@@ -90,7 +90,7 @@ pub fn compare(
             };
             let paper = curve.paper.as_ref().and_then(|name| papers.get(name));
             let cores = measured.paper_cores.unwrap_or(1.0);
-            let paper = paper.and_then(|points| curves::at(points, at * cores));
+            let paper = paper.and_then(|points| curves::between(points, at * cores));
             Ok(Point { at, real: row.map(|row| row.median), simulated, paper })
         };
         let points = measured.at.iter().map(point).collect::<Result<_>>();

@@ -186,6 +186,19 @@ pub fn at(points: &[(f64, Option<f64>)], x: f64) -> Option<f64> {
     points.iter().find(|point| point.0 == x)?.1
 }
 
+/// The value at this x; between two points the logarithm is taken to be straight.
+pub fn between(points: &[(f64, Option<f64>)], x: f64) -> Option<f64> {
+    let after = points.iter().position(|point| point.0 >= x)?;
+    let (x1, y1) = points[after];
+    if x1 == x {
+        return y1;
+    }
+    let (x0, y0) = points[after.checked_sub(1)?];
+    let (y0, y1) = (y0?, y1?);
+    let share = (x - x0) / (x1 - x0);
+    (y0 > 0.0 && y1 > 0.0).then(|| y0 * (y1 / y0).powf(share))
+}
+
 pub fn first(outcomes: &[Outcome]) -> Result<&Outcome> {
     outcomes.first().ok_or_else(|| anyhow!("the scenario has no rates"))
 }
@@ -215,6 +228,18 @@ mod tests {
         assert_eq!(highest(&[(1.0, 200.0)], 100.0), 0.0);
         assert_eq!(super::highest(&[(1.0, Some(10.0)), (2.0, None), (3.0, Some(1.0))], 100.0), 1.0);
         assert_eq!(super::highest(&[], 100.0), 0.0);
+    }
+
+    #[test]
+    fn between_two_points_a_curve_is_straight_in_logarithms() {
+        let points = [(1.0, Some(10.0)), (2.0, Some(1000.0)), (3.0, None), (4.0, Some(7.0))];
+        assert_eq!(between(&points, 1.0), Some(10.0));
+        assert!((between(&points, 1.5).unwrap() - 100.0).abs() < 1e-9);
+        assert_eq!(between(&points, 4.0), Some(7.0));
+        // Neither beside what is missing nor outside is anything known.
+        for x in [0.5, 2.5, 3.0, 3.5, 5.0] {
+            assert_eq!(between(&points, x), None, "{x}");
+        }
     }
 
     /// An outcome of the simulator at one load, with another percentile.

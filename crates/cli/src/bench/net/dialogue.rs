@@ -2,7 +2,7 @@
 
 use std::str;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use quaver_bench_common::net::{Kind, MESSAGE};
 
 /// How many headers an answer may have.
@@ -15,7 +15,14 @@ pub enum Dialogue {
     Message(Kind),
     /// A page of HTTP/1.1, on a connection that stays.
     Page(&'static str),
+    /// `get` in memcached's text protocol, of a key that is there.
+    Memcached,
+    /// `GET` in that of Redis, of a key that is there.
+    Redis,
 }
+
+/// Bytes of the value of a key.
+pub const VALUE: usize = 64;
 
 impl Dialogue {
     /// Gives the bytes of request `id` to `send`.
@@ -25,6 +32,8 @@ impl Dialogue {
             Dialogue::Page(path) => {
                 send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())
             }
+            Dialogue::Memcached => send(b"get key:000000000007\r\n"),
+            Dialogue::Redis => send(b"*2\r\n$3\r\nGET\r\n$16\r\nkey:000000000007\r\n"),
         }
     }
 
@@ -41,6 +50,8 @@ impl Dialogue {
                 Ok(Some(MESSAGE))
             }
             Dialogue::Page(path) => page(bytes).with_context(|| format!("the answer to {path}")),
+            Dialogue::Memcached => entry(bytes, b"VALUE key:000000000007 0 64\r\n", b"\r\nEND\r\n"),
+            Dialogue::Redis => entry(bytes, b"$64\r\n", b"\r\n"),
         }
     }
 }
@@ -50,6 +61,17 @@ fn message(kind: Kind, id: u64) -> [u8; MESSAGE] {
     message[0] = kind.byte();
     message[8..16].copy_from_slice(&id.to_le_bytes());
     message
+}
+
+/// An entry between these, if all of it is there.
+fn entry(bytes: &[u8], before: &[u8], after: &[u8]) -> anyhow::Result<Option<usize>> {
+    let length = before.len() + VALUE + after.len();
+    let known = bytes.len().min(before.len());
+    let end = bytes.get(..length).is_none_or(|answer| answer.ends_with(after));
+    if bytes[..known] != before[..known] || !end {
+        bail!("the answer is no entry: {:?}", String::from_utf8_lossy(bytes));
+    }
+    Ok((bytes.len() >= length).then_some(length))
 }
 
 fn page(bytes: &[u8]) -> anyhow::Result<Option<usize>> {
@@ -77,6 +99,25 @@ mod tests {
         assert_eq!(scan.answer(7, &sent[1..]).unwrap(), None);
         assert!(scan.answer(8, &sent).is_err());
         assert!(Dialogue::Message(Kind::Get).answer(7, &sent).is_err());
+    }
+
+    #[test]
+    fn entries_are_those_of_the_key() {
+        let value = "v".repeat(VALUE);
+        let whole = format!("VALUE key:000000000007 0 64\r\n{value}\r\nEND\r\n");
+        for (dialogue, whole, wrong) in [
+            (Dialogue::Memcached, whole, "END\r\n"),
+            (Dialogue::Redis, format!("${VALUE}\r\n{value}\r\n"), "$-1\r\n"),
+        ] {
+            assert!(dialogue.request(1, |bytes| bytes.ends_with(b"key:000000000007\r\n")));
+            let answer = |text: &str| dialogue.answer(1, text.as_bytes());
+            assert_eq!(answer(&format!("{whole}more")).unwrap(), Some(whole.len()));
+            for part in 0..whole.len() {
+                assert_eq!(answer(&whole[..part]).unwrap(), None, "{part}");
+            }
+            assert!(answer(wrong).unwrap_err().to_string().contains("no entry"));
+            assert!(answer(&whole.replace("v\r\n", "vvvv")).is_err());
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::client::{Client, PATIENCE, Wait};
 use super::dialogue::Dialogue;
-use super::server::Server;
+use super::server::{Manner, Server};
 use crate::slice;
 
 /// Metric: CPU time of the server for each answer.
@@ -91,7 +91,7 @@ pub fn metric(class: &str, what: &str) -> String {
 ///
 /// A [`Crash`] when the server dies; or it answers wrongly, or not at all.
 pub fn run(spec: &NetSpec) -> anyhow::Result<Outcome> {
-    let server = match Server::start(&spec.server, &spec.server_cpus)? {
+    let server = match Server::start(&spec.server, &spec.server_cpus, Manner::Peer)? {
         Ok(server) => server,
         Err(outcome) => return Ok(outcome),
     };

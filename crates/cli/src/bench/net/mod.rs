@@ -19,14 +19,14 @@
 //! the whole process, clocks and reactors among it. The kernel bills much of the network's work to
 //! whoever sends, so the CPU time of server and client together is given, too.
 
-mod client;
-mod dialogue;
+pub mod client;
+pub mod dialogue;
 mod echo;
 mod measure;
 mod ours;
 mod pages;
 mod scans;
-mod server;
+pub mod server;
 mod servers;
 
 use std::collections::HashSet;
