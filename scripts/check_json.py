@@ -1,6 +1,6 @@
 """Checks the shape of the JSON that `quaver doctor`, `demo`, `bench`, `selftest`, `report` and `load` promise to scripts.
 
-    python3 check_json.py doctor|demo|figures|bench|net|random|load FILE
+    python3 check_json.py doctor|demo|figures|bench|net|servers|random|load FILE
     python3 check_json.py selftest FILE PREEMPTIONS
     python3 check_json.py probes FILE HITS
 
@@ -150,16 +150,46 @@ def probes_bench(document):
     need(tax == {"plain", "control", "probes"}, f"the tax of {tax}")
 
 
-def net_bench(document):
-    rows = [row for row in document["rows"] if row["benchmark"] == "net"]
-    if not rows and any("take two CPUs" in note for note in document["notes"]):
-        return
+def aims_of(rows):
+    """The rows that have an aim, each of which must be a bound."""
     aims = [row for row in rows if "aim" in row]
     for row in aims:
         where = f"{row['name']}, {row['implementation']}: "
         bounds = list(row["aim"].items())
         need(len(bounds) == 1 and bounds[0][0] in ("at_most", "at_least"), f"{where}the aim is {row['aim']}")
         need(is_number(bounds[0][1]), f"{where}the aim is no number")
+    return aims
+
+
+def servers_bench(document):
+    rows = [row for row in document["rows"] if row["benchmark"] == "servers"]
+    if not rows and any("take two CPUs" in note for note in document["notes"]):
+        return
+    notes = f"notes: {document.get('notes')}"
+    named = {}
+    for row in rows:
+        named.setdefault(row["name"], []).append(row)
+    for workload in ("rocksdb 50/50", "rocksdb 99.5/0.5", "memcached USR", "analytics"):
+        loads = named.get(f"{workload}: load", [])
+        who = {row["implementation"] for row in loads}
+        need("quaver off" in who and len(who) > 1, f"{workload}: only the loads of {who}; {notes}")
+        for row in loads:
+            need(0 < row["min"] and row["max"] <= 130, f"{workload}, {row['implementation']}: a load of {row['median']} %")
+        for row in named.get(f"{workload}: short p50 alone", []):
+            need(0 < row["median"] < 1e6, f"{workload}, {row['implementation']}: alone {row['median']} us")
+        need(f"{workload}: short p50 alone" in named, f"{workload}: nothing was measured alone; {notes}")
+    for program in ("memcached", "redis-server", "nginx"):
+        left_out = any(f"{program} left out" in note for note in document["notes"])
+        need(left_out or f"{program}, 1 worker: server CPU" in named, f"no row of {program}; {notes}")
+    aims = {row["name"] for row in aims_of(rows)}
+    need("rocksdb 50/50: load / run to completion" in aims, f"the aims are {aims}; {notes}")
+
+
+def net_bench(document):
+    rows = [row for row in document["rows"] if row["benchmark"] == "net"]
+    if not rows and any("take two CPUs" in note for note in document["notes"]):
+        return
+    aims = aims_of(rows)
     names = {row["name"] for row in rows}
     for name in ("echo 32 rate", "echo 256 server and client CPU", "1 scan: GET p50", "4 scans: SCANs", "pages: fast p99"):
         need(name in names, f"no row {name!r}; notes: {document.get('notes')}")
@@ -182,6 +212,8 @@ def bench(document):
         probes_bench(document)
     if "net" in document.get("benchmarks", []):
         net_bench(document)
+    if "servers" in document.get("benchmarks", []):
+        servers_bench(document)
     ours = [row for row in rows if row["implementation"].startswith("quaver")]
     need(ours, f"no rows of Quaver; notes: {document.get('notes')}")
     return f"{len(rows)} rows, {len(ours)} of them Quaver's"
@@ -208,6 +240,7 @@ CHECKS = {
     "figures": figures,
     "bench": bench,
     "net": bench,
+    "servers": bench,
     "selftest": selftest,
     "fuzz": fuzz,
     "probes": probes,

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the commands in their quick forms and checks the shape of their JSON; timings decide nothing.
 #
-#   scripts/smoke.sh doctor|demo|figures|bench|bench-all|net|selftest|boundaries-all|fuzz|fuzz-all PROGRAMS
+#   scripts/smoke.sh doctor|demo|figures|bench|bench-all|net|servers|selftest|boundaries-all|fuzz|fuzz-all PROGRAMS
 #   scripts/smoke.sh probes|probes-all|random|random-all PROGRAMS
 #   scripts/smoke.sh torture-all PROGRAMS COUNTS
 #
@@ -70,6 +70,13 @@ net)
         exit
     }
     "$quaver" bench net --quick --only "tokio-current-thread,tokio 2,net auto,library" --json "$out/net.json"
+    ;;
+servers)
+    [ "$(nproc)" -ge 2 ] || {
+        say "there is one CPU only: no servers are measured"
+        exit
+    }
+    "$quaver" bench servers --quick --only "quaver off,quaver 50us,tokio,native,run auto" --json "$out/servers.json"
     ;;
 bench-all) "$quaver" bench all --quick --json "$out/bench.json" ;;
 *) die "unknown command $what" ;;

@@ -95,6 +95,7 @@ step smoke-demo scripts/smoke.sh demo "$programs"
 step smoke-figures scripts/smoke.sh figures "$programs"
 step smoke-bench scripts/smoke.sh bench "$programs"
 step smoke-net scripts/smoke.sh net "$programs"
+step smoke-servers scripts/smoke.sh servers "$programs"
 step capi scripts/check_capi.sh
 step shim scripts/check_shim.sh "$size"
 step serve scripts/check_serve.sh "$programs"

@@ -39,8 +39,8 @@ use std::time::Duration;
 
 use self::programs::{Program, Programs, RUN_TO_COMPLETION};
 use self::round::{
-    ALONE_US, CLIENT_LATE_US, HOST_PERCENT, LOAD_PERCENT, LONG_P99_US, RATE, SHORT_P99_US,
-    SLOWDOWN_LOAD_PERCENT, at, class_p99_us, class_p999_us,
+    ALONE_US, CLIENT_LATE_US, LOAD_PERCENT, LONG_P99_US, RATE, SHORT_P99_US, SLOWDOWN_LOAD_PERCENT,
+    TAKEN_PERCENT, at, class_p99_us, class_p999_us,
 };
 use self::services::Services;
 use self::workload::{WORKLOADS, Workload};
@@ -147,7 +147,7 @@ fn readings(workload: &Workload, shown: &[u32]) -> Vec<Reading> {
         }
     }
     all.push(Reading::new(format!("{name}: the client late, p99"), CLIENT_LATE_US, "us"));
-    all.push(Reading::new(format!("{name}: taken by the host"), HOST_PERCENT, "%"));
+    all.push(Reading::new(format!("{name}: taken by others before"), TAKEN_PERCENT, "%"));
     all
 }
 

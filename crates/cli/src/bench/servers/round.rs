@@ -38,8 +38,8 @@ pub const LONG_P99_US: &str = "long_p99_us";
 pub const SLOWDOWN_P999: &str = "slowdown_p999";
 /// Metric: how late the client sent requests, at the highest load.
 pub const CLIENT_LATE_US: &str = "client_late_p99_us";
-/// Metric: how much of the server's CPU the host, or somebody else, took, before the loads.
-pub const HOST_PERCENT: &str = "host_percent";
+/// Metric: how much of the server's CPU the host, or another process, took, before it started.
+pub const TAKEN_PERCENT: &str = "taken_percent";
 
 /// For how long the server's CPU is watched before it serves.
 const WATCH: Duration = Duration::from_millis(100);
@@ -111,8 +111,7 @@ pub fn run(spec: &RoundSpec) -> anyhow::Result<Outcome> {
     match round.measure() {
         Ok(sample) => {
             server.stop()?;
-            let sample = sample.with(HOST_PERCENT, host.lost_percent);
-            Ok(host.warning(spec.server_cpu).into_iter().fold(sample, Sample::note).into())
+            Ok(sample.with(TAKEN_PERCENT, host.lost_percent).into())
         }
         Err(error) => Err(server.blamed(error)),
     }
@@ -154,8 +153,9 @@ impl Round<'_> {
             let above = tried.result(worst, offer)?.best(fast);
             if self.client_failed(above, &alone) {
                 sample = sample.note(format!(
-                    "at {worst} % the client itself is late by more than half of what is allowed: \
-                     the server may bear more"
+                    "{}: at {worst} % the client itself is late by more than half of what is \
+                     allowed: the server may bear more",
+                    self.workload.name
                 ));
             }
         }
@@ -286,7 +286,10 @@ impl Round<'_> {
         };
         match best {
             Some(_) => sample,
-            None => sample.note(format!("even {lowest} %, the lowest load, is too much")),
+            None => {
+                let name = self.workload.name;
+                sample.note(format!("{name}: even {lowest} %, the lowest load, is too much"))
+            }
         }
     }
 
