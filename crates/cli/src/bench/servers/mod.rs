@@ -93,14 +93,14 @@ fn group(
         workload: workload.which,
         per_s: services.capacity(workload),
         loads: ladder(quick),
-        shown: context.effort.pick(vec![50], vec![20, 40, 60, 80]),
+        shown: shown(quick),
         probe_ms: context.effort.pick(150, workload.probe_ms),
         again: !quick,
     };
     let task = Task {
         cpus: context.place.both(),
         expected: Duration::from_secs(context.effort.pick(10, 30)),
-        readings: readings(workload, &context.effort.pick(vec![50], vec![20, 40, 60, 80])),
+        readings: readings(workload, &shown(quick)),
     };
     let job = |program: &Program| {
         let job = task.job(&program.name, context.child(&Work::ServersRound(spec(program))));
@@ -116,6 +116,11 @@ fn ladder(quick: bool) -> Vec<u32> {
         return [5, 10].into_iter().chain((20..=120).step_by(10)).collect();
     }
     [2, 5].into_iter().chain((10..=130).step_by(5)).collect()
+}
+
+/// Loads whose latencies are shown in any case; `bench/figures` draws them.
+fn shown(quick: bool) -> Vec<u32> {
+    if quick { vec![40] } else { vec![20, 40, 60, 80] }
 }
 
 fn readings(workload: &Workload, shown: &[u32]) -> Vec<Reading> {

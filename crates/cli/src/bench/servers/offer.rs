@@ -18,9 +18,6 @@ const DEPTH: usize = 4;
 /// Requests under way beyond which others are dropped: far more than a server has that keeps up.
 /// An overloaded one is not to be busy for long after its load has ended.
 const OUTSTANDING: u64 = 2_000;
-/// How long to wait for the last answers. Later ones count as missing.
-const GRACE: Duration = Duration::from_millis(200);
-
 /// What is offered.
 #[derive(Clone, Debug)]
 pub struct Offer<'a> {
@@ -35,6 +32,8 @@ pub struct Offer<'a> {
     pub span: Duration,
     /// For how long before, which does not count.
     pub warm_up: Duration,
+    /// How long to wait for the last answers after that. Later ones count as missing.
+    pub grace: Duration,
     /// Of times, classes and keys.
     pub seed: u64,
 }
@@ -71,7 +70,7 @@ impl Offer<'_> {
         let planned = self.span + self.warm_up;
         let Offered { summary, broken_connections, errors } =
             pool.offer(&schedule, &operations(&mix)?, &recorder, clock, |open| {
-                open.max_outstanding(OUTSTANDING).time_limit(planned + GRACE).grace(GRACE)
+                open.max_outstanding(OUTSTANDING).time_limit(planned + self.grace).grace(self.grace)
             })?;
         anyhow::ensure!(broken_connections == 0, "{broken_connections} connections broke");
         let refused: u64 = errors.iter().map(|class| class.refused).sum();

@@ -237,6 +237,7 @@ fn flood(spec: &ServicesSpec, which: Which, services: &Services) -> anyhow::Resu
             per_s: FLOOD,
             span: Duration::from_millis(spec.flood_ms),
             warm_up: Duration::ZERO,
+            grace: Duration::from_secs(2),
             seed: 0,
         }
         .make(server.address)?;

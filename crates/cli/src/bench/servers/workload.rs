@@ -49,7 +49,7 @@ pub static WORKLOADS: [Workload; 4] = [
         short: &["get"],
         long: Some("range"),
         slowdown: true,
-        probe_ms: 1500,
+        probe_ms: 900,
     },
     Workload {
         which: Which::RocksRare,
@@ -59,7 +59,7 @@ pub static WORKLOADS: [Workload; 4] = [
         short: &["get"],
         long: Some("range"),
         slowdown: false,
-        probe_ms: 800,
+        probe_ms: 700,
     },
     Workload {
         which: Which::Usr,
@@ -69,7 +69,7 @@ pub static WORKLOADS: [Workload; 4] = [
         short: &["get"],
         long: None,
         slowdown: false,
-        probe_ms: 800,
+        probe_ms: 700,
     },
     Workload {
         which: Which::Analytics,
@@ -79,7 +79,7 @@ pub static WORKLOADS: [Workload; 4] = [
         short: &["decay", "ad"],
         long: Some("kmeans"),
         slowdown: false,
-        probe_ms: 1000,
+        probe_ms: 800,
     },
 ];
 
