@@ -178,3 +178,43 @@ fn aims(workload: &Workload, program: &Program) -> Vec<Aim> {
     }
     aims
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shown_loads_are_steps_of_ladders_that_ascend() {
+        for quick in [true, false] {
+            let ladder = ladder(quick);
+            assert!(ladder.is_sorted() && ladder[0] > 0);
+            assert!(shown(quick).iter().all(|load| ladder.contains(load)));
+        }
+    }
+
+    #[test]
+    fn figures_draw_rows_that_there_are() {
+        let rows: Vec<String> = WORKLOADS
+            .iter()
+            .flat_map(|workload| readings(workload, &shown(false)))
+            .map(|reading| reading.row)
+            .collect();
+        let figures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/figures");
+        for figure in ["aspen-05", "aspen-06", "skyloft-08a", "skyloft-08b"] {
+            let text = std::fs::read_to_string(figures.join(figure).join("figure.toml")).unwrap();
+            let table: toml::Table = text.parse().unwrap();
+            let measured = table["measured"].as_array().unwrap();
+            let ours: Vec<_> = measured
+                .iter()
+                .filter(|one| one["benchmark"].as_str() == Some("servers"))
+                .collect();
+            assert!(!ours.is_empty(), "{figure}");
+            for one in ours {
+                for at in one["at"].as_array().unwrap() {
+                    let row = one["row"].as_str().unwrap().replace("{x}", &at.to_string());
+                    assert!(rows.contains(&row), "{figure}: {row}");
+                }
+            }
+        }
+    }
+}

@@ -159,7 +159,7 @@ fn group(context: &Context, native: Native, program: &str, cpus: usize, shim: bo
         server_cpus: place.all[..cpus].to_vec(),
         client_cpus: place.helper.into_iter().collect(),
         warmup_ms: context.effort.pick(50, 300),
-        measure_ms: context.effort.pick(200, 1500),
+        measure_ms: context.effort.pick(200, 1000),
     };
     let readings = vec![
         Reading::new(format!("{title}: server CPU"), SERVER_NS, "ns"),

@@ -180,3 +180,40 @@ pub fn under_quaver(me: &str, cpus: &[usize], quantum: &str, command: Vec<String
 pub fn text(path: &std::path::Path) -> Option<String> {
     path.to_str().map(Into::into)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Args as _;
+
+    use super::super::workload::WORKLOADS;
+    use super::*;
+
+    #[test]
+    fn our_servers_can_be_started_so() {
+        let services = Services::example();
+        for workload in &WORKLOADS {
+            let Program { name, command, manner, preempts } =
+                ours("quaver", 3, &services, workload, "off");
+            assert_eq!(
+                (name.as_str(), manner, preempts),
+                (RUN_TO_COMPLETION, Manner::Serve, false)
+            );
+            assert_eq!(command[..2], ["quaver", "serve"]);
+            let parser = crate::serve::Args::augment_args(clap::Command::new("serve"));
+            parser.try_get_matches_from(&command[1..]).unwrap();
+        }
+        assert!(ours("quaver", 3, &services, &WORKLOADS[0], "auto").preempts);
+    }
+
+    #[test]
+    fn commands_run_under_quaver_with_a_worker_on_each_cpu() {
+        let native = memcached_command("/bin/memcached", PORT);
+        let command = under_quaver("quaver", &[1, 0], "auto", native.clone());
+        assert!(command.ends_with(&native) && native.iter().any(|word| word == PORT));
+        let text = command.join(" ");
+        assert!(
+            text.starts_with("quaver run --quantum auto --workers 2 --cpus 1,0 -- /bin/"),
+            "{text}"
+        );
+    }
+}

@@ -370,3 +370,31 @@ fn late_ns(summary: &Summary) -> f64 {
     let late = summary.generator.as_ref().and_then(|generator| generator.lateness_ns.as_ref());
     late.map_or(0.0, |late| late.p99.value as f64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_objective_is_missed_by_a_factor_or_altogether() {
+        let measured = |value, at_least| Measured { value, at_least };
+        assert_eq!(beyond(measured(30.0, false), 20.0), 1.5);
+        assert_eq!(beyond(measured(10.0, false), 20.0), 0.5);
+        // Too many requests have no answer: however little that would be, it is too much.
+        assert_eq!(beyond(measured(10.0, true), 20.0), f64::INFINITY);
+    }
+
+    #[test]
+    fn of_two_tries_the_better_counts() {
+        let summary = |ns: u64| {
+            let recorder = quaver_load::Recorder::new(["get"], 1).unwrap();
+            let mut summary = quaver_load::OpenLoop::new(&recorder)
+                .run([], &quaver_load::RealClock::with_spin_ns(0), |_| quaver_load::Sent::Accepted)
+                .summary(&recorder);
+            summary.window_ns = ns;
+            summary
+        };
+        let probe = Probe(vec![summary(3), summary(1), summary(2)]);
+        assert_eq!(probe.best(|summary| summary.window_ns as f64).window_ns, 1);
+    }
+}

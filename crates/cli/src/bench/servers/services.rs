@@ -252,3 +252,39 @@ fn flood(spec: &ServicesSpec, which: Which, services: &Services) -> anyhow::Resu
         Err(error) => Err(server.blamed(error)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::workload::WORKLOADS;
+    use super::*;
+
+    impl Services {
+        /// Times that are easy to calculate with.
+        pub fn example() -> Services {
+            Services {
+                store: "redb",
+                scan_rows: 5_000,
+                get_ns: 1e3,
+                scan_ns: 599e3,
+                rows: Rows([100; KINDS]),
+                datagram_ns: 10e3,
+                memcached_ns: 8e3,
+            }
+        }
+    }
+
+    #[test]
+    fn all_of_a_worker_is_one_request_in_every_mean_time() {
+        let capacity = |which: Which| Services::example().capacity(which.workload());
+        for (which, mean_ns) in [
+            (Which::RocksHalf, 10e3 + 300e3),
+            (Which::RocksRare, 10e3 + 0.995e3 + 2.995e3),
+            (Which::Usr, 8e3),
+            (Which::Analytics, 10e3 + (5e3 + 7e3 + 28e3 + 75e3 + 250e3) / 5.0),
+        ] {
+            let found = capacity(which);
+            assert!((found * mean_ns / 1e9 - 1.0).abs() < 1e-9, "{which:?}: {found}");
+        }
+        assert_eq!(WORKLOADS.len(), 4);
+    }
+}
