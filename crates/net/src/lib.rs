@@ -1,3 +1,17 @@
 #![doc = include_str!("../README.md")]
 
+pub mod clock;
+mod config;
 pub mod device;
+mod driver;
+mod lock;
+pub mod memory;
+mod net;
+mod ports;
+mod sockets;
+mod stack;
+mod stats;
+
+pub use config::Subnet;
+pub use net::{Builder, Net, Running, Shared};
+pub use stats::Stats;
