@@ -54,7 +54,7 @@ fn drive(net: &Net, index: usize, file: Option<&Pollable<OwnedFd>>) {
 fn take_all(net: &Net, index: usize) -> io::Result<()> {
     while !net.is_stopped() {
         let turn = net.shards[index].turn()?;
-        net.steer(turn.strays);
+        net.steer(index, turn.strays);
         if !turn.more {
             return Err(ErrorKind::WouldBlock.into());
         }
@@ -78,7 +78,7 @@ fn keep(net: &Net, index: usize) {
             quaver::thread::park_timeout(Duration::from_micros(next - now));
         }
         match shard.turn() {
-            Ok(turn) => net.steer(turn.strays),
+            Ok(turn) => net.steer(index, turn.strays),
             Err(_) => return,
         }
     }

@@ -9,8 +9,12 @@ pub mod memory;
 mod net;
 mod ports;
 mod sockets;
+pub mod spec;
 mod stack;
 mod stats;
+mod steering;
+mod sys;
+pub mod tap;
 
 pub use config::Subnet;
 pub use net::{Builder, Net, Running, Shared};

@@ -7,9 +7,10 @@ use crate::driver;
 use crate::lock::Lock;
 use crate::ports::Ports;
 use crate::sockets::{Tcp, Udp};
-use crate::stack::table::{Key, Seed, Table};
-use crate::stack::{NEVER, Shard, errno};
+use crate::stack::table::Seed;
+use crate::stack::{NEVER, Shard, Stray, errno};
 use crate::stats::Stats;
+use crate::steering::Steering;
 use quaver::net::stack::{Kind, Socket, Stack};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -37,8 +38,7 @@ pub struct Net {
     pub(crate) clock: Clock,
     pub(crate) tcp_ports: Lock<Ports>,
     pub(crate) udp_ports: Lock<Ports>,
-    /// Which shard has a connection that was opened here, where there are several.
-    steering: Lock<Table<Key, usize>>,
+    pub(crate) steering: Arc<Steering>,
     next_shard: AtomicUsize,
     stopped: AtomicBool,
 }
@@ -71,10 +71,10 @@ impl Net {
         let before = self.stats();
         for _ in 0..MOST_TURNS {
             let mut more = false;
-            for shard in &self.shards {
+            for (index, shard) in self.shards.iter().enumerate() {
                 if let Ok(turn) = shard.turn() {
                     more |= turn.more | !turn.strays.is_empty();
-                    self.steer(turn.strays);
+                    self.steer(index, turn.strays);
                 }
             }
             if !more {
@@ -120,26 +120,17 @@ impl Net {
         self.stopped.load(Relaxed)
     }
 
-    /// Gives frames to the shards whose connections they are for, or refuses them.
-    pub(crate) fn steer(&self, strays: Vec<(Key, Vec<u8>)>) {
-        for (key, frame) in strays {
-            let shard = self.steering.lock().get(&key).copied();
-            if let Some(shard) = shard {
-                self.shards[shard].hand_over(frame);
+    /// Gives frames that have come to the shard `from` to those who can use them; back to it, to be
+    /// refused, if nobody can.
+    pub(crate) fn steer(&self, from: usize, strays: Vec<Stray>) {
+        for Stray { key, frame } in strays {
+            if let Some(key) = key {
+                self.shards[self.steering.owner(key).unwrap_or(from)].hand_over(frame);
+                continue;
             }
-        }
-    }
-
-    /// Remembers which shard has a connection.
-    pub(crate) fn has_moved(&self, key: Key, shard: usize) {
-        if self.shards.len() > 1 {
-            self.steering.lock().insert(key, shard);
-        }
-    }
-
-    pub(crate) fn forget(&self, key: Key) {
-        if self.shards.len() > 1 {
-            self.steering.lock().remove(&key);
+            for (_, shard) in self.shards.iter().enumerate().filter(|&(other, _)| other != from) {
+                shard.hand_over(frame.clone());
+            }
         }
     }
 
@@ -297,16 +288,19 @@ impl Builder {
         let clock = self.clock.unwrap_or_else(Clock::real);
         let config = Arc::new(self.config);
         let count = self.devices.len();
+        let steering = Arc::new(Steering::new(count, Seed(config.seed)));
         let shards = self.devices.into_iter().enumerate();
         let shards = shards
-            .map(|(i, device)| Shard::new(i, count, device, config.clone(), clock.clone()))
+            .map(|(i, device)| {
+                Shard::new(i, steering.clone(), device, config.clone(), clock.clone())
+            })
             .collect();
         Ok(Arc::new(Net {
             shards,
             clock,
             tcp_ports: Lock::new(Ports::new(config.seed)),
             udp_ports: Lock::new(Ports::new(!config.seed)),
-            steering: Lock::new(Table::with_hasher(Seed(config.seed))),
+            steering,
             next_shard: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
             config,

@@ -4,7 +4,6 @@ use crate::lock::Lock;
 use crate::net::Net;
 use crate::stack::connection::{Connection, Id, Options, Phase};
 use crate::stack::listener::{Arrived, Listener};
-use crate::stack::table::Key;
 use crate::stack::{State, errno};
 use quaver::net::stack::{Announcer, Opt, Readiness, Received, Socket};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -79,18 +78,12 @@ impl Tcp {
         let ip = net.config.subnet.address;
         let attempt = |port: u16| -> io::Result<Id> {
             let local = SocketAddrV4::new(ip, port);
-            let key = Key::new(remote, port);
-            net.has_moved(key, shard);
-            let id = net.shards[shard].call(|state| {
+            net.shards[shard].call(|state| {
                 let id = state.core.connect(earlier, local, remote, setup.options)?;
                 let connection = state.core.get(id).expect("it is new");
                 connection.announcer = setup.announcer.clone();
                 Ok(id)
-            });
-            if id.is_err() {
-                net.forget(key);
-            }
-            id
+            })
         };
         let (id, port) = if setup.bound {
             (attempt(setup.local.port())?, setup.local.port())
@@ -349,10 +342,7 @@ impl Socket for Tcp {
         if let Some(listener) = listener {
             self.stop_listening(&listener);
         }
-        if let Some(key) = self.look(|connection| connection.key) {
-            self.call(|state, id| state.core.close(&mut state.egress, id));
-            self.net.forget(key);
-        }
+        self.call(|state, id| state.core.close(&mut state.egress, id));
         if let Some(port) = port {
             self.net.tcp_ports.lock().release(port);
         }

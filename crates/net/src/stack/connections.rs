@@ -60,19 +60,24 @@ impl Core {
         options: Options,
     ) -> io::Result<Id> {
         let key = Key::new(remote, local.port());
-        if self.is_used(key) {
+        if self.is_used(key) || !self.steering.claim(key, self.shard) {
             return Err(errno(libc::EADDRNOTAVAIL));
         }
-        let id = match earlier {
-            None => self.insert(local, remote, options)?,
+        let place = match earlier {
+            None => self.insert(local, remote, options),
             Some(id) => {
                 let new = Connection::new(&self.config, local, remote, options, self.now);
-                let Some(old) = self.get(id) else { return Err(errno(libc::EBADF)) };
-                old.renew(new);
-                self.table.insert(key, id.slot);
-                id
+                match self.get(id) {
+                    Some(old) => {
+                        old.renew(new);
+                        self.table.insert(key, id.slot);
+                        Ok(id)
+                    }
+                    None => Err(errno(libc::EBADF)),
+                }
             }
         };
+        let id = place.inspect_err(|_| self.steering.forget(key, self.shard))?;
         let Core { interface, connections, .. } = self;
         let connection = connections[id.slot as usize].as_deref_mut().expect("it was put there");
         connection.owned = true;
@@ -99,8 +104,6 @@ impl Core {
         {
             // Silently: nobody is there to be told.
             connection.die(Some(error));
-            let key = connection.key;
-            self.table.remove(&key);
             self.touch(id.slot);
         }
     }
@@ -148,12 +151,17 @@ impl Core {
         if connection.phase == Phase::Live && connection.state() == State::TimeWait {
             connection.die(None);
             let (ack, seq) = connection.last;
-            self.time_waits.insert(connection.key, seq, ack, now);
+            let key = connection.key;
+            if let Some(gone) = self.time_waits.insert(key, seq, ack, now) {
+                self.steering.forget(gone, self.shard);
+            }
+            self.table.remove(&key);
         }
         if connection.phase == Phase::Dead && !connection.resets() {
             due = NEVER;
             if self.table.get(&connection.key) == Some(&slot) {
                 self.table.remove(&connection.key);
+                self.steering.forget(connection.key, self.shard);
             }
         }
         connection.announce();
@@ -217,6 +225,7 @@ impl Core {
         self.timers.cancel(Task(id.slot));
         if self.table.get(&connection.key) == Some(&id.slot) {
             self.table.remove(&connection.key);
+            self.steering.forget(connection.key, self.shard);
         }
         self.leave_half_open(&connection);
         self.generations[slot] = self.generations[slot].wrapping_add(1);
@@ -271,6 +280,7 @@ impl Core {
                 connection.phase = Phase::Fresh;
                 let key = connection.key;
                 self.table.remove(&key);
+                self.steering.forget(key, self.shard);
             }
             Phase::Live => {
                 connection.told = true;

@@ -19,9 +19,26 @@ const MOST_STRAYS: usize = 256;
 /// How old a half-open connection must be to give way to a new one, in microseconds.
 const GIVES_WAY: u64 = 500_000;
 
+/// Where a frame comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    Device,
+    /// The stack itself.
+    Own,
+    /// The device of another shard.
+    Shard,
+}
+
+/// A frame that another shard may be able to use.
+pub(crate) struct Stray {
+    /// The connection that it is for; `None`: all shards should see it.
+    pub(crate) key: Option<Key>,
+    pub(crate) frame: Vec<u8>,
+}
+
 impl Core {
-    /// A frame has come, from the device or from the stack itself.
-    pub(crate) fn ingress(&mut self, bytes: &[u8], own: [u8; 6], looped: bool) {
+    /// A frame has come.
+    pub(crate) fn ingress(&mut self, bytes: &[u8], own: [u8; 6], source: Source) {
         self.counters.frames_in += 1;
         self.counters.bytes_in += bytes.len() as u64;
         let Some(frame) = Frame::parse(bytes) else {
@@ -34,27 +51,32 @@ impl Core {
             return;
         }
         match frame.kind {
-            ETHERTYPE_IPV4 => self.ipv4(&frame, bytes, broadcast, looped),
-            ETHERTYPE_ARP => self.arp(&frame),
+            ETHERTYPE_IPV4 => self.ipv4(&frame, bytes, broadcast, source),
+            ETHERTYPE_ARP => self.arp(&frame, bytes, source),
             _ => self.counters.not_for_us += 1,
         }
     }
 
-    fn arp(&mut self, frame: &Frame<'_>) {
+    fn arp(&mut self, frame: &Frame<'_>, bytes: &[u8], source: Source) {
         let subnet = self.config.subnet;
         let is_neighbour = |ip| subnet.contains(ip) && subnet.is_host(ip);
         let Core { neighbours, replies, news, now, .. } = self;
+        let answers = source == Source::Device;
+        let replies = answers.then_some(replies);
         if !neighbours.heard(frame.payload, is_neighbour, *now, replies, news) {
             self.counters.malformed += 1;
+        } else if answers && self.steering.is_needed() {
+            self.pass_on(None, bytes);
         }
     }
 
-    fn ipv4(&mut self, frame: &Frame<'_>, bytes: &[u8], broadcast: bool, looped: bool) {
+    fn ipv4(&mut self, frame: &Frame<'_>, bytes: &[u8], broadcast: bool, source: Source) {
         let Some(packet) = Packet::parse(frame.payload) else {
             self.counters.malformed += 1;
             return;
         };
         let subnet = self.config.subnet;
+        let looped = source == Source::Own;
         let to_all = subnet.is_broadcast(packet.to);
         // Broadcasts are for datagrams; what claims to come from here has come from elsewhere.
         if packet.to != subnet.address && !(to_all && packet.protocol == UDP_PROTOCOL)
@@ -71,14 +93,14 @@ impl Core {
         }
         let reply = reply_route(frame.from, looped);
         match packet.protocol {
-            TCP => self.tcp(&packet, reply, bytes),
+            TCP => self.tcp(&packet, reply, bytes, source),
             UDP_PROTOCOL => self.udp(&packet, reply, to_all),
-            ICMP => self.icmp(&packet, reply),
+            ICMP => self.icmp(&packet, reply, bytes, source),
             _ => self.refuse(&packet, reply),
         }
     }
 
-    fn tcp(&mut self, packet: &Packet<'_>, reply: Route, bytes: &[u8]) {
+    fn tcp(&mut self, packet: &Packet<'_>, reply: Route, bytes: &[u8], source: Source) {
         let (Some((from, to)), Some(segment)) = (packet.ports(), Segment::parse(packet.payload))
         else {
             self.counters.malformed += 1;
@@ -106,10 +128,19 @@ impl Core {
         if segment.opens() && self.listeners.contains_key(&to) {
             return self.opens(packet, remote, to, segment, reply);
         }
-        if !self.alone && self.strays.len() < MOST_STRAYS {
-            return self.strays.push((key, bytes.to_vec()));
+        if self.steering.is_needed() && source != Source::Shard {
+            return self.pass_on(Some(key), bytes);
         }
         self.refuse(packet, reply);
+    }
+
+    /// Lets others see a frame.
+    fn pass_on(&mut self, key: Option<Key>, frame: &[u8]) {
+        if self.strays.len() < MOST_STRAYS {
+            self.strays.push(Stray { key, frame: frame.to_vec() });
+        } else {
+            self.counters.limited += 1;
+        }
     }
 
     /// A segment of a connection.
@@ -254,7 +285,7 @@ impl Core {
         }
     }
 
-    fn icmp(&mut self, packet: &Packet<'_>, reply: Route) {
+    fn icmp(&mut self, packet: &Packet<'_>, reply: Route, bytes: &[u8], source: Source) {
         if !self.is_intact_header(packet) || !icmp::is_intact(packet) {
             self.counters.malformed += 1;
             return;
@@ -271,7 +302,12 @@ impl Core {
             return;
         }
         let key = Key::new(refusal.remote, refusal.local_port);
-        let Some(&slot) = self.table.get(&key) else { return };
+        let Some(&slot) = self.table.get(&key) else {
+            if self.steering.is_needed() && source != Source::Shard {
+                self.pass_on(Some(key), bytes);
+            }
+            return;
+        };
         let id = Id { slot, generation: self.generations[slot as usize] };
         self.unreachable(id, refusal.error);
     }

@@ -15,6 +15,7 @@ pub(crate) mod table;
 mod time_wait;
 pub(crate) mod udp;
 
+pub(crate) use ingress::Stray;
 pub(crate) use shard::{Shard, State};
 
 use quaver::net::stack::Readiness;

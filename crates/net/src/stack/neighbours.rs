@@ -138,13 +138,14 @@ impl Neighbours {
         });
     }
 
-    /// An ARP packet has come. `is_neighbour`: can this address be one's?
+    /// An ARP packet has come; it is answered if there is `out`. `is_neighbour`: can this address be
+    /// one's?
     pub(crate) fn heard(
         &mut self,
         packet: &[u8],
         is_neighbour: impl Fn(Ipv4Addr) -> bool,
         now: u64,
-        out: &mut Replies,
+        out: Option<&mut Replies>,
         news: &mut News,
     ) -> bool {
         let parsed = ArpPacket::new_checked(packet).and_then(|packet| ArpRepr::parse(&packet));
@@ -184,7 +185,7 @@ impl Neighbours {
             news.datagrams.extend(entry.datagrams.drain(..).map(|packet| (mac, packet)));
             self.next = self.next.min(now + FRESH);
         }
-        if for_us {
+        if for_us && let Some(out) = out {
             self.say(ArpOperation::Reply, ip, mac, out);
         }
         true

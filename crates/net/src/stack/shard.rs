@@ -2,12 +2,13 @@
 
 use super::core::Core;
 use super::egress::Egress;
-use super::table::Key;
+use super::ingress::{Source, Stray};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::device::Device;
 use crate::lock::Lock;
 use crate::stats::Stats;
+use crate::steering::Steering;
 use quaver::thread::Thread;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -41,21 +42,21 @@ pub(crate) struct Shard {
 pub(crate) struct Turn {
     /// There may be more to do at once.
     pub(crate) more: bool,
-    /// Frames of connections that another shard may have.
-    pub(crate) strays: Vec<(Key, Vec<u8>)>,
+    /// Frames that another shard may be able to use.
+    pub(crate) strays: Vec<Stray>,
 }
 
 impl Shard {
     pub(crate) fn new(
         index: usize,
-        shards: usize,
+        steering: Arc<Steering>,
         device: Box<dyn Device>,
         config: Arc<Config>,
         clock: Clock,
     ) -> Shard {
         let own = device.address();
         let mut egress = Egress::new(device);
-        let core = Core::new(index, shards, config, &mut egress);
+        let core = Core::new(index, steering, config, &mut egress);
         let state = State { egress, core, wakes_at: 0 };
         Shard {
             state: Lock::new(state),
@@ -123,13 +124,13 @@ impl Shard {
         core.expire();
         let looped = std::mem::take(&mut egress.looped);
         for frame in &looped {
-            core.ingress(frame, self.own, true);
+            core.ingress(frame, self.own, Source::Own);
         }
         for frame in &waiting {
-            core.ingress(frame, self.own, false);
+            core.ingress(frame, self.own, Source::Shard);
         }
         let own = self.own;
-        let received = egress.device.receive(BATCH, &mut |frame| core.ingress(frame, own, false));
+        let received = egress.device.receive(BATCH, &mut |frame| core.ingress(frame, own, Source::Device));
         core.settle(egress);
         let flushed = egress.flush();
         let strays = std::mem::take(&mut core.strays);

@@ -28,13 +28,13 @@ impl TimeWaits {
         TimeWaits { table: Table::with_hasher(seed), order: VecDeque::new() }
     }
 
-    pub(crate) fn insert(&mut self, key: Key, seq: u32, ack: u32, now: u64) {
-        if self.order.len() >= MOST {
-            self.pop();
-        }
+    /// Says who had to make room.
+    pub(crate) fn insert(&mut self, key: Key, seq: u32, ack: u32, now: u64) -> Option<Key> {
+        let gone = if self.order.len() >= MOST { self.pop() } else { None };
         let until = now + HOLD;
         self.table.insert(key, Ended { seq, ack, until });
         self.order.push_back((until, key));
+        gone
     }
 
     pub(crate) fn get(&self, key: Key) -> Option<Ended> {
@@ -51,21 +51,24 @@ impl TimeWaits {
         self.order.front().map_or(super::NEVER, |&(until, _)| until)
     }
 
-    pub(crate) fn expire(&mut self, now: u64) {
+    /// Forgets the next one that is over.
+    pub(crate) fn expire(&mut self, now: u64) -> Option<Key> {
         while self.next() <= now {
-            self.pop();
+            if let Some(key) = self.pop() {
+                return Some(key);
+            }
         }
+        None
     }
 
     pub(crate) fn len(&self) -> usize {
         self.table.len()
     }
 
-    fn pop(&mut self) {
-        let Some((until, key)) = self.order.pop_front() else { return };
-        // The key may have been used again since.
-        if self.table.get(&key).is_some_and(|ended| ended.until == until) {
-            self.table.remove(&key);
-        }
+    /// Forgets the oldest, unless its key has been used again.
+    fn pop(&mut self) -> Option<Key> {
+        let (until, key) = self.order.pop_front()?;
+        let is_it = self.table.get(&key).is_some_and(|ended| ended.until == until);
+        is_it.then(|| self.table.remove(&key)).map(|_| key)
     }
 }

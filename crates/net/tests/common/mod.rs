@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub mod live;
+
 use quaver::net::stack::{Kind, Readiness, Socket, Stack};
 use quaver_net::clock::Clock;
 use quaver_net::device::Device;
