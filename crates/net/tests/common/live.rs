@@ -29,7 +29,8 @@ impl Waiting {
         Waiting::new(stack.socket(Kind::Stream).unwrap())
     }
 
-    fn wait<R>(&self, mut f: impl FnMut(&dyn Socket) -> io::Result<R>) -> io::Result<R> {
+    /// Calls `f` until it does not say that it would have to wait.
+    pub fn wait_for<R>(&self, mut f: impl FnMut(&dyn Socket) -> io::Result<R>) -> io::Result<R> {
         let me = quaver::thread::current().expect("a user thread");
         quaver::no_preempt(|| *self.waiter.lock().unwrap() = Some(me));
         loop {
@@ -45,7 +46,7 @@ impl Waiting {
             Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => {}
             done => return done,
         }
-        self.wait(|socket| match socket.connect(peer) {
+        self.wait_for(|socket| match socket.connect(peer) {
             Err(e) if e.raw_os_error() == Some(libc::EALREADY) => {
                 Err(io::ErrorKind::WouldBlock.into())
             }
@@ -61,16 +62,16 @@ impl Waiting {
     }
 
     pub fn accept(&self) -> io::Result<Waiting> {
-        self.wait(|socket| socket.accept()).map(|(socket, _)| Waiting::new(socket))
+        self.wait_for(|socket| socket.accept()).map(|(socket, _)| Waiting::new(socket))
     }
 
     pub fn read(&self, into: &mut [u8]) -> io::Result<usize> {
-        self.wait(|socket| socket.receive(&mut [IoSliceMut::new(into)], false)).map(|got| got.len)
+        self.wait_for(|socket| socket.receive(&mut [IoSliceMut::new(into)], false)).map(|got| got.len)
     }
 
     pub fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            let n = self.wait(|socket| socket.send(&[IoSlice::new(bytes)], None))?;
+            let n = self.wait_for(|socket| socket.send(&[IoSlice::new(bytes)], None))?;
             bytes = &bytes[n..];
         }
         Ok(())
