@@ -91,9 +91,9 @@ fn attach(name: &str, several: bool) -> io::Result<File> {
                  (ip tuntap add dev {name} mode tap user \"$USER\")"
             ),
             Some(libc::EBUSY) => format!("the interface {name} is in use by another program"),
-            Some(libc::EINVAL) => format!(
-                "{name} is no TAP interface, or it was made for another number of queues"
-            ),
+            Some(libc::EINVAL) => {
+                format!("{name} is no TAP interface, or it was made for another number of queues")
+            }
             _ => format!("the interface {name} cannot be opened: {e}"),
         };
         io::Error::new(e.kind(), what)

@@ -62,8 +62,12 @@ fn faults() -> impl Strategy<Value = Faults> {
     )
 }
 
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(config(64))]
 
     #[test]
     fn bytes_arrive_once_and_in_order(
@@ -97,8 +101,10 @@ fn bulk_with_one_percent_of_loss() {
     let faults = Faults { loss: 0.01, delay: Duration::from_millis(1), ..Faults::default() };
     let pair = Pair::with(Settings { faults, ..Settings::default() });
     let (client, server) = pair.connected();
-    let data: Vec<u8> = (0..4 << 20).map(|i: u32| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    let (mut left, mut right) = (End::new(&*client, &data, 30_000), End::new(&*server, &[], 30_000));
+    let data: Vec<u8> =
+        (0..4 << 20).map(|i: u32| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let (mut left, mut right) =
+        (End::new(&*client, &data, 30_000), End::new(&*server, &[], 30_000));
     let start = pair.clock.now();
     assert!(pair.until(10_000, || left.go() & right.go()));
     assert!(right.received == data);
@@ -189,13 +195,16 @@ fn random_frame() -> impl Strategy<Value = Vec<u8>> {
         bytes().prop_map(|payload| frame([8, 6], &payload)),
         (prop_oneof![Just(1u8), Just(6), Just(17), any::<u8>()], address, bytes())
             .prop_map(|(protocol, from, payload)| frame([8, 0], &packet(protocol, from, &payload))),
-        (any::<u16>(), prop_oneof![Just(80u16), any::<u16>()])
-            .prop_map(|(from, to)| syn([10, 1, 0, 9], from, to)),
+        (any::<u16>(), prop_oneof![Just(80u16), any::<u16>()]).prop_map(|(from, to)| syn(
+            [10, 1, 0, 9],
+            from,
+            to
+        )),
     ]
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(config(256))]
 
     #[test]
     fn random_frames_do_no_harm(

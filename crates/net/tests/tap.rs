@@ -243,8 +243,7 @@ fn a_thousand_connections_to_the_kernel() {
         let listener = natively(|| TcpListener::bind((KERNEL, 0)).unwrap());
         let port = listener.local_addr().unwrap().port();
         let server = std::thread::spawn(move || {
-            let mut connections: Vec<_> =
-                (0..1000).map(|_| listener.accept().unwrap().0).collect();
+            let mut connections: Vec<_> = (0..1000).map(|_| listener.accept().unwrap().0).collect();
             for connection in &mut connections {
                 let mut message = [0; 4];
                 connection.read_exact(&mut message).unwrap();

@@ -2,12 +2,13 @@
 
 use crate::lock::Lock;
 use crate::net::Net;
-use crate::stack::connection::{Connection, Id, Options, Phase};
+use crate::stack::connection::{Connection, Id, Options, Phase, fresh};
 use crate::stack::listener::{Arrived, Listener};
 use crate::stack::{State, errno};
 use quaver::net::stack::{Announcer, Opt, Readiness, Received, Socket};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 const UNBOUND: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
@@ -18,15 +19,26 @@ pub(crate) struct Tcp {
     setup: Lock<Setup>,
     /// Its connection, once there has been one. A later one takes its place.
     connection: OnceLock<(usize, Id)>,
+    listens: AtomicBool,
 }
 
 struct Setup {
+    /// Stays to be seen when the port has been given back, as the kernel's.
     local: SocketAddrV4,
+    /// It has a port: its own, or one of its connection.
+    has_port: bool,
     /// The port is taken.
     bound: bool,
     options: Options,
     announcer: Option<Announcer>,
     listener: Option<Arc<Listener>>,
+    /// The user has asked for this port: it stays when the connection has ended.
+    locked: bool,
+    /// It was given back, when the connection ended.
+    given_back: bool,
+    /// Shut down before there was a connection.
+    read_shut: bool,
+    write_shut: bool,
     closed: bool,
 }
 
@@ -43,13 +55,18 @@ impl Tcp {
     ) -> Tcp {
         let setup = Setup {
             local,
+            has_port: local.port() != 0,
             bound: false,
             options,
             announcer: None,
             listener: None,
+            locked: false,
+            given_back: false,
+            read_shut: false,
+            write_shut: false,
             closed: false,
         };
-        Tcp { net, setup: Lock::new(setup), connection }
+        Tcp { net, setup: Lock::new(setup), connection, listens: AtomicBool::new(false) }
     }
 
     /// Looks at the connection; `None`: there is none.
@@ -68,6 +85,27 @@ impl Tcp {
         self.setup.lock().listener.clone()
     }
 
+    /// A port that nobody asked for is given back when its connection has ended.
+    fn give_back_port(&self, setup: &mut Setup) {
+        let over = || {
+            let over = |connection: &mut Connection| {
+                matches!(connection.phase, Phase::Fresh | Phase::Dead)
+            };
+            setup.listener.is_none() && self.look(over) == Some(true)
+        };
+        if !setup.locked && !setup.given_back && setup.has_port && over() {
+            setup.given_back = true;
+            self.release(setup);
+        }
+    }
+
+    fn release(&self, setup: &mut Setup) {
+        if std::mem::take(&mut setup.bound) {
+            self.net.tcp_ports.lock().release(setup.local.port());
+        }
+        setup.has_port = false;
+    }
+
     /// Begins to connect.
     fn open(&self, setup: &mut Setup, remote: SocketAddrV4) -> io::Result<()> {
         let net = &*self.net;
@@ -82,6 +120,10 @@ impl Tcp {
                 let id = state.core.connect(earlier, local, remote, setup.options)?;
                 let connection = state.core.get(id).expect("it is new");
                 connection.announcer = setup.announcer.clone();
+                if earlier.is_none() {
+                    connection.read_shut = setup.read_shut;
+                    connection.write_shut = setup.write_shut;
+                }
                 Ok(id)
             })
         };
@@ -107,6 +149,7 @@ impl Tcp {
             found
         };
         setup.local = SocketAddrV4::new(ip, port);
+        (setup.has_port, setup.given_back) = (true, false);
         self.connection.get_or_init(|| (shard, id));
         Ok(())
     }
@@ -133,12 +176,14 @@ impl Socket for Tcp {
     fn bind(&self, address: SocketAddr) -> io::Result<()> {
         let local = self.net.local(address)?;
         let mut setup = self.setup.lock();
-        if setup.local.port() != 0 {
+        self.give_back_port(&mut setup);
+        if setup.has_port {
             return Err(errno(libc::EINVAL));
         }
         let port = self.net.tcp_ports.lock().take(local.port())?;
+        setup.locked = local.port() != 0;
         setup.local = SocketAddrV4::new(*local.ip(), port);
-        setup.bound = true;
+        (setup.bound, setup.has_port) = (true, true);
         Ok(())
     }
 
@@ -154,14 +199,16 @@ impl Socket for Tcp {
             listener.set_backlog(backlog);
             return Ok(());
         }
+        self.give_back_port(&mut setup);
         if !setup.bound {
             let port = self.net.tcp_ports.lock().take(0)?;
             setup.local = SocketAddrV4::new(*setup.local.ip(), port);
-            setup.bound = true;
+            (setup.bound, setup.has_port) = (true, true);
         }
         let listener = Arc::new(Listener::new(setup.local, backlog, setup.options));
         listener.announce_to(setup.announcer.clone());
         setup.listener = Some(listener.clone());
+        self.listens.store(true, Relaxed);
         drop(setup);
         for shard in &self.net.shards {
             shard.look(|state| state.core.listen(&listener));
@@ -196,6 +243,7 @@ impl Socket for Tcp {
         }
         let earlier = self.look(|connection| match connection.phase {
             Phase::Fresh => None,
+            _ if connection.stuck => Some(Err(errno(libc::EINVAL))),
             Phase::Opening => Some(Err(errno(libc::EALREADY))),
             _ if connection.told => Some(Err(errno(libc::EISCONN))),
             Phase::Live => {
@@ -203,7 +251,7 @@ impl Socket for Tcp {
                 Some(Ok(()))
             }
             Phase::Dead => {
-                connection.phase = Phase::Fresh;
+                connection.disconnect();
                 let error = connection.error.take().unwrap_or(libc::ECONNABORTED);
                 connection.look();
                 Some(Err(errno(error)))
@@ -212,6 +260,7 @@ impl Socket for Tcp {
         if let Some(Some(result)) = earlier {
             return result;
         }
+        self.give_back_port(&mut setup);
         let remote = self.net.remote(peer).map_err(|e| match e.raw_os_error() {
             // A stream to everybody: there is none.
             Some(libc::EACCES) => errno(libc::ENETUNREACH),
@@ -225,7 +274,10 @@ impl Socket for Tcp {
     }
 
     fn receive(&self, into: &mut [IoSliceMut<'_>], peek: bool) -> io::Result<Received> {
-        let received = self.call(|state, id| {
+        if self.listens.load(Relaxed) {
+            return Err(errno(libc::ENOTCONN));
+        }
+        let received: Option<io::Result<usize>> = self.call(|state, id| {
             let core = &mut state.core;
             let connection = core.get(id).ok_or_else(|| errno(libc::EBADF))?;
             let n = connection.receive(into, peek)?;
@@ -235,7 +287,11 @@ impl Socket for Tcp {
             }
             Ok(n)
         });
-        let len = received.unwrap_or_else(|| Err(errno(libc::ENOTCONN)))?;
+        let len = match received {
+            Some(received) => received?,
+            None if self.setup.lock().read_shut => 0,
+            None => return Err(errno(libc::ENOTCONN)),
+        };
         Ok(Received { len, whole: len, from: None })
     }
 
@@ -253,25 +309,42 @@ impl Socket for Tcp {
     }
 
     fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        if let Some(listener) = self.listener() {
+        let listens = self.listens.load(Relaxed);
+        if let Some(listener) = listens.then(|| self.listener()).flatten() {
             if how != Shutdown::Write {
-                self.setup.lock().listener = None;
+                let mut setup = self.setup.lock();
+                setup.listener = None;
+                // As the kernel: it is a new socket again.
+                (setup.read_shut, setup.write_shut) = (false, false);
+                self.listens.store(false, Relaxed);
+                if !setup.locked {
+                    self.release(&mut setup);
+                }
+                drop(setup);
                 self.stop_listening(&listener);
             }
             return Ok(());
         }
-        let done = self.call(|state, id| state.core.shutdown(id, how));
-        done.unwrap_or_else(|| Err(errno(libc::ENOTCONN)))
+        if let Some(done) = self.call(|state, id| state.core.shutdown(id, how)) {
+            return done;
+        }
+        let mut setup = self.setup.lock();
+        setup.read_shut |= how != Shutdown::Write;
+        setup.write_shut |= how != Shutdown::Read;
+        if let Some(announcer) = &setup.announcer {
+            announcer(fresh(setup.read_shut));
+        }
+        Err(errno(libc::ENOTCONN))
     }
 
     fn readiness(&self) -> Readiness {
-        if let Some(ready) = self.look(|connection| connection.readiness()) {
-            return ready;
+        if self.listens.load(Relaxed)
+            && let Some(listener) = self.listener()
+        {
+            return listener.readiness();
         }
-        match self.listener() {
-            Some(listener) => listener.readiness(),
-            None => Readiness::WRITABLE | Readiness::HANG_UP,
-        }
+        let ready = self.look(|connection| connection.readiness());
+        ready.unwrap_or_else(|| fresh(self.setup.lock().read_shut))
     }
 
     fn announce_to(&self, announcer: Announcer) {
@@ -309,6 +382,9 @@ impl Socket for Tcp {
             Opt::Ttl(ttl) => options.ttl = Some(ttl),
         }
         let options = *options;
+        if let Some(listener) = &setup.listener {
+            listener.set_options(options);
+        }
         self.call(|state, id| {
             if let Some(connection) = state.core.get(id) {
                 connection.options = options;
@@ -324,10 +400,8 @@ impl Socket for Tcp {
     }
 
     fn peer_addr(&self) -> Option<SocketAddr> {
-        self.look(|connection| {
-            (connection.phase == Phase::Live).then(|| connection.remote.into())
-        })
-        .flatten()
+        self.look(|connection| (connection.phase == Phase::Live).then(|| connection.remote.into()))
+            .flatten()
     }
 
     fn close(&self) {
@@ -337,6 +411,7 @@ impl Socket for Tcp {
         }
         setup.announcer = None;
         let listener = setup.listener.take();
+        self.listens.store(false, Relaxed);
         let port = std::mem::take(&mut setup.bound).then(|| setup.local.port());
         drop(setup);
         if let Some(listener) = listener {

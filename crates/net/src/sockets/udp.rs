@@ -82,6 +82,9 @@ impl Socket for Udp {
     }
 
     fn send(&self, from: &[IoSlice<'_>], to: Option<SocketAddr>) -> io::Result<usize> {
+        self.net.fails()?;
+        // As the kernel: it has a port even if nothing is sent.
+        let port = self.port()?;
         if from.iter().map(|slice| slice.len()).sum::<usize>() > LONGEST {
             return Err(errno(libc::EMSGSIZE));
         }
@@ -90,9 +93,7 @@ impl Socket for Udp {
             Some(to) => self.net.remote(to)?,
             None => self.datagrams.peer().ok_or_else(|| errno(libc::EDESTADDRREQ))?,
         };
-        self.net.fails()?;
         self.datagrams.may_send()?;
-        let port = self.port()?;
         let ttl = Some(self.ttl.load(Relaxed)).filter(|&ttl| ttl != 0);
         let shard = &self.net.shards[self.datagrams.shard.load(Relaxed)];
         shard.call(|state| {
@@ -145,11 +146,9 @@ impl Socket for Udp {
     }
 
     fn close(&self) {
-        let port = std::mem::replace(
-            &mut *self.local.lock(),
-            SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
-        )
-        .port();
+        let port =
+            std::mem::replace(&mut *self.local.lock(), SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0))
+                .port();
         if port != 0 {
             for shard in &self.net.shards {
                 shard.look(|state| state.core.datagrams.remove(&port));

@@ -69,6 +69,9 @@ pub(crate) struct Connection {
     state: State,
     /// `connect` has said that it is connected.
     pub(crate) told: bool,
+    /// It was shut down after it had failed and before `connect` was told: it can never be
+    /// connected again, as with the kernel.
+    pub(crate) stuck: bool,
     /// There is a socket whose descriptor is open.
     pub(crate) owned: bool,
     /// `SO_ERROR`.
@@ -78,6 +81,8 @@ pub(crate) struct Connection {
     pub(crate) ready: Readiness,
     /// More has been received since.
     pub(crate) more: bool,
+    /// The peer has said that it sends no more.
+    ended: bool,
     pub(crate) read_shut: bool,
     pub(crate) write_shut: bool,
     pub(crate) options: Options,
@@ -115,11 +120,13 @@ impl Connection {
             phase: Phase::Opening,
             state: State::Closed,
             told: false,
+            stuck: false,
             owned: false,
             error: None,
             announcer: None,
             ready: Readiness::NONE,
             more: false,
+            ended: false,
             read_shut: false,
             write_shut: false,
             options,
@@ -174,11 +181,22 @@ impl Connection {
         self.heard = now;
         let socket = self.peek_socket();
         let (old, new) = (self.state, socket.state());
-        self.more |= socket.recv_queue() > received_before;
+        let more = socket.recv_queue() > received_before;
+        self.more |= more;
+        if more && self.read_shut && matches!(new, State::FinWait1 | State::FinWait2) {
+            // As the kernel: neither direction is wanted any more, and there is data all the same.
+            self.more = false;
+            if received_before == 0 {
+                self.discard();
+            }
+            self.abort(Some(libc::ECONNRESET));
+            return false;
+        }
         if old == new {
             return false;
         }
         self.state = new;
+        self.ended |= has_ended(new);
         match (old, new) {
             (_, State::Closed | State::Listen) => {
                 let error = match old {
@@ -202,6 +220,18 @@ impl Connection {
     pub(crate) fn die(&mut self, error: Option<i32>) {
         self.phase = Phase::Dead;
         self.error = self.error.or(error);
+    }
+
+    /// It is a new socket again.
+    pub(crate) fn disconnect(&mut self) {
+        self.phase = Phase::Fresh;
+        (self.ended, self.read_shut, self.write_shut) = (false, false, false);
+        self.discard();
+    }
+
+    /// Throws away what has been received.
+    fn discard(&mut self) {
+        while self.socket().recv(|bytes| (bytes.len(), !bytes.is_empty())) == Ok(true) {}
     }
 
     /// Resets it.
@@ -242,13 +272,13 @@ impl Connection {
     pub(crate) fn readiness(&self) -> Readiness {
         let mut ready = match self.phase {
             Phase::Opening => Readiness::NONE,
-            Phase::Fresh => Readiness::WRITABLE | Readiness::HANG_UP,
+            Phase::Fresh => fresh(self.read_shut),
             Phase::Dead => {
                 Readiness::READABLE | Readiness::WRITABLE | Readiness::END | Readiness::HANG_UP
             }
             Phase::Live => {
                 let socket = self.peek_socket();
-                let ended = self.read_shut || self.peer_has_ended();
+                let ended = self.read_shut || self.ended;
                 let mut ready = Readiness::NONE;
                 if ended || socket.can_recv() {
                     ready |= Readiness::READABLE;
@@ -271,11 +301,6 @@ impl Connection {
             ready |= Readiness::ERROR;
         }
         ready
-    }
-
-    fn peer_has_ended(&self) -> bool {
-        use State::{CloseWait, Closing, LastAck, TimeWait};
-        matches!(self.state, CloseWait | Closing | LastAck | TimeWait)
     }
 
     /// Tells whoever waits what has become ready.
@@ -308,7 +333,8 @@ impl Connection {
         if socket.can_recv() {
             return Ok(copy_out(socket, into, peek));
         }
-        if self.phase == Phase::Live && self.peer_has_ended() {
+        // The end is known even if a reset has followed.
+        if self.ended {
             return Ok(0);
         }
         if let Some(error) = self.error.take() {
@@ -316,8 +342,8 @@ impl Connection {
         }
         match self.phase {
             Phase::Dead => Ok(0),
-            Phase::Fresh => Err(errno(libc::ENOTCONN)),
             _ if self.read_shut => Ok(0),
+            Phase::Fresh => Err(errno(libc::ENOTCONN)),
             _ => Err(errno(libc::EAGAIN)),
         }
     }
@@ -344,6 +370,18 @@ impl Connection {
         }
         if sent == 0 && !empty { Err(errno(libc::EAGAIN)) } else { Ok(sent) }
     }
+}
+
+/// Has the peer said that it sends no more?
+fn has_ended(state: State) -> bool {
+    use State::{CloseWait, Closing, LastAck, TimeWait};
+    matches!(state, CloseWait | Closing | LastAck | TimeWait)
+}
+
+/// What can be done with a socket that is not connected: it ends at once.
+pub(crate) fn fresh(read_shut: bool) -> Readiness {
+    let ready = Readiness::WRITABLE | Readiness::HANG_UP;
+    if read_shut { ready | Readiness::READABLE | Readiness::END } else { ready }
 }
 
 fn new_socket(config: &Config) -> Socket<'static> {

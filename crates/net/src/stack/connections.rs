@@ -274,10 +274,16 @@ impl Core {
     pub(crate) fn shutdown(&mut self, id: Id, how: Shutdown) -> io::Result<()> {
         let connection = self.get(id).ok_or_else(|| errno(libc::EBADF))?;
         match connection.phase {
-            Phase::Fresh | Phase::Dead => return Err(errno(libc::ENOTCONN)),
+            Phase::Fresh | Phase::Dead => {
+                connection.read_shut |= how != Shutdown::Write;
+                connection.write_shut |= how != Shutdown::Read;
+                connection.stuck |= connection.phase == Phase::Dead && !connection.told;
+                self.touch(id.slot);
+                return Err(errno(libc::ENOTCONN));
+            }
             Phase::Opening => {
                 // As the kernel: it is a new socket again.
-                connection.phase = Phase::Fresh;
+                connection.disconnect();
                 let key = connection.key;
                 self.table.remove(&key);
                 self.steering.forget(key, self.shard);
@@ -285,7 +291,7 @@ impl Core {
             Phase::Live => {
                 connection.told = true;
                 connection.read_shut |= how != Shutdown::Write;
-                if how != Shutdown::Read && !connection.write_shut {
+                if how != Shutdown::Read {
                     connection.write_shut = true;
                     connection.socket().close();
                     connection.sync_state();
@@ -310,11 +316,8 @@ impl Core {
 
     /// Somebody listens.
     pub(crate) fn listen(&mut self, listener: &Arc<Listener>) {
-        let listening = Listening {
-            listener: listener.clone(),
-            half_open: VecDeque::new(),
-            half_open_now: 0,
-        };
+        let listening =
+            Listening { listener: listener.clone(), half_open: VecDeque::new(), half_open_now: 0 };
         self.listeners.insert(listener.local.port(), listening);
     }
 
@@ -325,9 +328,10 @@ impl Core {
         }
         let Some(listening) = self.listeners.remove(&port) else { return };
         for (id, _) in listening.half_open {
-            if self.get(id).is_some_and(|connection| {
-                connection.listener.is_some() && !connection.told
-            }) {
+            if self
+                .get(id)
+                .is_some_and(|connection| connection.listener.is_some() && !connection.told)
+            {
                 self.remove(id);
             }
         }

@@ -195,7 +195,7 @@ impl Core {
         }
         let listener = self.listeners[&port].listener.clone();
         let local = SocketAddrV4::new(packet.to, port);
-        let Ok(id) = self.insert(local, remote, listener.options) else {
+        let Ok(id) = self.insert(local, remote, listener.options()) else {
             self.counters.backlog_full += 1;
             return;
         };

@@ -13,7 +13,8 @@ const MOST: usize = 4096;
 /// A socket that listens, on all shards.
 pub(crate) struct Listener {
     pub(crate) local: SocketAddrV4,
-    pub(crate) options: Options,
+    /// What its connections inherit.
+    options: Lock<Options>,
     backlog: AtomicUsize,
     queue: Lock<Queue>,
 }
@@ -36,7 +37,15 @@ pub(crate) struct Arrived {
 impl Listener {
     pub(crate) fn new(local: SocketAddrV4, backlog: usize, options: Options) -> Listener {
         let backlog = AtomicUsize::new(backlog.min(MOST));
-        Listener { local, options, backlog, queue: Lock::default() }
+        Listener { local, options: Lock::new(options), backlog, queue: Lock::default() }
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        *self.options.lock()
+    }
+
+    pub(crate) fn set_options(&self, options: Options) {
+        *self.options.lock() = options;
     }
 
     pub(crate) fn set_backlog(&self, backlog: usize) {

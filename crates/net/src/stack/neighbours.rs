@@ -65,13 +65,7 @@ pub(crate) enum Wanting<'a> {
 
 impl Neighbours {
     pub(crate) fn new(own: Ipv4Addr, own_mac: [u8; 6], seed: Seed) -> Neighbours {
-        Neighbours {
-            own,
-            own_mac,
-            table: Table::with_hasher(seed),
-            epoch: 0,
-            next: u64::MAX,
-        }
+        Neighbours { own, own_mac, table: Table::with_hasher(seed), epoch: 0, next: u64::MAX }
     }
 
     /// When [`tick`](Self::tick) wants to be called.

@@ -67,9 +67,8 @@ impl<'a> Packet<'a> {
         if header[0] >> 4 != 4 || header_len < IPV4 || len < header_len || len > bytes.len() {
             return None;
         }
-        let address = |at: usize| {
-            Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3])
-        };
+        let address =
+            |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
         Some(Packet {
             from: address(12),
             to: address(16),
@@ -116,7 +115,8 @@ impl Segment {
         };
         let flags = header[13];
         let (seq, ack) = (word(4), word(8));
-        let len = (payload.len() - header_len) as u32 + u32::from(flags & 1) + u32::from(flags >> 1 & 1);
+        let len =
+            (payload.len() - header_len) as u32 + u32::from(flags & 1) + u32::from(flags >> 1 & 1);
         Some(Segment { flags, seq, ack, end: seq.wrapping_add(len) })
     }
 

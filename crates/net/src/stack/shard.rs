@@ -130,7 +130,8 @@ impl Shard {
             core.ingress(frame, self.own, Source::Shard);
         }
         let own = self.own;
-        let received = egress.device.receive(BATCH, &mut |frame| core.ingress(frame, own, Source::Device));
+        let received =
+            egress.device.receive(BATCH, &mut |frame| core.ingress(frame, own, Source::Device));
         core.settle(egress);
         let flushed = egress.flush();
         let strays = std::mem::take(&mut core.strays);

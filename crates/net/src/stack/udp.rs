@@ -98,11 +98,7 @@ impl Datagrams {
         self.state.lock().peer
     }
 
-    pub(crate) fn receive(
-        &self,
-        into: &mut [IoSliceMut<'_>],
-        peek: bool,
-    ) -> io::Result<Received> {
+    pub(crate) fn receive(&self, into: &mut [IoSliceMut<'_>], peek: bool) -> io::Result<Received> {
         let mut state = self.state.lock();
         if let Some(error) = state.error.take() {
             return Err(errno(error));

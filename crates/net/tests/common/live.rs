@@ -66,7 +66,8 @@ impl Waiting {
     }
 
     pub fn read(&self, into: &mut [u8]) -> io::Result<usize> {
-        self.wait_for(|socket| socket.receive(&mut [IoSliceMut::new(into)], false)).map(|got| got.len)
+        self.wait_for(|socket| socket.receive(&mut [IoSliceMut::new(into)], false))
+            .map(|got| got.len)
     }
 
     pub fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {

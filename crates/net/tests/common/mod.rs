@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub mod kernel;
 pub mod live;
 
 use quaver::net::stack::{Kind, Readiness, Socket, Stack};
@@ -70,8 +71,11 @@ impl Pair {
 
     /// Lets time pass until nothing happens any more, or `done`. `false`: nothing happens, or the
     /// time is over.
-    pub fn until(&self, seconds: u64, mut done: impl FnMut() -> bool) -> bool {
-        let end = self.clock.now() + seconds * 1_000_000;
+    pub fn until(&self, seconds: u64, done: impl FnMut() -> bool) -> bool {
+        self.until_micros(self.clock.now() + seconds * 1_000_000, done)
+    }
+
+    fn until_micros(&self, end: u64, mut done: impl FnMut() -> bool) -> bool {
         loop {
             if done() {
                 return true;
@@ -98,8 +102,12 @@ impl Pair {
 
     /// Lets time pass.
     pub fn pass(&self, seconds: u64) {
-        let end = self.clock.now() + seconds * 1_000_000;
-        self.until(seconds, || false);
+        self.pass_millis(seconds * 1000);
+    }
+
+    pub fn pass_millis(&self, millis: u64) {
+        let end = self.clock.now() + millis * 1000;
+        self.until_micros(end, || false);
         self.clock.advance_to(end);
         self.settle();
     }
