@@ -80,6 +80,8 @@ pub mod net;
 #[cfg(not(loom))]
 mod os;
 #[cfg(not(loom))]
+mod overlay;
+#[cfg(not(loom))]
 mod panics;
 mod park;
 #[cfg(not(loom))]

@@ -29,6 +29,8 @@ pub mod lock;
 #[cfg(not(loom))]
 pub mod once;
 #[cfg(not(loom))]
+pub mod overlay;
+#[cfg(not(loom))]
 pub mod preempt;
 #[cfg(not(loom))]
 pub mod region;

@@ -10,9 +10,10 @@
 
 use super::futex::fail;
 use crate::foreign::calls::{self, Epoll, Plain, Span, can_park, descriptors};
+use crate::overlay;
 use crate::thread::raw;
 use core::arch::global_asm;
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_uint, c_ulong, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering::*};
 use libc::*;
 
@@ -53,6 +54,10 @@ macro_rules! weak {
                 if $who() && let Some(result) = f(words) {
                     return returned(result) as $result;
                 }
+                // SAFETY: the caller's arguments.
+                if let Some(result) = unsafe { overlay::call($number, words, false) } {
+                    return returned(result) as $result;
+                }
                 let function = libcs::$name.load(Acquire);
                 // SAFETY: libc's function of this name has this type; its arguments, and the
                 // kernel's, are the caller's.
@@ -88,6 +93,12 @@ fn anybody() -> bool {
     true
 }
 
+/// For calls that wait for nothing, or in the kernel: only [sockets of a stack](overlay) are
+/// served here.
+fn nobody() -> bool {
+    false
+}
+
 /// A result of the kernel's as C has it.
 fn returned(result: isize) -> isize {
     if (-4095..0).contains(&result) { fail(-result as i32) as isize } else { result }
@@ -120,6 +131,23 @@ fn write_several(a: Words) -> Option<isize> {
 fn received(number: c_long, a: Words, flags_at: usize) -> Option<isize> {
     // SAFETY: see above.
     Some(unsafe { calls::receive(Plain, number, a, flags_at) })
+}
+
+/// `recvfrom`. Where there is no sender, as after a `shutdown`, the kernel leaves the room for the
+/// address as it is. `std` looks there all the same, at whatever its stack has there: at no address.
+fn received_from(a: Words) -> Option<isize> {
+    let (at, len) = (a[4] as *mut sa_family_t, a[5] as *mut socklen_t);
+    // SAFETY: see above.
+    let has_room = !at.is_null()
+        && unsafe { len.as_ref() }.is_some_and(|&len| len as usize >= size_of_val(&len));
+    let result = received(SYS_recvfrom, a, 3)?;
+    // SAFETY: as above; there is room.
+    unsafe {
+        if has_room && result >= 0 && *len == 0 {
+            at.write_unaligned(AF_UNSPEC as sa_family_t);
+        }
+    }
+    Some(result)
 }
 
 fn sent(a: Words) -> Option<isize> {
@@ -160,6 +188,21 @@ fn leaving(fd: usize) -> Option<isize> {
     None
 }
 
+fn range_left(a: Words) -> Option<isize> {
+    if a[2] as u32 & CLOSE_RANGE_CLOEXEC == 0 {
+        descriptors::leave_range(a[0] as u32, a[1] as u32);
+    }
+    None
+}
+
+/// The kernel's call is told the mask together with its size.
+fn selected(a: Words) -> Option<isize> {
+    let mask = [a[5], 8];
+    let a = [a[0], a[1], a[2], a[3], a[4], &raw const mask as usize];
+    // SAFETY: see above.
+    unsafe { overlay::call(SYS_pselect6, a, false) }
+}
+
 fn replaced(a: Words) -> Option<isize> {
     if a[0] == a[1] { None } else { leaving(a[1]) }
 }
@@ -176,7 +219,7 @@ weak! {
     recv(fd: c_int, buffer: *mut c_void, n: usize, flags: c_int) -> isize, SYS_recvfrom, can_park,
         |a| received(SYS_recvfrom, a, 3);
     recvfrom(fd: c_int, buffer: *mut c_void, n: usize, flags: c_int, from: *mut sockaddr,
-        len: *mut socklen_t) -> isize, SYS_recvfrom, can_park, |a| received(SYS_recvfrom, a, 3);
+        len: *mut socklen_t) -> isize, SYS_recvfrom, can_park, received_from;
     recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> isize, SYS_recvmsg, can_park,
         |a| received(SYS_recvmsg, a, 2);
     send(fd: c_int, buffer: *const c_void, n: usize, flags: c_int) -> isize, SYS_sendto, can_park,
@@ -197,6 +240,47 @@ weak! {
     close(fd: c_int) -> c_int, SYS_close, anybody, |a| leaving(a[0]);
     dup2(old: c_int, new: c_int) -> c_int, SYS_dup2, anybody, replaced;
     dup3(old: c_int, new: c_int, flags: c_int) -> c_int, SYS_dup3, anybody, replaced;
+    close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int, SYS_close_range, anybody,
+        range_left;
+    dup(fd: c_int) -> c_int, SYS_dup, nobody, |_| None;
+    socket(family: c_int, kind: c_int, protocol: c_int) -> c_int, SYS_socket, nobody, |_| None;
+    fcntl(fd: c_int, command: c_int, argument: usize) -> c_int, SYS_fcntl, nobody, |_| None;
+    fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int, SYS_fcntl, nobody, |_| None;
+    ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int, SYS_ioctl, nobody, |_| None;
+    bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int, SYS_bind, nobody,
+        |_| None;
+    listen(fd: c_int, backlog: c_int) -> c_int, SYS_listen, nobody, |_| None;
+    shutdown(fd: c_int, how: c_int) -> c_int, SYS_shutdown, nobody, |_| None;
+    getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int,
+        SYS_getsockname, nobody, |_| None;
+    getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int,
+        SYS_getpeername, nobody, |_| None;
+    getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t)
+        -> c_int, SYS_getsockopt, nobody, |_| None;
+    setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t)
+        -> c_int, SYS_setsockopt, nobody, |_| None;
+    recvmmsg(fd: c_int, messages: *mut mmsghdr, n: c_uint, flags: c_int, time: *mut timespec)
+        -> c_int, SYS_recvmmsg, nobody, |_| None;
+    sendmmsg(fd: c_int, messages: *mut mmsghdr, n: c_uint, flags: c_int) -> c_int, SYS_sendmmsg,
+        nobody, |_| None;
+    sendfile(to: c_int, from: c_int, offset: *mut off_t, n: usize) -> isize, SYS_sendfile, nobody,
+        |_| None;
+    sendfile64(to: c_int, from: c_int, offset: *mut off_t, n: usize) -> isize, SYS_sendfile,
+        nobody, |_| None;
+    splice(from: c_int, at: *mut off_t, to: c_int, offset: *mut off_t, n: usize, flags: c_uint)
+        -> isize, SYS_splice, nobody, |_| None;
+    ppoll(files: *mut pollfd, n: nfds_t, time: *const timespec, mask: *const sigset_t) -> c_int,
+        SYS_ppoll, nobody, |_| None;
+    select(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, time: *mut timeval) -> c_int,
+        SYS_select, nobody, |_| None;
+    pselect(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, time: *const timespec,
+        mask: *const sigset_t) -> c_int, SYS_pselect6, anybody, selected;
+    epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int,
+        SYS_epoll_ctl, nobody, |_| None;
+    epoll_pwait(epoll: c_int, events: *mut epoll_event, n: c_int, timeout: c_int,
+        mask: *const sigset_t) -> c_int, SYS_epoll_pwait, nobody, |_| None;
+    epoll_pwait2(epoll: c_int, events: *mut epoll_event, n: c_int, time: *const timespec,
+        mask: *const sigset_t) -> c_int, SYS_epoll_pwait2, nobody, |_| None;
 }
 
 #[used]

@@ -3,6 +3,7 @@
 //! All calls are made by `std`'s own type, which a [`View`] puts over the file for one call: so
 //! results and errors are `std`'s.
 
+use crate::overlay;
 use crate::reactor::{Direction, Source};
 use crate::sys;
 use socket2::SockRef;
@@ -294,7 +295,7 @@ pub(super) fn ready(
 
 /// Has one of these events of `poll`, or an error, happened on the file?
 fn has(fd: BorrowedFd<'_>, events: i16) -> io::Result<bool> {
-    let found = sys::poll(fd.as_raw_fd(), events, Some(Duration::ZERO));
+    let found = overlay::poll_one(fd.as_raw_fd(), events, Some(Duration::ZERO));
     found.map(|found| found != 0).map_err(io::Error::from_raw_os_error)
 }
 

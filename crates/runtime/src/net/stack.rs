@@ -219,3 +219,28 @@ pub trait Stack: Send + Sync {
     /// When there is no memory, or the stack has ended.
     fn socket(&self, kind: Kind) -> io::Result<Arc<dyn Socket>>;
 }
+
+/// A stack serves this process's sockets, until this is dropped.
+#[derive(Debug)]
+#[must_use = "when it is dropped, the stack's sockets end"]
+pub struct Installed(());
+
+/// Makes a stack serve sockets of this process: those that are bound, connected or sent from after
+/// this, as it says it [owns](Stack::owns) or [reaches](Stack::reaches) their addresses. Does not
+/// block. There can be one stack at a time.
+///
+/// When the result is dropped, calls on the stack's sockets fail with `ENETDOWN`, those that wait
+/// among them; so they do in a child of `fork`. Sockets of the kernel's are not affected.
+///
+/// # Errors
+///
+/// `AlreadyExists`; or when the process cannot be told of its forks.
+pub fn install(stack: Arc<dyn Stack>) -> io::Result<Installed> {
+    crate::overlay::install(stack).map(|()| Installed(()))
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        crate::overlay::uninstall();
+    }
+}

@@ -8,6 +8,7 @@
 use crate::arch::segment;
 use crate::foreign::calls;
 use crate::interpose;
+use crate::overlay;
 use crate::park;
 use crate::reactor::REACTOR;
 use crate::runtime::Inner;
@@ -66,6 +67,7 @@ pub unsafe fn in_child() {
         park::in_child();
         REACTOR.in_child();
         interpose::forget_waiters();
+        overlay::in_child();
         calls::forget_all();
     }
 }

@@ -14,6 +14,8 @@ pub(super) enum Kind {
     Foreign,
     /// For good, edge-triggered.
     Source,
+    /// Not at all: a stack in user space announces its events.
+    Served,
 }
 
 /// What is guarded by a file's lock.

@@ -9,11 +9,11 @@ mod watch;
 pub(crate) use epoll::Events;
 pub(crate) use source::{Direction, Source};
 pub use wait::{End, Wanted};
-pub(crate) use wait::{MOST, wait_foreign};
+pub(crate) use wait::{MOST, serve, unserve, wait_anywhere, wait_foreign};
 pub(crate) use watch::{Watch, run as watch};
 
 use crate::idle::Workers;
-use crate::park::{SpinLock, Waiter};
+use crate::park::{self, SpinLock, Waiter};
 use crate::runtime::Inner;
 use crate::thread::raw;
 use crate::tsc;
@@ -165,7 +165,7 @@ impl Reactor {
         let mut woken = 0;
         for (data, bits) in events.iter() {
             if data != WAKE {
-                woken += self.happened(rt, slot, data as i32, bits);
+                woken += self.happened(data as i32, bits, |waiter| wake(rt, slot, waiter));
             }
         }
         let Some(slot) = slot else {
@@ -183,8 +183,8 @@ impl Reactor {
         woken != 0
     }
 
-    /// Wakes who waits for `bits` of file `fd`; how many there were.
-    fn happened(&self, rt: &Inner, slot: Option<&Slot>, fd: i32, bits: u32) -> u64 {
+    /// Wakes who waits for `bits` of file `fd`; how many there were that slept.
+    fn happened(&self, fd: i32, bits: u32, wake: impl Fn(Waiter) -> bool) -> u64 {
         let Some(file) = file::known(fd) else { return 0 };
         let (reads, writes) = (wait::READS | ANY, wait::WRITES | ANY);
         let mut woken = 0;
@@ -220,7 +220,7 @@ impl Reactor {
             }
             let quiet = state.unlock();
             for waiter in waiters.iter().flatten() {
-                woken += u64::from(wake(rt, slot, *waiter));
+                woken += u64::from(wake(*waiter));
             }
             drop(quiet);
             if n < AT_ONCE {
@@ -253,10 +253,22 @@ impl Reactor {
     }
 }
 
+/// A stack in user space says that `bits` have happened to a descriptor, or an instance of epoll has
+/// such news. From any thread, with preemption disabled.
+pub(crate) fn announce(fd: i32, bits: u32) {
+    REACTOR.happened(fd, bits, |waiter| {
+        park::unpark(waiter);
+        true
+    });
+}
+
 /// Makes a thread that has left its list runnable, with preemption disabled. `slot` as for
 /// [`Reactor::poll`]: it queues the thread for itself, and wakes nobody for what it may run at once.
 fn wake(rt: &Inner, slot: Option<&Slot>, waiter: Waiter) -> bool {
-    let Waiter::User { handle, .. } = waiter else { return false };
+    let Waiter::User { handle, .. } = waiter else {
+        park::unpark(waiter);
+        return true;
+    };
     let t = rt.table.get_checked(handle).filter(|_| !waiter.is_abandoned());
     let Some(t) = t.filter(|t| raw::give_token(t)) else { return false };
     match slot {

@@ -2,8 +2,8 @@
 
 use super::file::{self, File};
 use super::wait;
+use crate::overlay;
 use crate::park;
-use crate::sys;
 use crate::thread::raw;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicU64, Ordering::*};
@@ -167,7 +167,7 @@ fn wait_in_kernel(fd: i32, direction: Direction, deadline: Option<Instant>) -> i
     let _waiting = park::waits_for(c"file", core::ptr::without_provenance::<()>(fd as usize));
     loop {
         let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-        match sys::poll(fd, direction.events(), left) {
+        match overlay::poll_one(fd, direction.events(), left) {
             Ok(0) if left.is_some_and(|left| left.is_zero()) => {
                 return Err(io::ErrorKind::WouldBlock.into());
             }

@@ -2,6 +2,7 @@
 
 use super::file::{self, ANY, File, Kind, State};
 use super::{REACTOR, epoll};
+use crate::overlay;
 use crate::park::{self, Waiter};
 use crate::runtime::Inner;
 use crate::sync::list::{Node, Signal, WaitList};
@@ -87,7 +88,7 @@ fn be_heard() {
 
 /// Sees to it that the epoll instance knows the source. The error is the errno.
 fn register(state: &mut State, file: &File, fd: i32) -> Result<(), i32> {
-    if state.kind == Kind::Source {
+    if state.kind != Kind::Foreign {
         return Ok(());
     }
     add_or_change(REACTOR.instance_or_new()?, libc::EPOLL_CTL_ADD, fd, SOURCE)?;
@@ -151,6 +152,24 @@ pub(super) fn wait_source(
     Ok(node.wait_deadline(deadline).is_some() || !leave_list(file, &node))
 }
 
+/// A stack in user space serves this descriptor from now on; who waits for it looks again.
+/// `false`: such numbers are not known here.
+pub(crate) fn serve(fd: i32) -> bool {
+    let Some(file) = file::of(fd) else { return false };
+    forget_source(fd);
+    file.state.lock().kind = Kind::Served;
+    file.special.store(false, Relaxed);
+    super::announce(fd, READS | WRITES | ANY);
+    true
+}
+
+/// It does no more.
+pub(crate) fn unserve(fd: i32) {
+    let Some(file) = file::known(fd) else { return };
+    file.state.lock().kind = Kind::Foreign;
+    super::announce(fd, READS | WRITES | ANY);
+}
+
 /// Takes a node out of its file's list. `false`: somebody else has, with a signal.
 fn leave_list(file: &File, node: &Node<u32>) -> bool {
     let mut state = file.state.lock();
@@ -175,6 +194,9 @@ pub(super) fn arm(epoll: i32, state: &State, fd: i32) -> Result<(), i32> {
     add_or_change(epoll, libc::EPOLL_CTL_MOD, fd, events)
 }
 
+/// A place in the list of a file.
+type Place = MaybeUninit<(Node<u32>, &'static File)>;
+
 /// Waits, as a user thread, until one of the files is ready. May end early.
 pub(crate) fn wait_foreign(
     files: &[Wanted],
@@ -184,11 +206,39 @@ pub(crate) fn wait_foreign(
     if !raw::may_park() || files.len() > MOST {
         return End::Impossible;
     }
+    let mut places: [Place; MOST] = [const { MaybeUninit::uninit() }; MOST];
+    wait_in(&mut places, files, deadline, interrupted)
+}
+
+/// As [`wait_foreign`], for kernel threads, too, and for any number of files. A kernel thread hears
+/// of files of the kernel's only while a runtime runs: without one that is impossible.
+pub(crate) fn wait_anywhere(files: &[Wanted], deadline: Option<Instant>) -> End {
+    let may_wait = match raw::current() {
+        Some(_) => raw::may_park(),
+        None => !raw::attached() && (Inner::running().is_some() || are_served(files)),
+    };
+    if !may_wait {
+        return End::Impossible;
+    }
+    let mut places: Vec<Place> = files.iter().map(|_| MaybeUninit::uninit()).collect();
+    wait_in(&mut places, files, deadline, || false)
+}
+
+/// Does a stack serve all of them?
+fn are_served(files: &[Wanted]) -> bool {
+    let is_served = |file: &File| -> bool { file.state.lock().kind == Kind::Served };
+    files.iter().all(|wanted| wanted.fd < 0 || file::known(wanted.fd).is_some_and(is_served))
+}
+
+/// Waits in the lists of the files; there are as many places.
+fn wait_in(
+    places: &mut [Place],
+    files: &[Wanted],
+    deadline: Option<Instant>,
+    interrupted: impl Fn() -> bool,
+) -> End {
     let me = park::current();
-    let Ok(epoll) = REACTOR.instance_or_new() else { return End::Impossible };
     let _waits = Waits::begin();
-    let mut places: [MaybeUninit<(Node<u32>, &File)>; MOST] =
-        [const { MaybeUninit::uninit() }; MOST];
     let mut used = 0;
     let mut end = None;
     for wanted in files.iter().filter(|wanted| wanted.fd >= 0) {
@@ -201,10 +251,19 @@ pub(crate) fn wait_foreign(
         let mut state = file.state.lock();
         // SAFETY: new, in no list; it stays where it is until it has left the list below.
         unsafe { state.waiters.push_back(NonNull::from(&place.0)) };
-        let armed = arm(epoll, &state, wanted.fd);
+        let armed = match state.kind {
+            Kind::Served => Ok(()),
+            _ => REACTOR.instance_or_new().and_then(|epoll| arm(epoll, &state, wanted.fd)),
+        };
         drop(state);
         if armed.is_err() {
             end = Some(End::Impossible);
+            break;
+        }
+        // Its news that came before are announced to nobody. Not under the lock: a stack announces
+        // with its own locks held.
+        if overlay::is_news(wanted.fd, wanted.events) {
+            end = Some(End::Ready);
             break;
         }
     }
@@ -222,7 +281,7 @@ pub(crate) fn wait_foreign(
             if interrupted() {
                 return End::Interrupted;
             }
-            if !raw::park_current(deadline) {
+            if !park::park_deadline(me, deadline) {
                 return End::TimedOut;
             }
         }

@@ -9,6 +9,7 @@
 //! races on the lists are reported by its cells, leaked channels by its `Arc`. A deadline that has
 //! passed stands for a timeout at any moment.
 
+mod announce;
 mod channel;
 mod condvar;
 mod lock;

@@ -2,7 +2,7 @@
 
 use super::waiting::{self, Found};
 use crate::park::Relax;
-use crate::{preempt, sys};
+use crate::{overlay, preempt, sys};
 use core::sync::atomic::{AtomicU8, Ordering::*};
 
 /// What kind of file a descriptor is.
@@ -59,6 +59,7 @@ pub fn leave(fd: i32) {
     if waiting::is_awaited(fd) {
         move_all(fd);
     }
+    overlay::leave(fd);
 }
 
 /// [`leave`] for all descriptors from `first` to `last`.
@@ -71,6 +72,7 @@ pub fn leave_range(first: u32, last: u32) {
         move_all(fd);
         from = fd as u32 + 1;
     }
+    overlay::leave_range(first, last);
 }
 
 #[cold]
@@ -95,5 +97,8 @@ fn move_all(fd: i32) {
 
 /// Another descriptor of the same file, out of the way if it can be; -1 if there can be none.
 fn duplicate(fd: i32) -> i32 {
-    sys::duplicate(fd, sys::OUT_OF_THE_WAY).or_else(|_| sys::duplicate(fd, 0)).unwrap_or(-1)
+    let new =
+        sys::duplicate(fd, sys::OUT_OF_THE_WAY).or_else(|_| sys::duplicate(fd, 0)).unwrap_or(-1);
+    overlay::share(fd, new);
+    new
 }

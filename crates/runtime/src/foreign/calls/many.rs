@@ -50,6 +50,16 @@ impl Span {
         if self.nanos == Some(0) { 0 } else { WOULD_WAIT }
     }
 
+    /// Is there no end?
+    pub(crate) fn is_endless(self) -> bool {
+        self.nanos.is_none()
+    }
+
+    /// Must the call not wait?
+    pub(crate) fn is_over(self) -> bool {
+        self.nanos == Some(0)
+    }
+
     pub(super) fn patience(self) -> Patience {
         self.end.map_or(Patience::Endless, Patience::Until)
     }

@@ -41,6 +41,7 @@ pub(crate) use waiting::forget_all;
 
 use super::files::{self, Wanted};
 use super::futex::{Deadline, Limits};
+use crate::overlay;
 use crate::reactor;
 use crate::sys;
 use crate::thread::raw;
@@ -272,7 +273,7 @@ fn is_ready(fd: i32, events: i16) -> bool {
 
 /// What `poll` says of a file.
 fn look(fd: i32, events: i16) -> i16 {
-    sys::poll(fd, events, Some(Duration::ZERO)).unwrap_or(0)
+    overlay::poll_one(fd, events, Some(Duration::ZERO)).unwrap_or(0)
 }
 
 /// Does a call on a file wait? Asked when it is first of interest.
@@ -309,7 +310,7 @@ pub(crate) struct Plain;
 impl Caller for Plain {
     fn call(self, number: c_long, arguments: [usize; 6]) -> isize {
         // SAFETY: the program's own arguments.
-        unsafe { super::sys::call(number, arguments) }
+        unsafe { overlay::call_or_kernel(number, arguments) }
     }
 
     fn perform(self, _: bool, operation: &mut impl Operation) -> isize {

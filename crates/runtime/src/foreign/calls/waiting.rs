@@ -15,6 +15,7 @@
 //! on that very thread.
 
 use crate::foreign::files::Wanted;
+use crate::overlay;
 use crate::park::{NoPreempt, SpinLock};
 use crate::sys;
 use crate::thread::raw;
@@ -70,6 +71,7 @@ fn exchange_duplicate(from: i32, to: i32) {
 /// Closes a duplicate, which nobody else knows.
 fn close_duplicate(fd: i32) {
     exchange_duplicate(fd + 1, 0);
+    overlay::leave(fd);
     // SAFETY: no memory.
     unsafe { sys::syscall3(libc::SYS_close, fd as u64, 0, 0) };
 }
