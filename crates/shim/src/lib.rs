@@ -12,6 +12,7 @@ mod interrupt;
 mod io;
 mod mutex;
 mod name;
+mod net;
 mod real;
 mod refuse;
 mod robust;

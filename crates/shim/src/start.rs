@@ -90,7 +90,10 @@ fn start() {
     // SAFETY: nothing that the program has said changes.
     match unsafe { signal::with_kernel_mask(signal::of_runtime(), || builder.build()) } {
         // It ends with the process.
-        Ok(runtime) => core::mem::forget::<Runtime>(runtime),
+        Ok(runtime) => {
+            crate::net::start(&runtime);
+            core::mem::forget::<Runtime>(runtime);
+        }
         Err(e) => fatal(format_args!("{e}")),
     }
     state::set_internal(false);

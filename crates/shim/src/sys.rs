@@ -1,12 +1,17 @@
 //! System calls, and `errno`.
 
+use quaver::foreign::overlay;
 pub(crate) use quaver::foreign::sys::{call, is_nonblocking, is_syscall, kernel_tid};
 
 /// Is `fd` ready for `events` (or in error)?
 pub(crate) fn ready(fd: i32, events: i16) -> bool {
     let mut p = libc::pollfd { fd, events, revents: 0 };
+    let a = [&raw mut p as usize, 1, 0, 0, 0, 0];
     // SAFETY: one entry.
-    unsafe { call(libc::SYS_poll, [&raw mut p as usize, 1, 0, 0, 0, 0]) != 0 }
+    unsafe {
+        let found = overlay::call(libc::SYS_poll, a, false);
+        found.unwrap_or_else(|| call(libc::SYS_poll, a)) != 0
+    }
 }
 
 /// Sets `errno` if `result` is an error, as the C library's wrappers do.

@@ -29,6 +29,7 @@ mod files;
 mod others;
 mod poll;
 mod processes;
+mod served;
 mod sockets;
 mod spawn;
 
@@ -44,7 +45,7 @@ use core::ffi::{c_int, c_long, c_short};
 use core::sync::atomic::Ordering::*;
 use libc::{EAGAIN, EFBIG, EINTR, EPIPE, iovec};
 use quaver::foreign::calls::{self, Caller, CannotWait, Operation, Parked, WOULD_WAIT};
-use quaver::foreign::{blocking, region, thread};
+use quaver::foreign::{blocking, overlay, region, thread};
 
 const EAGAIN_: isize = -(EAGAIN as isize);
 const EINTR_: isize = -(EINTR as isize);
@@ -308,7 +309,7 @@ fn try_then_wait(
 
 fn raw(number: c_long, a: [usize; 6]) -> isize {
     // SAFETY: the program's own arguments.
-    let result = unsafe { call(number, a) };
+    let result = unsafe { overlay::call(number, a, true).unwrap_or_else(|| call(number, a)) };
     // What the kernel sends along with these comes before the call returns.
     if (result == -(EPIPE as isize) || result == -(EFBIG as isize))
         && let Some(me) = signal::managed()

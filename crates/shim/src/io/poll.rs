@@ -42,6 +42,11 @@ aliases! {
     /// `poll` of code that checks the sizes of its buffers.
     fn __poll_chk(fds: *mut pollfd, n: nfds_t, timeout: c_int, _size: usize) -> c_int =
         poll_impl(fds, n, timeout);
+    /// `ppoll` of code that checks the sizes of its buffers.
+    fn __ppoll_chk(fds: *mut pollfd, n: nfds_t, timeout: *const timespec, mask: *const sigset_t,
+        _size: usize) -> c_int =
+        // SAFETY: the caller's contract.
+        unsafe { ppoll(fds, n, timeout, mask) };
     /// See `ppoll(2)`.
     fn ppoll(fds: *mut pollfd, n: nfds_t, timeout: *const timespec, mask: *const sigset_t)
         -> c_int = {

@@ -5,12 +5,32 @@ use core::ffi::{c_int, c_void};
 use libc::*;
 use quaver::foreign::calls;
 
+fn check(n: usize, size: usize) {
+    if n > size {
+        crate::say::fatal(format_args!("buffer overflow detected in recv"));
+    }
+}
+
 aliases! {
     /// See `recv(2)`.
     fn recv(fd: c_int, buffer: *mut c_void, n: usize, flags: c_int) -> isize = {
         let a = [fd as usize, buffer as usize, n, flags as usize, 0, 0];
         // SAFETY: the caller's contract.
         returned(unsafe { calls::receive(Shim, SYS_recvfrom, a, 3) })
+    };
+    /// `recv` of code that checks the sizes of its buffers.
+    fn __recv_chk(fd: c_int, buffer: *mut c_void, n: usize, size: usize, flags: c_int) -> isize = {
+        check(n, size);
+        // SAFETY: the caller's contract.
+        unsafe { recv(fd, buffer, n, flags) }
+    };
+    /// `recvfrom` of code that checks the sizes of its buffers.
+    fn __recvfrom_chk(fd: c_int, buffer: *mut c_void, n: usize, size: usize, flags: c_int,
+        from: *mut sockaddr, len: *mut socklen_t)
+        -> isize = {
+        check(n, size);
+        // SAFETY: the caller's contract.
+        unsafe { recvfrom(fd, buffer, n, flags, from, len) }
     };
     /// See `recvfrom(2)`.
     fn recvfrom(fd: c_int, buffer: *mut c_void, n: usize, flags: c_int, from: *mut sockaddr,
