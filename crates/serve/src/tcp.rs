@@ -15,7 +15,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use quaver::sync::{Condvar, Mutex};
-use rustix::net::sockopt;
+use socket2::{SockRef, TcpKeepalive};
 
 use crate::connection::{self, Protocol, Refusal, Shared};
 use crate::limits::Limits;
@@ -84,9 +84,8 @@ impl TcpServer {
         stream: TcpStream,
         protocol: &mut impl FnMut() -> P,
     ) {
-        let _ = sockopt::set_socket_keepalive(&stream, true)
-            .and_then(|()| sockopt::set_tcp_keepidle(&stream, ALIVE))
-            .and_then(|()| sockopt::set_tcp_keepintvl(&stream, ALIVE));
+        let alive = TcpKeepalive::new().with_time(ALIVE).with_interval(ALIVE);
+        let _ = SockRef::from(&stream).set_tcp_keepalive(&alive);
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let stream = Arc::new(stream);
         {
@@ -118,7 +117,7 @@ impl TcpServer {
     /// Asks the server to end. Does not wait.
     fn ask_to_stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
+        let _ = SockRef::from(&self.listener).shutdown(Shutdown::Both);
         self.shut_down(Shutdown::Read);
     }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use quaver_load::net::aspen::{Message, REFUSED};
+use socket2::SockRef;
 
 use crate::limits::Limits;
 use crate::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -49,7 +50,7 @@ impl UdpServer {
     ) -> io::Result<UdpServer> {
         let socket = UdpSocket::bind(address)?;
         // The system takes as much of it as it allows.
-        let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, RECEIVED);
+        let _ = SockRef::from(&socket).set_recv_buffer_size(RECEIVED);
         Ok(UdpServer {
             socket,
             limits,

@@ -42,6 +42,10 @@ pub struct Args {
     /// Stack of every thread, such as `8m` [default: as ulimit -s]
     #[arg(long, value_name = "SIZE", env = "QUAVER_STACK_SIZE")]
     stack_size: Option<String>,
+    /// Serve the program's sockets by a stack in user space, on this network:
+    /// tap:NAME,address=A/P or afxdp:IFACE,address=A/P, with ,queues=N and ,gateway=G if need be
+    #[arg(long, value_name = "NETWORK", env = "QUAVER_NET")]
+    net: Option<quaver_net::spec::Spec>,
     /// Say at the end how often threads were switched and preempted
     #[arg(long)]
     stats: bool,
@@ -129,6 +133,7 @@ fn command(args: &Args, path: &Path, shim: PathBuf) -> anyhow::Result<Command> {
         ("QUAVER_NOTIFICATION", args.notification.clone()),
         ("QUAVER_TAX", tax),
         ("QUAVER_STACK_SIZE", args.stack_size.clone()),
+        ("QUAVER_NET", args.net.as_ref().map(ToString::to_string)),
     ] {
         if let Some(value) = value {
             command.env(name, value);

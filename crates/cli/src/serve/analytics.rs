@@ -10,7 +10,7 @@ use quaver_serve::UdpServer;
 use quaver_serve::analytics::{Analytics, NAMES, Rows};
 
 use super::limits::LimitArgs;
-use super::{Listen, Server, introduce, until_signal};
+use super::{Listen, Network, Server, introduce, until_signal};
 use crate::interrupt::Interrupt;
 use crate::runtime_args::RuntimeArgs;
 
@@ -29,6 +29,9 @@ pub(super) struct Args {
     listen: Listen,
 
     #[command(flatten)]
+    network: Network,
+
+    #[command(flatten)]
     limits: LimitArgs,
 
     #[command(flatten)]
@@ -39,14 +42,18 @@ pub(super) struct Args {
 const PORT: u16 = 5001;
 
 pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<ExitCode> {
-    let address = args.listen.address(PORT)?;
+    let address = args.listen.address(args.network.usual_ip(), PORT)?;
     let analytics = args.rows.map_or_else(Analytics::calibrated, Analytics::new);
     let rows = analytics.rows();
     let runtime = args.runtime.build()?;
+    let stack = args.network.start(&runtime)?;
     let server = UdpServer::bind(address, args.limits.limits(), Arc::new(analytics))
         .with_context(|| format!("cannot listen at {address}"))?;
     introduce(&runtime, &format!("rows of {}: {rows}", NAMES.join(", ")));
     let served = until_signal(&runtime, Arc::new(server), interrupt);
+    if let Some(stack) = stack {
+        stack.stop();
+    }
     runtime.shutdown();
     served?;
     Ok(ExitCode::SUCCESS)

@@ -16,7 +16,7 @@ use quaver_serve::store::{self, Store};
 use quaver_serve::{Limits, Service, TcpServer, UdpServer, aspen, memcached, resp};
 
 use super::limits::LimitArgs;
-use super::{Listen, Server, introduce, raise_descriptor_limit, until_signal};
+use super::{Listen, Network, Server, introduce, raise_descriptor_limit, until_signal};
 use crate::interrupt::Interrupt;
 use crate::parse::bytes;
 use crate::runtime_args::RuntimeArgs;
@@ -58,6 +58,9 @@ pub(super) struct Args {
     listen: Listen,
 
     #[command(flatten)]
+    network: Network,
+
+    #[command(flatten)]
     limits: LimitArgs,
 
     #[command(flatten)]
@@ -96,8 +99,9 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<ExitCode> {
         Protocol::Memcached => 11211,
         Protocol::AspenUdp => 5000,
     };
-    let address = args.listen.address(usual_port)?;
+    let address = args.listen.address(args.network.usual_ip(), usual_port)?;
     let runtime = args.runtime.build()?;
+    let stack = args.network.start(&runtime)?;
     let store = open(args)?;
     raise_descriptor_limit();
     let server = KeyValue::bind(args, address, &limits, Arc::clone(&store))
@@ -114,6 +118,9 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<ExitCode> {
     // A panic there has been printed, and the entries are still to be written.
     let _ = tidying.join();
     let written = store.sync().context("cannot write the last changes");
+    if let Some(stack) = stack {
+        stack.stop();
+    }
     runtime.shutdown();
     served.and(written)?;
     Ok(ExitCode::SUCCESS)

@@ -15,9 +15,49 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use quaver::Runtime;
+use quaver::net::stack::{self, Installed};
+use quaver_net::Running;
+use quaver_net::spec::Spec;
 
 use crate::interrupt::Interrupt;
 use crate::output;
+
+/// A stack in user space, instead of the kernel's.
+#[derive(clap::Args, Debug)]
+struct Network {
+    /// Serve by a stack in user space, on this network: tap:NAME,address=A/P or
+    /// afxdp:IFACE,address=A/P, with ,queues=N and ,gateway=G if need be
+    #[arg(long, value_name = "NETWORK", env = "QUAVER_NET")]
+    net: Option<Spec>,
+}
+
+/// A stack that serves the sockets of this process.
+struct Stack(Running, Installed);
+
+impl Network {
+    /// Starts it, before the server is bound.
+    fn start(&self, runtime: &Runtime) -> Result<Option<Stack>> {
+        let Some(spec) = &self.net else { return Ok(None) };
+        let running = spec.builder().and_then(|builder| builder.start(&runtime.handle()));
+        let running = running.with_context(|| format!("cannot use --net {spec}"))?;
+        let installed = stack::install(running.stack())?;
+        Ok(Some(Stack(running, installed)))
+    }
+
+    /// Where to listen if nothing is said.
+    fn usual_ip(&self) -> IpAddr {
+        self.net.as_ref().map_or(Ipv4Addr::LOCALHOST, |spec| spec.address.0).into()
+    }
+}
+
+impl Stack {
+    /// Ends it, after the server has ended.
+    fn stop(self) {
+        let Stack(running, installed) = self;
+        drop(installed);
+        running.stop();
+    }
+}
 
 /// Serve a key-value store, or analyses, to clients on the network
 #[derive(clap::Args, Debug)]
@@ -35,7 +75,7 @@ enum Command {
 /// Where a server listens.
 #[derive(clap::Args, Debug)]
 struct Listen {
-    /// Address to listen at [default: 127.0.0.1 and the protocol's usual port]
+    /// Address to listen at [default: 127.0.0.1, or the stack's, and the protocol's usual port]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     listen: Option<IpOrSocket>,
 
@@ -64,9 +104,9 @@ fn address(text: &str) -> Result<IpOrSocket, String> {
 }
 
 impl Listen {
-    fn address(&self, usual_port: u16) -> Result<SocketAddr> {
+    fn address(&self, usual_ip: IpAddr, usual_port: u16) -> Result<SocketAddr> {
         let given = self.listen;
-        let ip = given.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |given| given.ip);
+        let ip = given.map_or(usual_ip, |given| given.ip);
         let port = match (given.and_then(|given| given.port), self.port) {
             (Some(port), Some(other)) if port != other => {
                 bail!("--listen says port {port} and --port {other}: leave one of them out");
