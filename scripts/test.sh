@@ -99,6 +99,7 @@ step smoke-servers scripts/smoke.sh servers "$programs"
 step capi scripts/check_capi.sh
 step shim scripts/check_shim.sh "$size"
 step serve scripts/check_serve.sh "$programs"
+step bypass scripts/check_bypass.sh "$programs"
 if have python3; then
     step scripts-python python3 -B -m unittest discover -s scripts -p 'test_*.py'
 else

@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# Servers on a network stack in user space answer clients on the kernel's, through a TAP interface: `quaver serve`, and
+# Debian's memcached and redis-server, unmodified:
+#
+#   scripts/check_bypass.sh PROGRAMS    PROGRAMS is the folder of quaver and libquaver_shim.so; ONLY="redis" tries some
+#
+# Everything happens in a network namespace of its own, which ends with this script.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+quaver=${1:?where is quaver?}/quaver
+if [ -z "${IN_NAMESPACE:-}" ]; then
+    if [ ! -e /dev/net/tun ] || ! unshare --net ip link set lo up 2>/dev/null; then
+        say "skipped: TAP interfaces and network namespaces need root, /dev/net/tun and the programs unshare and ip"
+        exit 0
+    fi
+    IN_NAMESPACE=1 exec unshare --net "$0" "$@"
+fi
+ip link set lo up
+
+tap=qvtap0
+host=10.77.0.2
+net=tap:$tap,address=$host/24
+work=$(mktemp -d)
+server=
+trap '[ -z "$server" ] || kill -KILL "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
+
+# within SECONDS COMMAND...: until it succeeds
+within() {
+    local i tries=$(($1 * 20))
+    shift
+    for ((i = 0; i < tries; i++)); do
+        ! "$@" >/dev/null 2>&1 || return 0
+        [ -z "$server" ] || kill -0 "$server" 2>/dev/null || die "the server has ended: $(cat "$work/log")"
+        sleep 0.05
+    done
+    return 1
+}
+
+answers() { (exec 3<>"/dev/tcp/$host/$1"); }
+is_gone() { ! ip link show "$tap"; }
+
+# start PORT COMMAND...: until it answers
+start() {
+    local port=$1
+    shift
+    "$@" >"$work/log" 2>&1 &
+    server=$!
+    within 60 ip link show "$tap" || die "$*: there is no $tap: $(cat "$work/log")"
+    ip address add 10.77.0.1/24 dev "$tap"
+    ip link set "$tap" up
+    within 60 answers "$port" || die "$* does not answer: $(cat "$work/log")"
+}
+
+# stop SIGNAL STATUS: nothing is left
+stop() {
+    local status=0
+    kill "-$1" "$server"
+    wait "$server" || status=$?
+    server=
+    [ "$status" = "$2" ] || die "it ends with status $status after SIG$1: $(cat "$work/log")"
+    within 10 is_gone || die "$tap is still there after SIG$1"
+}
+
+# asks COMMAND...: the client is content
+asks() {
+    timeout 120 "$@" >"$work/out" 2>&1 || die "$* fails: $(tail -n 30 "$work/out" "$work/log")"
+}
+
+# contains TEXT: the client has said so
+contains() { grep -q "$1" "$work/out" || die "no '$1' in: $(tail -n 30 "$work/out")"; }
+
+# has PROGRAM...: or a line that says what is left out
+has() {
+    local program
+    for program; do
+        have "$program" || { say "skipped: there is no $program"; return 1; }
+    done
+}
+
+redis_clients() {
+    asks redis-cli -h "$host" -p "$1" set key value
+    asks redis-cli -h "$host" -p "$1" get key
+    contains '^value$'
+    asks redis-benchmark -h "$host" -p "$1" -n 3000 -c 30 -q -t ping,set,get
+    asks redis-benchmark -h "$host" -p "$1" -n 3000 -c 30 -P 16 -q -t set,get
+}
+
+serve() {
+    has redis-cli redis-benchmark || return 0
+    start 6379 "$quaver" serve kv --net "$net" --workers 2
+    grep -q "^listening $host:6379\$" "$work/log" || die "it does not say where it listens: $(cat "$work/log")"
+    redis_clients 6379
+    stop TERM 0
+    say "quaver serve kv: answers redis-benchmark"
+}
+
+redis() {
+    has redis-server redis-cli redis-benchmark || return 0
+    start 6379 "$quaver" run --net "$net" --workers 2 -- \
+        redis-server --bind "$host" --protected-mode no --save '' --dir "$work"
+    redis_clients 6379
+    stop TERM 0
+    say "redis-server: answers redis-benchmark"
+}
+
+memcached() {
+    has memcached memccapable || return 0
+    start 11211 "$quaver" run --net "$net" --workers 2 -- memcached -u "$(id -un)" -l "$host" -p 11211 -U 0 -t 4
+    asks memccapable -h "$host" -p 11211
+    contains 'All tests passed'
+    # As after a crash.
+    stop KILL 137
+    say "memcached: memccapable passes"
+}
+
+for one in ${ONLY:-serve redis memcached}; do "$one"; done
