@@ -15,6 +15,7 @@ mod stats;
 mod steering;
 mod sys;
 pub mod tap;
+pub mod xdp;
 
 pub use config::Subnet;
 pub use net::{Builder, Net, Running, Shared};
