@@ -4,6 +4,7 @@ pub mod clock;
 mod config;
 pub mod device;
 mod driver;
+pub mod l3fwd;
 mod lock;
 pub mod memory;
 mod net;

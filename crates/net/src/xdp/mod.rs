@@ -47,8 +47,9 @@ pub use socket::Counts;
 
 use interface::Interface;
 use memory::{Area, HEADROOM};
-use program::{Attachment, Program};
-use socket::{ENTRIES, Socket};
+pub(crate) use program::Attachment;
+use program::Program;
+use socket::{ENTRIES, Share, Socket};
 
 /// Which frames do not go to the kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -90,7 +91,7 @@ impl Mode {
         }
     }
 
-    fn bind_flags(self) -> u16 {
+    pub(crate) fn bind_flags(self) -> u16 {
         match self {
             Mode::ZeroCopy => libc::XDP_ZEROCOPY,
             Mode::Native | Mode::Skb => libc::XDP_COPY,
@@ -102,7 +103,7 @@ impl Mode {
 /// best mode that works. `queues` says how many it should have; `None`: as many as there are.
 ///
 /// Takes milliseconds. While another process that has just ended still has the interface, it waits
-/// for some tens of them.
+/// for some tens of them, at most a second.
 ///
 /// # Errors
 ///
@@ -131,13 +132,18 @@ fn open_as(
     filter: &Filter,
     mode: Option<Mode>,
 ) -> Result<Vec<Xdp>, Error> {
-    Program::check()?;
+    check()?;
     let interface = Arc::new(Interface::find(name)?);
     let size = frame_size(&interface)?;
     if let Some(asked) = queues.filter(|&asked| asked != interface.queues) {
         return Err(Error::Queues { interface: name.to_owned(), there: interface.queues, asked });
     }
     in_best_mode(&interface, mode, |mode| open_queues(&interface, size, filter, mode))
+}
+
+/// Was this built with the XDP program?
+pub(crate) fn check() -> Result<(), Error> {
+    Program::check()
 }
 
 /// Tries modes until one works. Errors that another mode would have, too, are final.
@@ -189,7 +195,8 @@ fn open_queues(
             why,
         })?;
         let area = Arc::new(area);
-        let mut socket = Socket::open(interface.index, queue, &area, mode.bind_flags())
+        let share = Share::Alone(mode.bind_flags());
+        let mut socket = Socket::open(interface.index, queue, &area, share)
             .map_err(|why| refused(interface, queue, mode, bytes, why))?;
         socket.fill(&mut stock);
         sockets.push((socket, (area, stock)));

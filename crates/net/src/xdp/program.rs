@@ -25,7 +25,7 @@ const OBJECT: Option<&[u8]> =
 const OBJECT: Option<&[u8]> = None;
 
 /// For how long another program may be there: that of a process that has just ended.
-const PATIENCE: Duration = Duration::from_millis(200);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The program in the kernel, not yet attached.
 pub(super) struct Program {

@@ -25,7 +25,7 @@ pub(crate) const ENTRIES: u32 = 2048;
 
 /// For how long a queue may be in use: the kernel takes some time to free that of a process that
 /// has just ended.
-const PATIENCE: Duration = Duration::from_millis(200);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// From `linux/if_xdp.h`, Linux 6.18: how many frames a `sendto` sends where the driver has no
 /// zero-copy. 32 without it.
@@ -38,6 +38,15 @@ pub(crate) struct Packet {
     /// Where it begins in the frame.
     pub at: usize,
     pub len: usize,
+}
+
+/// Whom a socket shares its frames with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Share<'a> {
+    /// With nobody; how frames are copied: `XDP_COPY` or `XDP_ZEROCOPY`.
+    Alone(u16),
+    /// With this one, which is bound, on another queue or interface; frames are copied as there.
+    With(&'a Socket),
 }
 
 /// What the kernel has counted since the socket was opened.
@@ -65,13 +74,17 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// A socket that is bound to `queue` of the interface `index`. `copy`: `XDP_COPY` or
-    /// `XDP_ZEROCOPY`.
+    /// A socket that is bound to `queue` of the interface `index`.
     ///
     /// # Errors
     ///
     /// Of the system calls; `EBUSY`: the queue is in use.
-    pub(crate) fn open(index: u32, queue: u32, area: &Arc<Area>, copy: u16) -> io::Result<Socket> {
+    pub(crate) fn open(
+        index: u32,
+        queue: u32,
+        area: &Arc<Area>,
+        share: Share<'_>,
+    ) -> io::Result<Socket> {
         // SAFETY: no memory is involved.
         let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
         if fd < 0 {
@@ -79,7 +92,9 @@ impl Socket {
         }
         // SAFETY: it has just been opened, and nobody else has it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        register(fd.as_fd(), area)?;
+        if let Share::Alone(_) = share {
+            register(fd.as_fd(), area)?;
+        }
         for ring in [
             libc::XDP_UMEM_FILL_RING,
             libc::XDP_UMEM_COMPLETION_RING,
@@ -103,17 +118,22 @@ impl Socket {
             area: Arc::clone(area),
             fd,
         };
-        socket.bind(index, queue, copy)?;
+        socket.bind(index, queue, share)?;
         Ok(socket)
     }
 
-    fn bind(&self, index: u32, queue: u32, copy: u16) -> io::Result<()> {
+    fn bind(&self, index: u32, queue: u32, share: Share<'_>) -> io::Result<()> {
+        // A socket that shares inherits the rest.
+        let (flags, other) = match share {
+            Share::Alone(copy) => (copy | libc::XDP_USE_NEED_WAKEUP, 0),
+            Share::With(other) => (libc::XDP_SHARED_UMEM, other.fd.as_raw_fd() as u32),
+        };
         let address = libc::sockaddr_xdp {
             sxdp_family: libc::AF_XDP as u16,
-            sxdp_flags: copy | libc::XDP_USE_NEED_WAKEUP,
+            sxdp_flags: flags,
             sxdp_ifindex: index,
             sxdp_queue_id: queue,
-            sxdp_shared_umem_fd: 0,
+            sxdp_shared_umem_fd: other,
         };
         let end = Instant::now() + PATIENCE;
         loop {
@@ -183,6 +203,11 @@ impl Socket {
         let addr = self.area.address(&packet.frame) + packet.at as u64;
         let entry = libc::xdp_desc { addr, len: packet.len as u32, options: 0 };
         assert!(self.tx.push(entry), "whoever sends has asked for room");
+    }
+
+    /// Is there something in the queue that the kernel has not taken?
+    pub(crate) fn has_pending(&mut self) -> bool {
+        self.tx.pending() > 0
     }
 
     /// Puts the frames of packets that were sent back.

@@ -3,6 +3,7 @@
 
 mod errors;
 mod exchange;
+mod forward;
 mod frames;
 mod life;
 mod place;

@@ -59,19 +59,32 @@ impl Place {
 }
 
 /// Two places with a pair of interfaces between them: `va`, 10.0.0.1, in the first, `vb`, 10.0.0.2,
-/// in the second. Addresses are known, so nobody asks for them by ARP but for others.
+/// in the second.
+#[allow(dead_code, reason = "not all tests have two places")]
 pub fn pair(options: &str) -> (Place, Place) {
     let (a, b) = (Place::new(), Place::new());
-    a.ip(&format!("link add va {options} type veth peer name vb {options} netns {}", b.thread));
-    for (place, name, address) in [(&a, "va", "10.0.0.1"), (&b, "vb", "10.0.0.2")] {
+    connect((&a, "va", Some("10.0.0.1/24")), (&b, "vb", Some("10.0.0.2/24")), options);
+    (a, b)
+}
+
+/// A place, an interface there, and the address that the kernel has.
+pub type End<'a> = (&'a Place, &'a str, Option<&'a str>);
+
+/// Connects two places by a pair of interfaces.
+pub fn connect(a: End<'_>, b: End<'_>, options: &str) {
+    let ((from, name, _), (to, peer, _)) = (a, b);
+    let to = to.thread;
+    from.ip(&format!("link add {name} {options} type veth peer name {peer} {options} netns {to}"));
+    for (place, name, address) in [a, b] {
         // Nothing is sent but what the tests send.
         let quiet = format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6");
         // A kernel without IPv6 has no such file.
         place.run(move || drop(fs::write(quiet, "1")));
-        place.ip(&format!("addr add {address}/24 dev {name}"));
+        if let Some(address) = address {
+            place.ip(&format!("addr add {address} dev {name}"));
+        }
         place.ip(&format!("link set {name} up"));
     }
-    (a, b)
 }
 
 /// Why these tests cannot run here, if they cannot; says so.
