@@ -86,7 +86,12 @@ for task in "$@"; do
         want gdb gdb
         want shellcheck shellcheck
         want python3 python3
+        # Also compiles the XDP program of AF_XDP devices.
         want clang clang
+        # Interfaces of tests in network namespaces.
+        want ip iproute2
+        want ethtool ethtool
+        want ping iputils-ping
         want g++ g++
         # Writes random C programs, for `quaver selftest probes`.
         want csmith csmith
@@ -123,6 +128,10 @@ for task in "$@"; do
 done
 if [ ${#packages[@]} -gt 0 ]; then
     install_packages
+    case " ${packages[*]} " in
+    # What was built without it is to be built again.
+    *" clang "*) touch crates/net/build.rs ;;
+    esac
 fi
 if $required && ! can_link; then
     die "cannot link a C program: check that gcc and libc6-dev are installed"

@@ -20,6 +20,7 @@
 //! | [`client`] | the client of a server under open load |
 //! | [`overshoot`] | how late sleepers wake up |
 //! | [`kv`] | the open load of a key-value service |
+//! | [`namespace`] | networks of threads, connected by pairs of interfaces |
 //! | [`net`], `http` | servers of messages, and of HTTP (feature `http`) |
 //! | [`parked`] | memory of parked threads |
 //! | [`search`] | the highest load that meets an objective |
@@ -36,6 +37,7 @@ pub mod compute;
 pub mod http;
 pub mod kv;
 pub mod measure;
+pub mod namespace;
 pub mod net;
 pub mod outcome;
 pub mod overshoot;

@@ -16,6 +16,7 @@ pub mod demo;
 pub mod doctor;
 pub mod html;
 pub mod interrupt;
+pub mod l3fwd;
 pub mod load;
 pub mod noise;
 pub mod output;
@@ -53,6 +54,7 @@ enum Command {
     Run(run::Args),
     Serve(serve::Args),
     Load(Box<load::Args>),
+    L3fwd(l3fwd::Args),
     Cc(cc::Args),
     Probes(probes::Args),
     Sim(Box<sim::Args>),
@@ -79,6 +81,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => Ok(run::run(args)),
         Command::Serve(args) => serve::run(args),
         Command::Load(args) => load::run(&args),
+        Command::L3fwd(args) => l3fwd::run(&args),
         Command::Cc(args) => Ok(cc::run(&args)),
         Command::Probes(args) => probes::run(&args),
         Command::Sim(args) => sim::run(&args),

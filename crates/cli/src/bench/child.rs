@@ -9,7 +9,9 @@ use super::process::Crash;
 use super::settings::Settings;
 #[cfg(feature = "selftest")]
 use super::shim;
-use super::{chase, defer, kv, mixes, net, ours, preempt, probes, schbench, servers, short, stall};
+use super::{
+    chase, defer, kv, l3fwd, mixes, net, ours, preempt, probes, schbench, servers, short, stall,
+};
 
 /// One measurement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -43,6 +45,8 @@ pub enum Work {
     Probes(probes::ProbesSpec),
     /// A server over sockets, and its client.
     Net(net::NetSpec),
+    /// Packets by AF_XDP.
+    L3fwd(l3fwd::L3fwdSpec),
     /// Quaver's server over sockets.
     NetServe(net::OursSpec),
     /// A round of a server that bears a load.
@@ -83,6 +87,7 @@ pub fn run(work: &str) -> anyhow::Result<()> {
         Work::Mixes(spec) => mixes::run(spec),
         Work::Probes(spec) => probes::run(spec),
         Work::Net(spec) => net::run(spec),
+        Work::L3fwd(spec) => l3fwd::run(spec),
         Work::NetServe(spec) => net::serve(spec),
         Work::ServersRound(spec) => servers::round::run(spec),
         Work::ServersServices(spec) => servers::services::measure(spec),

@@ -22,6 +22,7 @@ mod defer;
 mod folder;
 pub mod harness;
 mod kv;
+mod l3fwd;
 mod mixes;
 mod net;
 mod ops;
@@ -138,6 +139,8 @@ enum Name {
     Net,
     /// The papers' loads over the network: how much servers bear; Debian's under `quaver run`
     Servers,
+    /// Packets by AF_XDP: a router and an endpoint of UDP, beside the kernel's (root)
+    L3fwd,
     /// What probes in 24 programs cost while nobody waits, and when they are taken
     Probes,
     /// All of these
@@ -163,6 +166,7 @@ impl Name {
         Name::Mixes,
         Name::Net,
         Name::Servers,
+        Name::L3fwd,
         Name::Probes,
     ];
 
@@ -183,6 +187,7 @@ impl Name {
             Name::Mixes => "mixes",
             Name::Net => "net",
             Name::Servers => "servers",
+            Name::L3fwd => "l3fwd",
             Name::Probes => "probes",
             Name::All => "all",
             Name::List => "list",
@@ -224,6 +229,7 @@ impl Name {
             Name::Mixes => Ok(mixes::plan(context)),
             Name::Net => Ok(net::plan(context)),
             Name::Servers => servers::plan(context),
+            Name::L3fwd => Ok(l3fwd::plan(context)),
             Name::Probes | Name::All | Name::List => Ok(Plan::default()),
         }
     }

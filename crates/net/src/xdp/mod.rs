@@ -141,7 +141,11 @@ fn open_as(
     in_best_mode(&interface, mode, |mode| open_queues(&interface, size, filter, mode))
 }
 
-/// Was this built with the XDP program?
+/// Was this built with the XDP program, by clang? Without it nothing can be opened.
+pub fn is_built() -> bool {
+    check().is_ok()
+}
+
 pub(crate) fn check() -> Result<(), Error> {
     Program::check()
 }

@@ -27,6 +27,9 @@ pub(crate) const ENTRIES: u32 = 2048;
 /// has just ended.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// How often the kernel is asked in vain to send.
+const KICKS: u32 = 16;
+
 /// From `linux/if_xdp.h`, Linux 6.18: how many frames a `sendto` sends where the driver has no
 /// zero-copy. 32 without it.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
@@ -103,6 +106,9 @@ impl Socket {
         ] {
             set(fd.as_fd(), ring, &ENTRIES)?;
         }
+        // What was sent and not yet received counts for the buffer, by far more than its length.
+        let buffer: libc::c_int = ENTRIES as libc::c_int * 4096;
+        let _ = set_at(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &buffer);
         // An older kernel does not know it, and sends fewer at a time.
         let _ = set(fd.as_fd(), XDP_MAX_TX_SKB_BUDGET, &ENTRIES);
         let at: libc::xdp_mmap_offsets = get(fd.as_fd(), libc::XDP_MMAP_OFFSETS)?;
@@ -227,15 +233,17 @@ impl Socket {
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.tx.publish();
         let mut left = self.tx.pending();
+        let mut in_vain = 0;
         while left > 0 && self.tx.wants_wakeup() {
-            let kicked = self.kick();
-            let now = self.tx.pending();
-            match kicked {
+            match self.kick() {
                 Err(error) if is_end(&error) => return Err(error),
-                // It has done its share and there is more.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock && now < left => left = now,
+                // It has done its share and there is more, or the interface is busy.
+                Err(error) if is_passing(&error) && in_vain < KICKS => {}
                 _ => break,
             }
+            let now = self.tx.pending();
+            in_vain = if now < left { 0 } else { in_vain + 1 };
+            left = now;
         }
         Ok(())
     }
@@ -284,6 +292,11 @@ impl AsFd for Socket {
     }
 }
 
+/// There is no room at the moment. `EBUSY`: a frame was dropped behind the socket.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS))
+}
+
 /// An interface that is down may come up again; one that has gone, or moved to another network
 /// namespace, has left the socket.
 fn is_end(error: &io::Error) -> bool {
@@ -304,10 +317,19 @@ fn register(fd: BorrowedFd<'_>, area: &Area) -> io::Result<()> {
 }
 
 fn set<T>(fd: BorrowedFd<'_>, option: libc::c_int, value: &T) -> io::Result<()> {
+    set_at(fd, libc::SOL_XDP, option, value)
+}
+
+fn set_at<T>(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
     let (value, len) = ((&raw const *value).cast(), size_of::<T>() as libc::socklen_t);
     // SAFETY: the value is as long as is said. An area that it names belongs to the socket's owner,
     // and is unmapped after the socket is closed.
-    match unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_XDP, option, value, len) } {
+    match unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, value, len) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
