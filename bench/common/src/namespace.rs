@@ -18,7 +18,7 @@ pub struct Namespace {
     thread: Pid,
 }
 
-/// A namespace, an interface there, and the address with which the kernel uses it, as `10.0.0.1/24`.
+/// A namespace, an interface there, and the kernel's address on it, as `10.0.0.1/24`.
 pub type End<'a> = (&'a Namespace, &'a str, Option<&'a str>);
 
 impl Namespace {

@@ -73,8 +73,8 @@ enum Mac {
 
 impl Forwarder {
     /// Opens interfaces of this thread's network namespace, with routes for the networks that they
-    /// are on. All that comes to them goes to the forwarder, nothing to the kernel. `mode`: the only
-    /// one to try; `None`: the best.
+    /// are on. All that comes to them goes to the forwarder, nothing to the kernel. `mode`: the
+    /// only one to try; `None`: the best.
     ///
     /// # Errors
     ///
@@ -158,7 +158,6 @@ impl Forwarder {
                     self.handle(port, packet);
                     taken += 1;
                 }
-                self.ports[port].sockets[queue].refilled();
             }
         }
         self.counts.received += taken as u64;

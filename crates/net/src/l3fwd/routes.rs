@@ -109,8 +109,8 @@ pub fn hardware(text: &str) -> Option<[u8; 6]> {
 /// So many different random routes, the same for the same seed, spread over `ports` ports. The next
 /// hop of port `n` is `02:00:00:00:00:n`.
 ///
-/// Lengths are as on the Internet: most networks have 24 bits, some 16 to 23, and some more than 24,
-/// as inside a network.
+/// Lengths are as on the Internet: most networks have 24 bits, some 16 to 23. Some have more than
+/// 24, as inside a network.
 pub fn random(count: usize, ports: usize, seed: u64) -> Vec<Route> {
     let (mut numbers, mut seen) = (Numbers(seed), HashSet::new());
     let mut routes = Vec::with_capacity(count);

@@ -4,8 +4,8 @@
 //!   the longest prefix of at most 24 bits, or names a group.
 //! * A group has an entry for each value of the last 8 bits. There is one for every 24 bits under
 //!   which a prefix is longer than that, and no longer than there is one.
-//! * Beside each entry stands the length of the prefix that has made it. A route writes over entries
-//!   of shorter ones only; what it leaves goes to the next shorter one.
+//! * Beside each entry stands the length of the prefix that has made it. A route writes over
+//!   entries of shorter ones only; what it leaves goes to the next shorter one.
 //!
 //! (Gupta, Lin, McKeown: Routing lookups in hardware at memory access speeds, 1998. xUI, 5.4.)
 

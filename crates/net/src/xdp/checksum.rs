@@ -1,8 +1,9 @@
 //! Checksums that were left to hardware that there is not.
 //!
 //! One end of a veth pair hands the other what it would give to a card: by default the checksum of
-//! TCP and UDP is that of the pseudo-header only, for the card to complete. The kernel knows this of
-//! a packet; what AF_XDP delivers are bytes. So it is recognised by its value here, and completed.
+//! TCP and UDP is that of the pseudo-header only, for the card to complete. The kernel knows this
+//! of a packet; what AF_XDP delivers are bytes. So it is recognised by its value here, and
+//! completed.
 
 const ETHERNET: usize = 14;
 

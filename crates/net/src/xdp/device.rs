@@ -21,7 +21,7 @@ const LOOKS: u32 = 256;
 pub struct Xdp {
     socket: Socket,
     area: Arc<Area>,
-    /// Frames to send with.
+    /// Frames to send with, and those that the kernel is to be given.
     stock: Stock,
     interface: Arc<Interface>,
     mode: Mode,
@@ -97,11 +97,11 @@ impl Device for Xdp {
                 checksum::complete(bytes);
             }
             take(bytes);
-            self.socket.give(frame);
+            self.stock.put(frame);
             taken += 1;
         }
         if taken > 0 {
-            self.socket.refilled();
+            self.socket.fill(&mut self.stock);
             return Ok(taken);
         }
         self.looked += 1;

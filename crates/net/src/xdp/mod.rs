@@ -2,7 +2,8 @@
 //!
 //! * [`open`] gives one [`Xdp`] for each queue of an interface: a socket, four rings, frames.
 //! * An XDP program sends to it what is addressed to the stack, and leaves the rest to the kernel:
-//!   the interface stays usable. It goes with the last device, or with the process, also by SIGKILL.
+//!   the interface stays usable. It goes with the last device, or with the process, however that
+//!   ends.
 //! * Of the ways to attach, the best that works is taken; [`Xdp::mode`] says which.
 //!
 //! | [`Mode`] | program runs | frames are copied |
@@ -14,8 +15,8 @@
 //! On veth, `Skb` is tried first: there the driver copies once more to run a program. With several
 //! queues it is `Native`, because the kernel says queue 0 of all frames otherwise.
 //!
-//! Frames have 2 KiB, or 4 KiB if the MTU needs it. Each queue takes 8 MiB or 16 MiB of memory, from
-//! huge pages if there are any, and rings of 2048 entries.
+//! Frames have 2 KiB, or 4 KiB if the MTU needs it. Each queue takes 8 MiB or 16 MiB of memory,
+//! from huge pages if there are any, and rings of 2048 entries.
 //!
 //! # Traps
 //!

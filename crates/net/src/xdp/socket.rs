@@ -159,25 +159,17 @@ impl Socket {
         }
     }
 
-    /// Gives the kernel frames to receive into, as many as it takes.
+    /// Gives the kernel frames to receive into, as many as it takes, and back the places of what
+    /// was received.
+    ///
+    /// It shows what has come before it shows that it has taken the frames for it. So there may be
+    /// no room for a moment, and the rest has to be given later.
     pub(crate) fn fill(&mut self, stock: &mut Stock) {
-        while self.filled < ENTRIES {
+        while self.filled < ENTRIES && !self.fill.is_full() {
             let Some(frame) = stock.take() else { break };
-            self.give(frame);
+            self.fill.push(self.area.address(&frame));
+            self.filled += 1;
         }
-        self.fill.publish();
-    }
-
-    /// Gives the kernel a frame to receive into; it sees it after [`refilled`](Self::refilled).
-    /// There is room for as many as were received.
-    pub(crate) fn give(&mut self, frame: Frame) {
-        let pushed = self.fill.push(self.area.address(&frame));
-        assert!(pushed, "the ring has room for all frames that are received into");
-        self.filled += 1;
-    }
-
-    /// Shows the kernel what it was given, and takes note that frames were taken.
-    pub(crate) fn refilled(&mut self) {
         self.fill.publish();
         self.rx.release();
         if self.fill.wants_wakeup() {
@@ -186,7 +178,7 @@ impl Socket {
         }
     }
 
-    /// The next frame that has come. Its place is given back by [`refilled`](Self::refilled).
+    /// The next frame that has come. Its place is given back by [`fill`](Self::fill).
     pub(crate) fn receive(&mut self) -> Option<Packet> {
         let entry = self.rx.pop()?;
         self.filled -= 1;

@@ -190,6 +190,31 @@ fn indices_wrap_and_frames_of_all_lengths_come_unchanged() {
     }
 }
 
+/// Both sides work at the same time as the kernel, which shows what has come before it shows that
+/// there is room for more.
+#[test]
+fn windows_go_to_and_fro_between_threads() {
+    const WINDOWS: u32 = 3000;
+    const WINDOW: usize = 32;
+    if skipped() {
+        return;
+    }
+    let (mut a, mut b) = two(Mode::Skb);
+    let echo = thread::spawn(move || {
+        for _ in 0..WINDOWS {
+            receive(&mut b, WINDOW).iter().for_each(|frame| send(&mut b, frame));
+            b.flush().unwrap();
+        }
+        b.counts()
+    });
+    for n in 0..WINDOWS {
+        (0..WINDOW).for_each(|_| send(&mut a, &numbered(n, 100)));
+        a.flush().unwrap();
+        assert!(receive(&mut a, WINDOW).iter().all(|frame| *frame == numbered(n, 100)));
+    }
+    assert_eq!((a.counts(), echo.join().unwrap()), Default::default());
+}
+
 #[test]
 fn full_rings_drop_and_recover() {
     if skipped() {

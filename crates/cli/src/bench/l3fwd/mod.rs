@@ -3,8 +3,8 @@
 //! * [`forward`]: packets of 60 bytes to 1,024 destinations through a router with 16,000 routes:
 //!   ours ([`quaver_net::l3fwd`]), and the kernel's.
 //! * [`echo`]: an endpoint of UDP that sends datagrams of 64 bytes back: the kernel's sockets with
-//!   `epoll`, `recvmmsg` and `sendmmsg`, against frames of an AF_XDP device; the client is of either
-//!   kind.
+//!   `epoll`, `recvmmsg` and `sendmmsg`, against frames of an AF_XDP device; the client is of
+//!   either kind.
 //!
 //! All of it in network namespaces of one child process, over pairs of virtual interfaces: one
 //! thread is measured, another makes its load and counts what comes back. A window of packets is
