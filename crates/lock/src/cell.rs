@@ -1,0 +1,45 @@
+//! What the monitor reads of a thread: its cell, in initial-exec TLS.
+//!
+//! The cell lies at a constant distance from the thread pointer, and so from the area of
+//! restartable sequences, to which the kernel has an address.
+
+use crate::node::Node;
+use std::arch::asm;
+
+/// A thread's own words. Only the thread itself writes them. All zero at its start.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Cell {
+    /// How many locks the thread holds.
+    pub(crate) held: u32,
+    /// How many spins have helped this thread lately; for locks without a monitor.
+    pub(crate) spins: u32,
+    /// The thread's node, null before its first wait.
+    pub(crate) node: *const Node,
+    /// The handle of `node`.
+    pub(crate) handle: u32,
+    _rest: [u32; 3],
+}
+
+/// The calling thread's cell.
+#[inline]
+pub(crate) fn cell() -> *mut Cell {
+    let at: *mut Cell;
+    // SAFETY: reads the thread pointer and a constant that the linker fills in.
+    unsafe {
+        asm!(
+            "mov {at}, qword ptr fs:[0]",
+            "add {at}, qword ptr [rip + quaver_lock_cell@gottpoff]",
+            at = out(reg) at,
+            options(nostack, readonly),
+        );
+    }
+    at
+}
+
+/// How many locks the calling thread holds.
+pub fn held() -> u32 {
+    // SAFETY: the cell is the calling thread's, which alone writes it, in assembly. Volatile,
+    // because the compiler does not see these writes.
+    unsafe { (&raw const (*cell()).held).read_volatile() }
+}

@@ -1,0 +1,172 @@
+//! One wait on the real instructions: budget, deadline, node.
+
+use crate::algorithm::{AWAITED, Machine};
+use crate::asm;
+use crate::cell::cell;
+use crate::futex;
+use crate::node::{self, FIRST, Node};
+use crate::page;
+use crate::raw::Lock;
+use std::hint::spin_loop;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+/// Cycles of the TSC that a wait may spin while the monitor sees nobody preempted.
+const BUDGET: u64 = 1 << 20;
+/// Pauses between two looks at clocks.
+const LOOKS: u32 = 32;
+/// Pauses before blocking without a monitor: at most.
+const SHORT: u32 = 100;
+/// Pauses after which a thread that waits for a link gives its CPU away.
+const PATIENCE: u32 = 1000;
+
+/// One wait of the calling thread.
+pub(crate) struct Waiter<'a> {
+    lock: &'a Lock,
+    node: Option<(&'static Node, u32)>,
+    deadline: Option<u64>,
+    monitored: bool,
+    pauses: u32,
+    begun: u64,
+}
+
+impl<'a> Waiter<'a> {
+    pub(crate) fn new(lock: &'a Lock, deadline: Option<u64>) -> Self {
+        let monitored = page::monitored();
+        Self { lock, node: None, deadline, monitored, pauses: 0, begun: cycles() }
+    }
+
+    /// Whether the CPU may still be spent, by the clocks.
+    fn in_time(&self) -> bool {
+        if cycles().wrapping_sub(self.begun) > BUDGET {
+            // The monitor should have told us; perhaps it is no more.
+            page::look();
+            return false;
+        }
+        self.deadline.is_none_or(|d| futex::now() < d)
+    }
+
+    /// As glibc's adaptive mutex: twice as many pauses as have been useful lately.
+    fn short_limit() -> u32 {
+        // SAFETY: the calling thread's cell.
+        SHORT.min(unsafe { (*cell()).spins } * 2 + 10)
+    }
+
+    /// Remembers how many pauses a wait without a monitor took.
+    fn learn(&self) {
+        if !self.monitored {
+            // SAFETY: the calling thread's cell, of which nobody else uses `spins`.
+            unsafe {
+                let spins = &mut (*cell()).spins;
+                *spins = (*spins * 7 + self.pauses.min(SHORT)) / 8;
+            }
+        }
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.learn();
+    }
+}
+
+impl Machine for Waiter<'_> {
+    type Node = &'static Node;
+
+    fn try_word(&mut self) -> u32 {
+        // SAFETY: any lock will do.
+        unsafe { asm::try_word(self.lock) }
+    }
+
+    fn mark(&mut self) -> u32 {
+        // SAFETY: any lock will do.
+        unsafe { asm::mark(self.lock) }
+    }
+
+    fn sleep(&mut self) -> bool {
+        page::look();
+        futex::wait(&self.lock.word, AWAITED, self.deadline)
+    }
+
+    fn may_queue(&mut self) -> bool {
+        if !self.monitored || page::anyone_preempted() {
+            return false;
+        }
+        self.node = node::own();
+        self.node.is_some()
+    }
+
+    fn spin(&mut self) -> bool {
+        spin_loop();
+        self.pauses += 1;
+        if !self.monitored {
+            return self.pauses < Self::short_limit();
+        }
+        if page::anyone_preempted() {
+            return false;
+        }
+        !self.pauses.is_multiple_of(LOOKS) || self.in_time()
+    }
+
+    fn may_spin_again(&mut self) -> bool {
+        self.monitored = page::monitored();
+        if !self.monitored || page::anyone_preempted() {
+            return false;
+        }
+        self.begun = cycles();
+        true
+    }
+
+    fn expired(&mut self) -> bool {
+        self.deadline.is_some_and(|d| futex::now() >= d)
+    }
+
+    fn enqueue(&mut self) -> Option<&'static Node> {
+        let (own, handle) = self.node.expect("may_queue was true");
+        // SAFETY: the node is the calling thread's, and in no queue.
+        match unsafe { asm::enqueue(self.lock, own, handle) } {
+            0 => None,
+            before => Some(node::node(before)),
+        }
+    }
+
+    fn link(&mut self, before: &'static Node) {
+        let (own, _) = self.node.expect("in the queue");
+        before.next.store(std::ptr::from_ref(own).cast_mut(), Release);
+    }
+
+    fn is_first(&mut self) -> bool {
+        let (own, _) = self.node.expect("in the queue");
+        own.place.load(Acquire) == FIRST
+    }
+
+    fn dequeue(&mut self) -> bool {
+        let (own, handle) = self.node.expect("in the queue");
+        // SAFETY: the node is the calling thread's, and in the queue of this lock.
+        unsafe { asm::dequeue(self.lock, own, handle) != 0 }
+    }
+
+    fn behind(&mut self) -> Option<&'static Node> {
+        let (own, _) = self.node.expect("in the queue");
+        // SAFETY: null, or a node, and nodes stay.
+        unsafe { own.next.load(Acquire).as_ref() }
+    }
+
+    fn pass(&mut self, behind: &'static Node) {
+        let (own, _) = self.node.expect("in the queue");
+        // SAFETY: both are nodes; the own one is behind no other any more.
+        unsafe { asm::pass(behind, own) }
+    }
+
+    fn pause(&mut self) {
+        spin_loop();
+        self.pauses += 1;
+        if self.pauses.is_multiple_of(PATIENCE) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn cycles() -> u64 {
+    // SAFETY: every x86-64 has a TSC; where user mode may not read it, glibc does not work either.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}

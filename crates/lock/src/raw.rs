@@ -1,0 +1,86 @@
+//! The lock itself, without what it protects.
+
+use crate::algorithm::{self, AWAITED, FREE};
+use crate::asm;
+use crate::futex;
+use crate::machine::Waiter;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// A lock of 8 bytes. Zeros are a free lock. (FlexGuard, Listing 2.)
+///
+/// It is not recursive: who takes it twice waits for ever. For threads of one process. It is no
+/// cancellation point, and does not change `errno`.
+#[derive(Default)]
+#[repr(C)]
+pub struct Lock {
+    /// [`FREE`], held, or [`AWAITED`].
+    pub(crate) word: AtomicU32,
+    /// The handle of the last one in the queue, or 0.
+    pub(crate) tail: AtomicU32,
+}
+
+impl Lock {
+    /// A free lock.
+    pub const fn new() -> Self {
+        Self { word: AtomicU32::new(0), tail: AtomicU32::new(0) }
+    }
+
+    /// Takes the lock; waits for it spinning, or blocked in the kernel.
+    #[inline]
+    pub fn lock(&self) {
+        if !self.try_lock() {
+            self.wait(None);
+        }
+    }
+
+    /// Takes the lock if it is free; never waits.
+    #[inline]
+    pub fn try_lock(&self) -> bool {
+        // SAFETY: any lock will do.
+        unsafe { asm::try_word(self) == FREE }
+    }
+
+    /// Takes the lock, or returns false when `timeout` has passed. Takes a free lock even if
+    /// `timeout` is zero.
+    pub fn try_lock_for(&self, timeout: Duration) -> bool {
+        if self.try_lock() {
+            return true;
+        }
+        let nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        // A deadline after 292 years is none.
+        let deadline = futex::now().checked_add(nanos).filter(|d| *d < i64::MAX as u64);
+        self.wait(deadline)
+    }
+
+    #[cold]
+    fn wait(&self, deadline: Option<u64>) -> bool {
+        algorithm::wait(&mut Waiter::new(self, deadline))
+    }
+
+    /// Frees the lock; a system call only if somebody sleeps.
+    ///
+    /// # Safety
+    /// The calling thread holds the lock.
+    #[inline]
+    pub unsafe fn unlock(&self) {
+        let word = self.word.as_ptr();
+        // SAFETY: held by the calling thread, as the caller sees to.
+        if unsafe { asm::release(self) } == AWAITED {
+            // Whoever holds it now may free its memory; only the address is needed.
+            futex::wake(word);
+        }
+    }
+
+    /// Whether somebody holds the lock, at some time during the call.
+    pub fn is_locked(&self) -> bool {
+        self.word.load(Relaxed) != FREE
+    }
+}
+
+impl std::fmt::Debug for Lock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lock").field("locked", &self.is_locked()).finish_non_exhaustive()
+    }
+}
