@@ -10,10 +10,13 @@ mod futex;
 mod machine;
 #[cfg(all(test, loom))]
 mod models;
+pub mod monitor;
 mod mutex;
 mod node;
 mod page;
 mod raw;
+#[cfg(all(test, feature = "host", not(loom)))]
+mod windows;
 
 pub use cell::held;
 pub use mutex::{Mutex, MutexGuard};

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 /// In no queue.
 pub(crate) const NONE: u32 = 0;
 /// In a queue, behind another.
-#[cfg(all(test, loom))]
+#[cfg(test)]
 pub(crate) const WAITING: u32 = 1;
 /// The one that spins on the word.
 pub(crate) const FIRST: u32 = 2;
@@ -28,6 +28,17 @@ pub(crate) struct Node {
     free: AtomicU32,
     /// Who is behind. Written by that thread, once for each time in a queue.
     pub(crate) next: AtomicPtr<Node>,
+}
+
+impl Node {
+    #[cfg(test)]
+    pub(crate) const fn new() -> Self {
+        Self {
+            place: AtomicU32::new(NONE),
+            free: AtomicU32::new(0),
+            next: AtomicPtr::new(null_mut()),
+        }
+    }
 }
 
 const SLAB: usize = 1024;
@@ -170,8 +181,65 @@ unsafe extern "C" fn only_this_thread() {
     }
 }
 
-/// How many nodes there are, in use or free.
-#[cfg(test)]
-pub(crate) fn count() -> u32 {
-    TAKEN.load(Relaxed)
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    /// 10,000 threads, at most 8 at a time, need no more than 8 nodes (and those of other tests).
+    #[test]
+    fn nodes_of_threads_that_ended_are_used_again() {
+        for _ in 0..10_000 / 8 {
+            let together = Barrier::new(8);
+            let handles: Vec<u32> = std::thread::scope(|s| {
+                let one = || {
+                    let (node, handle) = own().expect("memory");
+                    together.wait();
+                    let (again, same) = own().expect("memory");
+                    assert!(ptr::eq(node, again) && handle == same);
+                    handle
+                };
+                let threads: Vec<_> = (0..8).map(|_| s.spawn(one)).collect();
+                threads.into_iter().map(|t| t.join().unwrap()).collect()
+            });
+            let mut different = handles.clone();
+            different.sort_unstable();
+            different.dedup();
+            assert_eq!(different.len(), 8, "{handles:?}");
+        }
+        // A scope ends before its threads' last destructors, so two generations overlap.
+        assert!(TAKEN.load(Relaxed) <= 40, "{TAKEN:?}");
+    }
+
+    /// In a child of `fork` all nodes are free but the forking thread's own.
+    #[test]
+    fn a_child_of_fork_has_all_nodes() {
+        let (_, own_handle) = own().expect("memory");
+        let others = Barrier::new(3);
+        std::thread::scope(|s| {
+            for _ in 0..2 {
+                s.spawn(|| {
+                    own().expect("memory");
+                    others.wait();
+                    others.wait();
+                });
+            }
+            others.wait();
+            // SAFETY: the child calls only what is here, and exits.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                let taken = TAKEN.load(Relaxed);
+                let fine = (1..taken)
+                    .all(|_| take().is_some_and(|h| h != own_handle && h <= taken))
+                    && take() == Some(taken + 1);
+                // SAFETY: ends the child at once.
+                unsafe { libc::_exit(i32::from(!fine)) };
+            }
+            let mut status = 0;
+            // SAFETY: our child.
+            unsafe { libc::waitpid(child, &mut status, 0) };
+            others.wait();
+            assert_eq!(status, 0);
+        });
+    }
 }

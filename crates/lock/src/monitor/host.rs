@@ -1,0 +1,150 @@
+//! The kernel program, loaded by this process.
+
+use super::{Reason, Registration};
+use aya::maps::{HashMap, Map, MapData};
+use aya::programs::{BtfTracePoint, Iter};
+use aya::{Btf, Ebpf, EbpfLoader};
+use std::error::Error;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+static PROGRAM: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/monitor.o"));
+
+/// How often [`Host::sweep`] must be called for locks to believe in the monitor.
+pub const SWEEP: Duration = Duration::from_millis(250);
+
+// SAFETY: whole words and no padding; any bits are a value.
+unsafe impl aya::Pod for Registration {}
+
+/// The loaded program. It is gone when this is dropped, and when the process ends.
+pub struct Host {
+    ebpf: Ebpf,
+    page: MapData,
+    processes: HashMap<MapData, u32, Registration>,
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Host").finish_non_exhaustive()
+    }
+}
+
+impl Host {
+    /// Loads the program and lets it see all switches from now on. Takes some ten milliseconds.
+    ///
+    /// Errors: the build had no clang; the kernel has no BTF; missing rights; or what else the kernel
+    /// said.
+    pub fn load() -> Result<Self, Reason> {
+        if PROGRAM.is_empty() {
+            return Err(Reason::NoClang);
+        }
+        let btf = Btf::from_sys_fs().map_err(|e| Reason::NoBtf(e.to_string()))?;
+        let mut ebpf = EbpfLoader::new().btf(Some(&btf)).load(PROGRAM).map_err(reason)?;
+        let sweep: &mut Iter = program(&mut ebpf, "sweep");
+        sweep.load("task", &btf).map_err(reason)?;
+        let Some(Map::Array(page)) = ebpf.take_map("page") else { unreachable!("as declared") };
+        freeze(page.fd().as_fd()).map_err(reason)?;
+        let processes = ebpf.take_map("processes").expect("as declared");
+        let processes = HashMap::try_from(processes).map_err(reason)?;
+        let mut host = Self { ebpf, page, processes };
+        // The first sweep learns the host's PID namespace.
+        host.sweep().map_err(reason)?;
+        for (name, point) in [
+            ("on_exit", "sched_process_exit"),
+            ("on_exec", "sched_process_exec"),
+            ("on_fork", "sched_process_fork"),
+            ("on_switch", "sched_switch"),
+        ] {
+            let at: &mut BtfTracePoint = program(&mut host.ebpf, name);
+            at.load(point, &btf).map_err(reason)?;
+            at.attach().map_err(reason)?;
+        }
+        Ok(host)
+    }
+
+    /// Corrects what a missed switch has left, and writes the heartbeat. Looks at each task of the
+    /// system once.
+    pub fn sweep(&mut self) -> io::Result<()> {
+        let sweep: &mut Iter = program(&mut self.ebpf, "sweep");
+        let link = sweep.attach().map_err(io::Error::other)?;
+        let link = sweep.take_link(link).map_err(io::Error::other)?;
+        let mut tasks = link.into_file().map_err(io::Error::other)?;
+        // The program writes nothing, so one call is enough; it is repeated if interrupted.
+        let mut nothing = [0; 64];
+        while tasks.read(&mut nothing)? > 0 {}
+        Ok(())
+    }
+
+    /// Watches a process, by its number in the caller's PID namespace.
+    pub fn register(&mut self, process: u32, registration: &Registration) -> io::Result<()> {
+        self.processes.insert(process, registration, 0).map_err(io::Error::other)
+    }
+
+    /// Watches a process no more. Not an error if it was not watched.
+    pub fn forget(&mut self, process: u32) {
+        let _ = self.processes.remove(&process);
+    }
+
+    /// The processes that are watched.
+    pub fn processes(&self) -> Vec<u32> {
+        self.processes.keys().filter_map(Result::ok).collect()
+    }
+
+    /// Forgets processes that are gone, should their end have been missed.
+    pub fn forget_dead(&mut self) {
+        for process in self.processes() {
+            let pid = rustix::process::Pid::from_raw(process as i32);
+            let gone =
+                |pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH);
+            if pid.is_none_or(gone) {
+                self.forget(process);
+            }
+        }
+    }
+
+    /// The page of the counter: nobody can write through this descriptor.
+    pub fn page(&self) -> BorrowedFd<'_> {
+        self.page.fd().as_fd()
+    }
+}
+
+/// The program of this name, which the object has.
+fn program<'a, P>(ebpf: &'a mut Ebpf, name: &str) -> &'a mut P
+where
+    &'a mut P: TryFrom<&'a mut aya::programs::Program, Error: std::fmt::Debug>,
+{
+    ebpf.program_mut(name).expect("as declared").try_into().expect("of this kind")
+}
+
+/// Takes the right to write to a map from all processes; programs keep it. (A descriptor that can
+/// only read would not do: the kernel does not map such ones.)
+fn freeze(map: BorrowedFd<'_>) -> io::Result<()> {
+    const BPF_MAP_FREEZE: libc::c_long = 22;
+    let attributes = [map.as_raw_fd() as u32];
+    // SAFETY: the attributes are as long as said, and end with the descriptor.
+    let result = unsafe {
+        libc::syscall(libc::SYS_bpf, BPF_MAP_FREEZE, attributes.as_ptr(), size_of_val(&attributes))
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// What kept the kernel from taking the program.
+fn reason(error: impl Error + 'static) -> Reason {
+    let mut text = error.to_string();
+    let mut refused = false;
+    let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
+    while let Some(inner) = cause {
+        if let Some(io) = inner.downcast_ref::<io::Error>() {
+            refused |= io.kind() == io::ErrorKind::PermissionDenied;
+        }
+        let more = inner.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = inner.source();
+    }
+    // A verifier's log is long, and for those who change the program.
+    let text = text.lines().next().unwrap_or_default().to_owned();
+    if refused { Reason::Rights(text) } else { Reason::Kernel(text) }
+}

@@ -1,0 +1,194 @@
+//! The monitor of preemptions: finding one, hosting one.
+//!
+//! A process asks lockd first: one program then sees all switches for all processes, with one
+//! counter. (FlexGuard 3.2.2.) If nobody answers there, the process loads a program of its own, if it
+//! may.
+
+mod client;
+#[cfg(feature = "host")]
+mod host;
+mod registration;
+#[cfg(feature = "host")]
+mod server;
+mod wire;
+
+pub use client::{SOCKET, socket_path};
+#[cfg(feature = "host")]
+pub use host::{Host, SWEEP};
+pub use registration::Registration;
+#[cfg(feature = "host")]
+pub use server::{Server, ServerError};
+
+use crate::page::{self, State};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, Once, PoisonError};
+
+/// Why there is no monitor.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// lockd does not answer, or says no.
+    #[error("no lockd at {path}: {why} (start `quaver lockd` as root)", path = path.display())]
+    Lockd {
+        /// Its socket.
+        path: PathBuf,
+        /// What went wrong there.
+        why: String,
+    },
+    /// The kernel program was not built.
+    #[error("built without the kernel program (build again where there is a clang with BPF)")]
+    NoClang,
+    /// The crate was built without its feature `host`.
+    #[error("built without the feature `host`")]
+    NoHost,
+    /// The kernel does not describe its types.
+    #[error("the kernel has no BTF in /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF): {0}")]
+    NoBtf(String),
+    /// The kernel program may not be loaded.
+    #[error("loading the kernel program needs CAP_BPF and CAP_PERFMON: {0}")]
+    Rights(String),
+    /// The kernel does not take the program.
+    #[error("the kernel refuses the program: {0}")]
+    Kernel(String),
+    /// glibc does not say where restartable sequences are.
+    #[error("glibc is older than 2.35")]
+    Glibc,
+    /// glibc has no restartable sequences.
+    #[error("restartable sequences are off (GLIBC_TUNABLES has glibc.pthread.rseq=0?)")]
+    NoRseq,
+    /// The counter's page cannot be mapped.
+    #[error("cannot map the counter's page: {0}")]
+    Map(std::io::Error),
+}
+
+/// Why [`attach`] found no monitor. Locks work without one, but block early.
+#[derive(Debug, thiserror::Error)]
+#[error("locks have no preemption monitor and block early: {first}{}",
+    second.as_ref().map(|r| format!("; {r}")).unwrap_or_default())]
+pub struct Absent {
+    /// Why lockd is no help; or why no monitor is possible.
+    pub first: Reason,
+    /// Why the process hosts none itself.
+    pub second: Option<Reason>,
+}
+
+/// Who hosts the monitor of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// `quaver lockd`.
+    Lockd,
+    /// This process.
+    Own,
+}
+
+static ATTACHED: Mutex<Option<Source>> = Mutex::new(None);
+
+/// Finds a monitor for the locks of this process: lockd, or a program of its own. Call it at the
+/// start, outside critical sections; later calls find a new monitor if the former has ended. Takes up
+/// to half a second if lockd hangs.
+pub fn attach() -> Result<Source, Absent> {
+    let mut attached = ATTACHED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(source) = *attached
+        && page::look()
+    {
+        return Ok(source);
+    }
+    let source = find()?;
+    *attached = Some(source);
+    Ok(source)
+}
+
+/// As [`attach`]; says once on standard error if there is no monitor, and why.
+pub fn attach_or_say() -> Option<Source> {
+    static SAID: Once = Once::new();
+    match attach() {
+        Ok(source) => Some(source),
+        Err(absent) => {
+            SAID.call_once(|| eprintln!("quaver-lock: {absent}"));
+            None
+        }
+    }
+}
+
+fn find() -> Result<Source, Absent> {
+    let none = |first| Absent { first, second: None };
+    let own = Registration::own().map_err(none)?;
+    match client::register(&socket_path(), &own) {
+        Ok(fd) => {
+            page::set(map(fd).map_err(none)?);
+            Ok(Source::Lockd)
+        }
+        Err(first) => match host_here(&own) {
+            Ok(()) => Ok(Source::Own),
+            Err(second) => Err(Absent { first, second: Some(second) }),
+        },
+    }
+}
+
+#[cfg(not(feature = "host"))]
+fn host_here(_: &Registration) -> Result<(), Reason> {
+    Err(Reason::NoHost)
+}
+
+/// Loads a program for this process, and a thread that sweeps.
+#[cfg(feature = "host")]
+fn host_here(own: &Registration) -> Result<(), Reason> {
+    let mut host = Host::load()?;
+    let failed = |e: std::io::Error| Reason::Kernel(e.to_string());
+    host.register(std::process::id(), own).map_err(failed)?;
+    let state = map(host.page())?;
+    std::thread::Builder::new()
+        .name("quaver-lock".into())
+        .spawn(move || {
+            // If a sweep fails, the heartbeat stops and locks block early.
+            while host.sweep().is_ok() {
+                std::thread::sleep(SWEEP);
+            }
+        })
+        .map_err(failed)?;
+    page::set(state);
+    Ok(())
+}
+
+/// Maps the page of a counter, for good.
+fn map(page: impl AsFd) -> Result<&'static State, Reason> {
+    let flags = MapFlags::SHARED;
+    // SAFETY: a new mapping; the page has the layout of `State`, zeros or numbers.
+    let at = unsafe { mmap(null_mut(), 4096, ProtFlags::READ, flags, page, 0) }
+        .map_err(|e| Reason::Map(e.into()))?;
+    // SAFETY: mapped above, never removed. Atomic loads of read-only memory are allowed.
+    Ok(unsafe { &*at.cast::<State>() })
+}
+
+/// What the monitor has counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Preempted threads that hold a lock or are first in a queue, now.
+    pub preempted_now: i64,
+    /// How often threads were preempted there, ever.
+    pub preempted: u64,
+    /// How many flags were wrong, and corrected, ever.
+    pub corrected: u64,
+}
+
+/// The counts of this process's monitor; `None` if there is none or it has ended.
+pub fn counts() -> Option<Counts> {
+    page::look().then(|| {
+        let state = page::state();
+        Counts {
+            preempted_now: state.count.load(Relaxed),
+            preempted: state.preempted.load(Relaxed),
+            corrected: state.corrected.load(Relaxed),
+        }
+    })
+}
+
+/// Uses no monitor from now on, for measurements; [`attach`] finds it again.
+pub fn detach() {
+    *ATTACHED.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    page::unset();
+}
