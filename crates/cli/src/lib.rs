@@ -18,6 +18,7 @@ pub mod html;
 pub mod interrupt;
 pub mod l3fwd;
 pub mod load;
+pub mod lockd;
 pub mod noise;
 pub mod output;
 pub mod parse;
@@ -55,6 +56,7 @@ enum Command {
     Serve(serve::Args),
     Load(Box<load::Args>),
     L3fwd(l3fwd::Args),
+    Lockd(lockd::Args),
     Cc(cc::Args),
     Probes(probes::Args),
     Sim(Box<sim::Args>),
@@ -82,6 +84,7 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Load(args) => load::run(&args),
         Command::L3fwd(args) => l3fwd::run(&args),
+        Command::Lockd(args) => lockd::run(&args),
         Command::Cc(args) => Ok(cc::run(&args)),
         Command::Probes(args) => probes::run(&args),
         Command::Sim(args) => sim::run(&args),

@@ -39,7 +39,7 @@ impl Here {
         };
         let stop: &AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
         let thread = std::thread::spawn(move || {
-            server.run(stop).expect("serves");
+            server.run(|| stop.load(Relaxed)).expect("serves");
             server
         });
         Some(Self { stop, thread: Some(thread) })
@@ -129,7 +129,7 @@ fn role_lockd() {
     if is_actor() {
         let mut server = Server::bind(&monitor::socket_path()).expect("as root");
         println!("\nserving");
-        server.run(&AtomicBool::new(false)).expect("serves");
+        server.run(|| false).expect("serves");
     }
 }
 
@@ -158,6 +158,8 @@ fn role_crowd() {
                 // SAFETY: only this thread uses locks or allocates.
                 let child = unsafe { libc::fork() };
                 if child == 0 {
+                    // SAFETY: a number. Should the parent be killed, so are we.
+                    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
                     let fine = monitor::attach().is_ok_and(|s| s == Source::Lockd);
                     // SAFETY: waits to be killed, or ends.
                     unsafe {

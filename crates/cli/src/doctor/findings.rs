@@ -169,6 +169,8 @@ pub(crate) mod tests {
                 map_create: Ok(()),
                 btf: true,
                 unprivileged_disabled: Some(2),
+                lock_monitor_built: true,
+                lockd: true,
             },
             interruption_us: Some(12.5),
         }

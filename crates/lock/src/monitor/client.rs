@@ -30,14 +30,20 @@ pub(super) fn register(path: &Path, own: &Registration) -> Result<OwnedFd, Reaso
     exchange(path, own).map_err(|e| failed(e.to_string()))?.map_err(failed)
 }
 
-/// An error of the system, or an answer: the page, or why not.
-fn exchange(path: &Path, own: &Registration) -> Result<Result<OwnedFd, String>, Errno> {
+/// Connects; neither that nor what follows takes long.
+pub(super) fn dial(path: &Path) -> Result<OwnedFd, Errno> {
     let socket =
         socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     for direction in [Timeout::Recv, Timeout::Send] {
         set_socket_timeout(&socket, direction, Some(PATIENCE))?;
     }
     connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+/// An error of the system, or an answer: the page, or why not.
+fn exchange(path: &Path, own: &Registration) -> Result<Result<OwnedFd, String>, Errno> {
+    let socket = dial(path)?;
     send(&socket, &wire::request(own), SendFlags::NOSIGNAL)?;
     let mut message = [0; wire::ANSWER];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -11,6 +11,11 @@ use std::time::Duration;
 
 static PROGRAM: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/monitor.o"));
 
+/// Whether there was a clang when this was built.
+pub(super) const fn built() -> bool {
+    !PROGRAM.is_empty()
+}
+
 /// How often [`Host::sweep`] must be called for locks to believe in the monitor.
 pub const SWEEP: Duration = Duration::from_millis(250);
 
@@ -36,7 +41,7 @@ impl Host {
     /// Errors: the build had no clang; the kernel has no BTF; missing rights; or what else the kernel
     /// said.
     pub fn load() -> Result<Self, Reason> {
-        if PROGRAM.is_empty() {
+        if !built() {
             return Err(Reason::NoClang);
         }
         let btf = Btf::from_sys_fs().map_err(|e| Reason::NoBtf(e.to_string()))?;

@@ -27,6 +27,14 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, Once, PoisonError};
 
+/// Whether this build has the kernel program.
+pub const fn built() -> bool {
+    #[cfg(feature = "host")]
+    return host::built();
+    #[cfg(not(feature = "host"))]
+    false
+}
+
 /// Why there is no monitor.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -86,6 +94,11 @@ pub enum Source {
 }
 
 static ATTACHED: Mutex<Option<Source>> = Mutex::new(None);
+
+/// Whether a lockd accepts connections at its [socket](socket_path).
+pub fn lockd_answers() -> bool {
+    client::dial(&socket_path()).is_ok()
+}
 
 /// Finds a monitor for the locks of this process: lockd, or a program of its own. Call it at the
 /// start, outside critical sections; later calls find a new monitor if the former has ended. Takes up

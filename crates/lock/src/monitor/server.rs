@@ -3,7 +3,9 @@
 use super::host::{Host, SWEEP};
 use super::{Reason, wire};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{FlockOperation, Mode, OFlags, chmod, flock, open};
+use rustix::fs::{
+    FileType, FlockOperation, Mode, OFlags, chmod, flock, fstat, lstat, open, unlink,
+};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
@@ -14,7 +16,6 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Connections whose request has not come yet: at most.
@@ -48,33 +49,25 @@ pub struct Server {
     host: Host,
     listener: OwnedFd,
     path: PathBuf,
-    /// Locked while a server uses the path: the kernel unlocks it, however that one ends.
-    _claim: OwnedFd,
     pending: Vec<(OwnedFd, Instant)>,
+    /// The last one: it is dropped after the socket is gone.
+    _claim: Claim,
 }
 
 impl Server {
     /// Claims `path`, loads the program, and listens. Any user may connect.
     pub fn bind(path: &Path) -> Result<Self, ServerError> {
         let failed = |error: Errno| ServerError::Socket { path: path.into(), error: error.into() };
-        let mut claim_path = path.as_os_str().to_owned();
-        claim_path.push(".lock");
-        let claim = open(
-            Path::new(&claim_path),
-            OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW,
-            Mode::RUSR | Mode::WUSR,
-        )
-        .map_err(failed)?;
-        match flock(&claim, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
+        let claim = match Claim::take(path) {
+            Ok(claim) => claim,
             Err(Errno::WOULDBLOCK) => return Err(ServerError::Running(path.into())),
             Err(e) => return Err(failed(e)),
-        }
+        };
         let host = Host::load()?;
         // The claim is ours, so a socket there belongs to nobody. Anything else is left alone.
-        match rustix::fs::lstat(path) {
-            Ok(stat) if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_socket() => {
-                rustix::fs::unlink(path).map_err(failed)?;
+        match lstat(path) {
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_socket() => {
+                unlink(path).map_err(failed)?;
             }
             Ok(_) => return Err(failed(Errno::EXIST)),
             Err(Errno::NOENT) => {}
@@ -84,17 +77,17 @@ impl Server {
         let listener =
             socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(failed)?;
         bind(&listener, &SocketAddrUnix::new(path).map_err(failed)?).map_err(failed)?;
-        let server = Self { host, listener, path: path.into(), _claim: claim, pending: vec![] };
+        let server = Self { host, listener, path: path.into(), pending: vec![], _claim: claim };
         chmod(path, Mode::from_raw_mode(0o666)).map_err(failed)?;
         listen(&server.listener, 128).map_err(failed)?;
         Ok(server)
     }
 
-    /// Serves until `stop` is set; looks at it at least every [`SWEEP`], and after a signal.
-    pub fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
+    /// Serves until `stop` says true; asks it at least every [`SWEEP`], and after a signal.
+    pub fn run(&mut self, stop: impl Fn() -> bool) -> io::Result<()> {
         let mut swept = Instant::now();
         let mut sweeps = 0u32;
-        while !stop.load(Relaxed) {
+        while !stop() {
             self.wait(SWEEP.saturating_sub(swept.elapsed()))?;
             if swept.elapsed() >= SWEEP {
                 self.host.sweep()?;
@@ -193,6 +186,42 @@ impl Server {
     }
 }
 
+/// The right to use a path: a locked file beside it. The kernel unlocks it, however its owner ends.
+#[derive(Debug)]
+struct Claim {
+    file: OwnedFd,
+    path: PathBuf,
+}
+
+impl Claim {
+    /// `WOULDBLOCK`: another has it.
+    fn take(socket: &Path) -> Result<Self, Errno> {
+        let mut path = socket.as_os_str().to_owned();
+        path.push(".lock");
+        let path = PathBuf::from(path);
+        loop {
+            let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+            let file = open(&path, flags, Mode::RUSR | Mode::WUSR)?;
+            flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+            // Its last owner may have removed it since we opened it.
+            match (fstat(&file)?, lstat(&path)) {
+                (ours, Ok(there)) if (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino) => {
+                    return Ok(Self { file, path });
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // While it is locked, nobody else removes it or makes it anew.
+        let _ = unlink(&self.path);
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 /// The client's number in this PID namespace.
 fn peer(socket: &OwnedFd) -> Result<Pid, String> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
@@ -223,6 +252,6 @@ fn has_ended(pidfd: &OwnedFd) -> bool {
 impl Drop for Server {
     fn drop(&mut self) {
         // While the claim is held, the socket at this path is ours.
-        let _ = rustix::fs::unlink(&self.path);
+        let _ = unlink(&self.path);
     }
 }

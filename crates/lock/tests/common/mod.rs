@@ -1,6 +1,7 @@
 //! Processes that the tests start and kill: the test program itself, as one of its ignored tests.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -28,6 +29,13 @@ pub fn is_actor() -> bool {
 
 impl Actor {
     pub fn start(mut command: Command) -> Self {
+        // SAFETY: one system call between fork and exec. Should we be killed, so is it.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
         let mut child = command.stdout(Stdio::piped()).spawn().expect("starts");
         let out = BufReader::new(child.stdout.take().expect("piped"));
         Self { child, out }

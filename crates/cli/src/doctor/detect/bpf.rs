@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use procfs::process::Process;
+use quaver_lock::monitor;
 use serde::Serialize;
 
 use super::{last_error, read_number};
@@ -22,6 +23,10 @@ pub struct Bpf {
     pub btf: bool,
     /// `kernel.unprivileged_bpf_disabled`: 0 no, 1 for good, 2 until changed.
     pub unprivileged_disabled: Option<u32>,
+    /// Whether this build of Quaver has the program that watches locks.
+    pub lock_monitor_built: bool,
+    /// Whether a lockd serves the locks of all processes.
+    pub lockd: bool,
 }
 
 pub(super) fn detect() -> Bpf {
@@ -31,6 +36,8 @@ pub(super) fn detect() -> Bpf {
         map_create: try_map_create(),
         btf: Path::new("/sys/kernel/btf/vmlinux").exists(),
         unprivileged_disabled: read_number("/proc/sys/kernel/unprivileged_bpf_disabled"),
+        lock_monitor_built: monitor::built(),
+        lockd: monitor::lockd_answers(),
     }
 }
 

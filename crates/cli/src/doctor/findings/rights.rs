@@ -6,7 +6,15 @@ use super::{Facts, Finding};
 const GROUP: &str = "Rights and limits";
 
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
-    vec![bpf(facts), perf(facts), ptrace(facts), files(facts), threads(facts), memlock(facts)]
+    vec![
+        bpf(facts),
+        locks(facts),
+        perf(facts),
+        ptrace(facts),
+        files(facts),
+        threads(facts),
+        memlock(facts),
+    ]
 }
 
 fn bpf(facts: &Facts) -> Finding {
@@ -25,8 +33,27 @@ fn bpf(facts: &Facts) -> Finding {
             .missing("this process has the rights, but the system call fails: a sandbox filters it")
             .advice("allow bpf() in the sandbox's system call filter"),
         (_, false, _) => Finding::new(GROUP, "bpf", "no rights")
-            .missing("Quaver needs no BPF; tracing tools do")
+            .missing("the monitor of quaver-lock and tracing tools need BPF, nothing else does")
             .advice("run with CAP_BPF and CAP_PERFMON (setcap cap_bpf,cap_perfmon+ep), or as root"),
+    }
+}
+
+fn locks(facts: &Facts) -> Finding {
+    let bpf = &facts.bpf;
+    let loads = bpf.capable && bpf.btf && bpf.map_create.is_ok();
+    let finding = |value| Finding::new(GROUP, "locks", value);
+    match (bpf.lockd, loads, bpf.lock_monitor_built) {
+        (true, ..) => finding("lockd").ok("quaver-lock spins until lockd sees a holder preempted"),
+        (_, true, true) => finding("yes").ok(
+            "quaver-lock spins until a holder is preempted; each process loads a monitor of its \
+             own, with `quaver lockd` all share one",
+        ),
+        (_, true, false) => finding("not built")
+            .missing("without a monitor, quaver-lock blocks early")
+            .advice("build again where there is a clang that knows the target bpf"),
+        (_, false, _) => finding("no rights")
+            .missing("without a monitor, quaver-lock blocks early")
+            .advice("start `quaver lockd` as root"),
     }
 }
 
@@ -113,6 +140,18 @@ mod tests {
         assert!(find(&facts, "bpf").advice.unwrap().contains("filter"));
         facts.bpf.capable = false;
         assert!(find(&facts, "bpf").advice.unwrap().contains("CAP_BPF"));
+    }
+
+    #[test]
+    fn locks_have_a_monitor_or_say_what_is_missing() {
+        let mut facts = perfect();
+        assert_eq!(find(&facts, "locks").value, "lockd");
+        facts.bpf.lockd = false;
+        assert_eq!(find(&facts, "locks").value, "yes");
+        facts.bpf.lock_monitor_built = false;
+        assert!(find(&facts, "locks").advice.unwrap().contains("clang"));
+        facts.bpf.capable = false;
+        assert!(find(&facts, "locks").advice.unwrap().contains("lockd"));
     }
 
     #[test]
