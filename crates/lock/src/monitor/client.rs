@@ -17,7 +17,7 @@ use std::time::Duration;
 pub const SOCKET: &str = "/run/quaver-lockd.sock";
 
 /// A lockd that needs longer for an answer is not there.
-const PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The path of lockd's socket.
 pub fn socket_path() -> PathBuf {

@@ -102,7 +102,7 @@ pub fn lockd_answers() -> bool {
 
 /// Finds a monitor for the locks of this process: lockd, or a program of its own. Call it at the
 /// start, outside critical sections; later calls find a new monitor if the former has ended. Takes up
-/// to half a second if lockd hangs.
+/// to two seconds if lockd hangs.
 pub fn attach() -> Result<Source, Absent> {
     let mut attached = ATTACHED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(source) = *attached

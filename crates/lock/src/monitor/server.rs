@@ -22,6 +22,10 @@ use std::time::{Duration, Instant};
 const PENDING: usize = 64;
 /// How long one may take for its request.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// The same while others wait.
+const HASTE: Duration = Duration::from_millis(50);
+/// Connections that the kernel keeps for us meanwhile.
+const BACKLOG: i32 = 1024;
 
 /// Why lockd cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +83,7 @@ impl Server {
         bind(&listener, &SocketAddrUnix::new(path).map_err(failed)?).map_err(failed)?;
         let server = Self { host, listener, path: path.into(), pending: vec![], _claim: claim };
         chmod(path, Mode::from_raw_mode(0o666)).map_err(failed)?;
-        listen(&server.listener, 128).map_err(failed)?;
+        listen(&server.listener, BACKLOG).map_err(failed)?;
         Ok(server)
     }
 
@@ -121,13 +125,12 @@ impl Server {
             }
             fds.iter().map(|fd| !fd.revents().is_empty()).collect()
         };
-        let now = Instant::now();
         let mut ready = ready.into_iter();
         let someone_connects = ready.next() == Some(true);
         for ((socket, since), ready) in std::mem::take(&mut self.pending).into_iter().zip(ready) {
             if ready {
                 self.serve(&socket);
-            } else if now.duration_since(since) < PATIENCE {
+            } else if since.elapsed() < PATIENCE {
                 self.pending.push((socket, since));
             }
         }
@@ -139,6 +142,10 @@ impl Server {
 
     fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        // A crowd that says nothing must not keep others out.
+        if self.pending.len() == PENDING {
+            self.pending.retain(|(_, since)| since.elapsed() < HASTE);
+        }
         // The rest stays in the listener's backlog. What else goes wrong concerns one client.
         while self.pending.len() < PENDING {
             match accept_with(&self.listener, flags) {
@@ -146,8 +153,6 @@ impl Server {
                 Err(_) => return,
             }
         }
-        // A crowd that says nothing must not keep others out: the first one goes.
-        self.pending.remove(0);
     }
 
     /// Reads one request and answers it. A client that is gone gets no answer.
