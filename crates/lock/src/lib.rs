@@ -10,6 +10,8 @@ mod futex;
 mod machine;
 #[cfg(all(test, loom))]
 mod models;
+#[cfg(all(test, not(loom)))]
+mod modes;
 pub mod monitor;
 mod mutex;
 mod node;
@@ -17,6 +19,10 @@ mod page;
 mod raw;
 #[cfg(all(test, feature = "host", not(loom)))]
 mod windows;
+
+/// One at a time: tests of what the whole process has once.
+#[cfg(all(test, not(loom)))]
+static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 pub use cell::held;
 pub use mutex::{Mutex, MutexGuard};

@@ -19,7 +19,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             count: AtomicI64::new(0),
             heartbeat: AtomicU64::new(0),

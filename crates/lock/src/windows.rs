@@ -343,6 +343,7 @@ fn preempted_at(case: &Case, address: u64, deciding: u64, cpu: usize) -> Option<
 
 #[test]
 fn the_counter_is_right_at_each_instruction() {
+    let _turn = crate::TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     match monitor::attach() {
         Ok(Source::Own) => {}
         // Other processes count there, too.
