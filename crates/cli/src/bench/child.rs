@@ -10,7 +10,8 @@ use super::settings::Settings;
 #[cfg(feature = "selftest")]
 use super::shim;
 use super::{
-    chase, defer, kv, l3fwd, mixes, net, ours, preempt, probes, schbench, servers, short, stall,
+    chase, defer, kv, l3fwd, lock, mixes, net, ours, preempt, probes, schbench, servers, short,
+    stall,
 };
 
 /// One measurement.
@@ -37,6 +38,8 @@ pub enum Work {
     Shim(shim::ShimSpec),
     /// Waits for locks that keep a worker.
     Stall(stall::StallSpec),
+    /// Threads that contend for a lock.
+    Lock(lock::LockSpec),
     /// Threads that wake one another.
     Schbench(schbench::SchbenchSpec),
     /// A paper's mix of requests.
@@ -83,6 +86,7 @@ pub fn run(work: &str) -> anyhow::Result<()> {
         #[cfg(feature = "selftest")]
         Work::Shim(spec) => shim::run(spec),
         Work::Stall(spec) => stall::run(spec),
+        Work::Lock(spec) => lock::run(spec),
         Work::Schbench(spec) => schbench::run(spec),
         Work::Mixes(spec) => mixes::run(spec),
         Work::Probes(spec) => probes::run(spec),

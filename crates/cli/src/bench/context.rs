@@ -53,6 +53,7 @@ impl Task {
             limit: OVERHEAD + 10 * self.expected,
             readings: self.readings.clone(),
             labels: None,
+            about: None,
             aims: Vec::new(),
         }
     }

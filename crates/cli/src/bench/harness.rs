@@ -14,6 +14,7 @@ use indicatif::ProgressBar;
 use quaver_bench_common::{Outcome, Sample};
 use serde::Serialize;
 
+use super::lock;
 use super::plan::{Aim, Bound, Group, Job, Labels, Plan};
 use super::process::{self, Crash};
 use super::stats::{Summary, median_interval, paired_ratios};
@@ -50,6 +51,9 @@ pub struct Row {
     /// What it is about.
     #[serde(flatten)]
     pub labels: Option<Labels>,
+    /// Of `lock`: what it is about, and its numbers under names that programs look for.
+    #[serde(flatten)]
+    pub lock: Option<lock::Labelled>,
     /// With labels: the numbers of all rounds; `null` where there is none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<Option<f64>>,
@@ -198,6 +202,9 @@ fn rows(benchmark: &'static str, group: &Group, logs: &[Log]) -> Vec<Row> {
                 let ratios = reference.as_ref().map(|first| paired_ratios(&values, first));
                 let ratios = ratios.unwrap_or_default();
                 let labels = job.labels.clone();
+                let ratio = Summary::of(&ratios).map(|summary| summary.median);
+                let labelled =
+                    |about| lock::Labelled { about, ops_per_s: median, ratio_to_pthread: ratio };
                 rows.push(Row {
                     benchmark,
                     name: name.to_owned(),
@@ -207,7 +214,7 @@ fn rows(benchmark: &'static str, group: &Group, logs: &[Log]) -> Vec<Row> {
                     median,
                     max,
                     runs,
-                    ratio: Summary::of(&ratios).map(|summary| summary.median),
+                    ratio,
                     ratio_interval: median_interval(&ratios),
                     values: if labels.is_some() { values.clone() } else { Vec::new() },
                     metrics: match labels {
@@ -215,6 +222,7 @@ fn rows(benchmark: &'static str, group: &Group, logs: &[Log]) -> Vec<Row> {
                         None => BTreeMap::new(),
                     },
                     labels,
+                    lock: job.about.clone().map(labelled),
                     aim: None,
                     notes: log.notes(),
                 });
@@ -246,6 +254,7 @@ fn aims(benchmark: &'static str, group: &Group, logs: &[Log]) -> Vec<Row> {
                 ratio: None,
                 ratio_interval: median_interval(&ratios),
                 labels: None,
+                lock: None,
                 values: Vec::new(),
                 metrics: BTreeMap::new(),
                 aim: Some(aim.bound),
@@ -317,6 +326,7 @@ mod tests {
             limit: Duration::from_secs(60),
             readings: vec![Reading::new("speed", "x", "m/s")],
             labels: None,
+            about: None,
             aims: vec![],
         }
     }

@@ -23,6 +23,7 @@ mod folder;
 pub mod harness;
 mod kv;
 mod l3fwd;
+pub mod lock;
 mod mixes;
 mod net;
 mod ops;
@@ -129,6 +130,8 @@ enum Name {
     /// How much longer unmodified programs take under `quaver run`
     #[cfg(feature = "selftest")]
     Shim,
+    /// Threads that contend for one lock, by lock
+    Lock,
     /// For how long a lock that waits in the kernel keeps a worker from its other threads
     Stall,
     /// How late threads run that others wake, beside threads that compute, by policy
@@ -160,6 +163,7 @@ impl Name {
         Name::Scale,
         Name::Defer,
         Name::Stall,
+        Name::Lock,
         #[cfg(feature = "selftest")]
         Name::Shim,
         Name::Schbench,
@@ -183,6 +187,7 @@ impl Name {
             #[cfg(feature = "selftest")]
             Name::Shim => "shim",
             Name::Stall => "stall",
+            Name::Lock => "lock",
             Name::Schbench => "schbench",
             Name::Mixes => "mixes",
             Name::Net => "net",
@@ -225,6 +230,7 @@ impl Name {
             #[cfg(feature = "selftest")]
             Name::Shim => Ok(shim::plan(context)),
             Name::Stall => Ok(stall::plan(context)),
+            Name::Lock => Ok(lock::plan(context)),
             Name::Schbench => Ok(schbench::plan(context, args.schbench)),
             Name::Mixes => Ok(mixes::plan(context)),
             Name::Net => Ok(net::plan(context)),
@@ -249,6 +255,7 @@ impl Name {
             }
             (Name::Kv | Name::Scale, false) => 5,
             (Name::Schbench | Name::Mixes | Name::Servers, false) => 3,
+            (Name::Lock, false) => 15,
             (Name::Probes, false) => 21,
             (_, true) => 3,
             (_, false) => 9,

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::lock;
+
 /// A benchmark: groups of jobs, one group after another.
 #[derive(Debug, Default)]
 pub struct Plan {
@@ -40,6 +42,8 @@ pub struct Job {
     pub readings: Vec<Reading>,
     /// What it is about, for programs that read rows. Its rows then have all its metrics.
     pub labels: Option<Labels>,
+    /// Of `lock`: what it is about.
+    pub about: Option<lock::About>,
     /// What its metrics should come to.
     pub aims: Vec<Aim>,
 }
@@ -182,6 +186,7 @@ mod tests {
             limit: Duration::ZERO,
             readings: vec![],
             labels: None,
+            about: None,
             aims: vec![],
         };
         let jobs = || ["quaver timer-thread", "go", "may"].map(job).into();

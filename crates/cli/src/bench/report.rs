@@ -133,6 +133,7 @@ mod tests {
             ratio: Some(2.0),
             ratio_interval: None,
             labels: None,
+            lock: None,
             values: Vec::new(),
             metrics: Default::default(),
             aim: None,
