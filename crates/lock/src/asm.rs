@@ -1,8 +1,9 @@
 //! The instructions that decide who is in the critical section, and the windows around them.
 //!
-//! They are in assembly for two reasons: the monitor must know the address from which a thread holds
-//! a lock, and the register that says so. (FlexGuard 3.1, Listing 1.) All are leaf functions of the
-//! C calling convention. None has a stack frame, so the canonical frame address stays `rsp + 8`.
+//! They are in assembly for two reasons: the monitor must know the address from which a thread
+//! holds a lock, and the register that says so. (FlexGuard 3.1, Listing 1.) All are leaf functions
+//! of the C calling convention. None has a stack frame, so the canonical frame address stays
+//! `rsp + 8`.
 //!
 //! Offsets, checked at compile time below: `Lock` word 0, tail 4; `Cell` held 0; `Node` place 0,
 //! next 8.

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! The instructions are those of `asm`, on loom's atomics. The mode is a word that another thread
-//! changes at any time. `patience` is the budget: after so many pauses a waiter blocks, whatever the
-//! mode says, as it does if the monitor misses something. Loom reports mutual exclusion that fails
-//! (its cells) and lost wake-ups (all threads blocked).
+//! changes at any time. `patience` is the budget: after so many pauses a waiter blocks, whatever
+//! the mode says, as it does if the monitor misses something. Loom reports mutual exclusion that
+//! fails (its cells) and lost wake-ups (all threads blocked).
 
 use crate::algorithm::{self, AWAITED, FREE, HELD, Machine};
 use crate::node::{FIRST, NONE, WAITING};

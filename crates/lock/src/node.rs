@@ -153,8 +153,8 @@ fn remember() {
     }
 }
 
-/// Runs at the end of a thread. A later destructor that waits for a lock takes a node anew, and with
-/// it another round of destructors.
+/// Runs at the end of a thread. A later destructor that waits for a lock takes a node anew, and
+/// with it another round of destructors.
 unsafe extern "C" fn forget(_: *mut libc::c_void) {
     let cell = cell();
     // SAFETY: the cell is the calling thread's. A thread that runs destructors is in no queue.

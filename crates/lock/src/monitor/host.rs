@@ -38,8 +38,9 @@ impl std::fmt::Debug for Host {
 impl Host {
     /// Loads the program and lets it see all switches from now on. Takes some ten milliseconds.
     ///
-    /// Errors: the build had no clang; the kernel has no BTF; missing rights; or what else the kernel
-    /// said.
+    /// # Errors
+    ///
+    /// The build had no clang; the kernel has no BTF; missing rights; or what else the kernel said.
     pub fn load() -> Result<Self, Reason> {
         if !built() {
             return Err(Reason::NoClang);

@@ -1,8 +1,8 @@
 //! The monitor of preemptions: finding one, hosting one.
 //!
 //! A process asks lockd first: one program then sees all switches for all processes, with one
-//! counter. (FlexGuard 3.2.2.) If nobody answers there, the process loads a program of its own, if it
-//! may.
+//! counter. (FlexGuard 3.2.2.) If nobody answers there, the process loads a program of its own, if
+//! it may.
 
 mod client;
 #[cfg(feature = "host")]
@@ -100,9 +100,14 @@ pub fn lockd_answers() -> bool {
     client::dial(&socket_path()).is_ok()
 }
 
-/// Finds a monitor for the locks of this process: lockd, or a program of its own. Call it at the
-/// start, outside critical sections; later calls find a new monitor if the former has ended. Takes up
-/// to two seconds if lockd hangs.
+/// Finds a monitor for the locks of this process: lockd, or a program of its own.
+///
+/// Call it at the start, outside critical sections; later calls find a new monitor if the former
+/// has ended. Takes up to two seconds if lockd hangs, and some ten milliseconds to load a program.
+///
+/// # Errors
+///
+/// There is none; locks then block early.
 pub fn attach() -> Result<Source, Absent> {
     let mut attached = ATTACHED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(source) = *attached

@@ -26,6 +26,10 @@ const TEXT_MAX: u32 = 1 << 16;
 
 impl Registration {
     /// That of this process. It holds for all threads, and for children of `fork`.
+    ///
+    /// # Errors
+    ///
+    /// glibc has no restartable sequences, or they are off.
     pub fn own() -> Result<Self, Reason> {
         let text = asm::text();
         // SAFETY: symbols of glibc of these types; null if it is older.
@@ -53,8 +57,10 @@ impl Registration {
         })
     }
 
-    /// What is wrong with it, if anything is. Addresses may be any: the kernel program only compares
-    /// them, and reads the memory of their own process.
+    /// What is wrong with it, if anything is.
+    ///
+    /// Addresses may be any: the kernel program only compares them, and reads the memory of their
+    /// own process.
     pub fn check(&self) -> Result<(), &'static str> {
         if self.text_size > TEXT_MAX || self.unused != 0 {
             return Err("the code of a lock is not that long");

@@ -29,6 +29,7 @@ const OTHERS: &[&str] = &[
     "QUAVER_AS",
     "QUAVER_BENCH_PEERS",
     "QUAVER_GO",
+    "QUAVER_LOCKD",
     "QUAVER_NO_FSGSBASE",
     "QUAVER_PROBES",
     "QUAVER_PROBES_ASSEMBLER",

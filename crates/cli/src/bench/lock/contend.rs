@@ -17,7 +17,7 @@ const BETWEEN: u64 = 100;
 pub struct Done {
     /// Critical sections.
     pub ops: u64,
-    /// Critical sections without exclusion: the words differ from the number of sections by so many.
+    /// By how many the words differ from the number of sections: these had no exclusion.
     pub lost: u64,
     /// How long they had, on the wall, until the last one ended.
     pub took: Duration,

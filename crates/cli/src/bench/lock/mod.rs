@@ -2,8 +2,8 @@
 //! (FlexGuard 5.2, the shared-memory-access microbenchmark of Figures 1 and 2.)
 //!
 //! Each thread takes the lock, reads and writes two lines of the cache, frees the lock, and spins
-//! for 100 cycles of the TSC. All threads of a measurement are there from its beginning, on all CPUs
-//! of the place. The reference is the C library's mutex, in the same round.
+//! for 100 cycles of the TSC. All threads of a measurement are there from its beginning, on all
+//! CPUs of the place. The reference is the C library's mutex, in the same round.
 
 mod contend;
 mod locks;

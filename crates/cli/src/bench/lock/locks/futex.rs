@@ -1,5 +1,6 @@
 //! A word and `futex`, after a number of looks at the word. Without any, it is the purely blocking
-//! lock that FlexGuard normalises its figures by. (Drepper, "Futexes are tricky", the second mutex.)
+//! lock to which FlexGuard normalises its figures. (Drepper, "Futexes are tricky", the second
+//! mutex.)
 
 use std::hint::spin_loop;
 use std::ptr::null;
