@@ -363,8 +363,6 @@ int sweep(struct bpf_iter__task *context)
         s->heartbeat = now;
         return 0;
     }
-    if (!s->count)
-        return 0;
     thread = task->pid;
     flag = bpf_map_lookup_elem(&flags, &thread);
     if (!flag)

@@ -154,3 +154,95 @@ fn reason(error: impl Error + 'static) -> Reason {
     let text = text.lines().next().unwrap_or_default().to_owned();
     if refused { Reason::Rights(text) } else { Reason::Kernel(text) }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::futex;
+    use crate::monitor::{map, skip_without};
+    use crate::page::State;
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::sync::mpsc;
+
+    /// When a flag went up, and the last sweep that saw its thread.
+    type Flag = [u64; 2];
+
+    /// A host whose counter nobody else changes: it watches no process.
+    fn alone() -> Option<(Host, HashMap<MapData, u32, Flag>, &'static State)> {
+        let mut host = match Host::load() {
+            Ok(host) => host,
+            Err(e) => return skip_without(&e),
+        };
+        let flags = HashMap::try_from(host.ebpf.take_map("flags").unwrap()).unwrap();
+        let state = map(host.page()).unwrap();
+        assert_eq!(state.count.load(Relaxed), 0);
+        Some((host, flags, state))
+    }
+
+    /// A flag without a preemption, as a missed switch leaves it; the counter then goes below zero
+    /// when it is taken down, because it never went up.
+    fn raise(flags: &mut HashMap<MapData, u32, Flag>, thread: u32, age: Duration) {
+        let since = futex::now() - age.as_nanos() as u64;
+        flags.insert(thread, [since, 0], 0).unwrap();
+    }
+
+    #[test]
+    fn a_sweep_finds_flags_of_threads_that_run_or_are_gone() {
+        let Some((mut host, mut flags, state)) = alone() else { return };
+        // Numbers in `flags` are the kernel's; here they must be ours, too.
+        let outermost = std::fs::read_link("/proc/self/ns/pid").unwrap();
+        if outermost.to_str() != Some("pid:[4026531836]") {
+            return eprintln!("skipped: in a PID namespace of its own");
+        }
+        // SAFETY: no arguments.
+        let me = unsafe { libc::gettid() } as u32;
+        raise(&mut flags, me, Duration::from_millis(10));
+        // Larger than any number that Linux gives.
+        let nobody = 1 << 23;
+        raise(&mut flags, nobody, Duration::from_millis(10));
+        let (tell, told) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let sleeper = std::thread::spawn(move || {
+            // SAFETY: no arguments.
+            tell.send(unsafe { libc::gettid() } as u32).unwrap();
+            let _ = ended.recv();
+        });
+        let sleeper_number = told.recv().unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        raise(&mut flags, sleeper_number, Duration::from_millis(10));
+        host.sweep().unwrap();
+        assert!(flags.get(&me, 0).is_err(), "it runs");
+        assert!(flags.get(&nobody, 0).is_err(), "it is gone");
+        assert!(flags.get(&sleeper_number, 0).is_ok(), "it does not run, so it may be preempted");
+        assert_eq!(state.corrected.load(Relaxed), 2);
+        end.send(()).unwrap();
+        sleeper.join().unwrap();
+        assert!(flags.get(&sleeper_number, 0).is_err(), "it came back, and ended");
+    }
+
+    #[test]
+    fn a_heartbeat_comes_with_each_sweep() {
+        let Some((mut host, _, state)) = alone() else { return };
+        let first = state.heartbeat.load(Relaxed);
+        assert!(first != 0 && first <= futex::now());
+        host.sweep().unwrap();
+        assert!(state.heartbeat.load(Relaxed) > first);
+    }
+
+    /// Neither through the page's mapping nor through its map.
+    #[test]
+    fn the_page_cannot_be_written() {
+        let Some((host, ..)) = alone() else { return };
+        let (shared, both) = (libc::MAP_SHARED, libc::PROT_READ | libc::PROT_WRITE);
+        let fd = host.page().as_raw_fd();
+        // SAFETY: a new mapping, if the kernel agrees; the second call changes one of ours.
+        unsafe {
+            let at = libc::mmap(std::ptr::null_mut(), 4096, both, shared, fd, 0);
+            assert_eq!(at, libc::MAP_FAILED);
+            let at = libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ, shared, fd, 0);
+            assert_ne!(at, libc::MAP_FAILED);
+            assert_eq!(libc::mprotect(at, 4096, both), -1);
+            libc::munmap(at, 4096);
+        }
+    }
+}

@@ -205,6 +205,16 @@ pub fn counts() -> Option<Counts> {
     })
 }
 
+/// In a test that cannot load the program: says so, if that is the machine's fault.
+#[cfg(all(test, feature = "host", not(loom)))]
+pub(crate) fn skip_without<T>(reason: &Reason) -> Option<T> {
+    match reason {
+        Reason::Rights(_) | Reason::NoBtf(_) | Reason::NoClang => eprintln!("skipped: {reason}"),
+        _ => panic!("{reason}"),
+    }
+    None
+}
+
 /// Uses no monitor from now on, for measurements; [`attach`] finds it again.
 pub fn detach() {
     *ATTACHED.lock().unwrap_or_else(PoisonError::into_inner) = None;
