@@ -5,6 +5,7 @@ compile_error!("quaver-lock is for x86-64 Linux with glibc");
 
 mod algorithm;
 pub mod asm;
+mod capi;
 mod cell;
 mod futex;
 mod machine;
