@@ -174,9 +174,10 @@ def servers_bench(document):
         who = {row["implementation"] for row in loads}
         need("quaver off" in who and len(who) > 1, f"{workload}: only the loads of {who}; {notes}")
         for row in loads:
-            need(0 < row["min"] and row["max"] <= 130, f"{workload}, {row['implementation']}: a load of {row['median']} %")
+            where = f"{workload}, {row['implementation']}: "
+            need(0 < row["min"] and row["max"] <= 130, f"{where}a load of {row['median']} %")
         for row in named.get(f"{workload}: short p50 alone", []):
-            need(0 < row["median"] < 1e6, f"{workload}, {row['implementation']}: alone {row['median']} us")
+            need(row["median"] > 0, f"{workload}, {row['implementation']}: alone {row['median']} us")
         need(f"{workload}: short p50 alone" in named, f"{workload}: nothing was measured alone; {notes}")
     for program in ("memcached", "redis-server", "nginx"):
         left_out = any(f"{program} left out" in note for note in document["notes"])

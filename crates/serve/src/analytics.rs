@@ -1,5 +1,5 @@
-//! The analytics server of Aspen's second benchmark: the analyses of [`quaver_analytics`], asked for
-//! by the kind of a datagram, from 1.
+//! The analytics server of Aspen's second benchmark: the analyses of [`quaver_analytics`], asked
+//! for by the kind of a datagram, from 1.
 
 pub use quaver_analytics::{Analytics, KINDS, MICROSECONDS, NAMES, Rows, calibrate};
 use quaver_load::net::aspen::{Message, REFUSED};

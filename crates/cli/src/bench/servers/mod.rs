@@ -4,8 +4,8 @@
 //! has one worker on a CPU of its own; the client of all of them is `quaver-load`, on another CPU.
 //!
 //! ```text
-//! quaver bench servers ──> --child ServicesSpec    once: how long requests take, what one CPU bears
-//!                      ──> --child RoundSpec       each round: a server, its loads, the search
+//! quaver bench servers ──> --child ServicesSpec   once: how long requests take, what a CPU bears
+//!                      ──> --child RoundSpec      each round: a server, its loads, the search
 //!                            client (quaver-load) ──> quaver serve, at several quanta
 //!                                                     quaver-bench-peers, go-peer: tokio, Go
 //!                                                     memcached, natively and under quaver run
