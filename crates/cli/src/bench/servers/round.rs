@@ -9,7 +9,7 @@ use quaver_load::{Distribution, Measured, Summary};
 use serde::{Deserialize, Serialize};
 
 use super::offer::Offer;
-use super::search::Tried;
+use super::search::{Tried, Verdict};
 use super::workload::{KEYS, VALUE_BYTES, Which, Workload};
 use crate::bench::net::server::{Manner, Server};
 use crate::noise::Noise;
@@ -148,7 +148,7 @@ impl Round<'_> {
         let offer = |load| self.probe(load, &alone);
         let fast = |summary: &Summary| self.missed(summary, &alone);
         let (best, worst) =
-            tried.highest(offer, |load, probe| self.passes(load, probe, &alone, fast))?;
+            tried.highest(offer, |load, probe| self.judge(load, probe, &alone, fast))?;
         let short = self.workload.short.iter().map(|class| alone[class]).min().unwrap_or(0);
         let mut sample = Sample::default().with(ALONE_US, short as f64 / 1e3);
         sample = self.with_best(sample, LOAD_PERCENT, best);
@@ -170,7 +170,7 @@ impl Round<'_> {
                 slowdown.map_or(f64::INFINITY, |p999| beyond(p999, SLOWDOWN))
             };
             let (best, _) =
-                tried.highest(offer, |load, probe| self.passes(load, probe, &alone, slowdown))?;
+                tried.highest(offer, |load, probe| self.judge(load, probe, &alone, slowdown))?;
             sample = self.with_best(sample, SLOWDOWN_LOAD_PERCENT, best);
         }
         for &load in &self.spec.shown {
@@ -241,20 +241,25 @@ impl Round<'_> {
     /// Does a load pass? `missed` is by what factor an objective was missed. A load that missed it
     /// nearly, or because the client was late, gets a second chance: one disturbance is not to
     /// decide.
-    fn passes(
+    fn judge(
         &self,
         load: u32,
         probe: &mut Probe,
         alone: &Alone,
         missed: impl Fn(&Summary) -> f64,
-    ) -> anyhow::Result<bool> {
+    ) -> anyhow::Result<Verdict> {
         let first = probe.best(&missed);
         let by = missed(first);
         let chance = by <= NEAR || self.client_failed(first, alone);
         if by > 1.0 && chance && self.spec.again && probe.0.len() == 1 {
             probe.0.push(self.offer(load, alone, 2)?);
         }
-        Ok(missed(probe.best(&missed)) <= 1.0)
+        let best = probe.best(&missed);
+        Ok(match missed(best) {
+            ..=1.0 => Verdict::Passes,
+            _ if self.client_failed(best, alone) => Verdict::Disturbed,
+            _ => Verdict::Fails,
+        })
     }
 
     /// How many times longer short requests take than they may.

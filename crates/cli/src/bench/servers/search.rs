@@ -3,6 +3,18 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+/// What a load has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It meets the objective.
+    Passes,
+    /// It does not.
+    Fails,
+    /// It does not, and the client was kept from its work: which means nothing if a higher load
+    /// passes.
+    Disturbed,
+}
+
 /// What is known of a ladder of loads: what each that was offered came to.
 #[derive(Debug)]
 pub struct Tried<T> {
@@ -47,31 +59,36 @@ impl<T> Tried<T> {
     /// that fails; by bisection between the loads that were offered before. What passes is taken to
     /// be a prefix of the ladder.
     ///
-    /// `passes` may change its mind about a result, once.
+    /// A load that was disturbed fails, unless a higher one passes. `judge` may offer a load again
+    /// and change its result.
     ///
     /// # Errors
     ///
-    /// Those of `offer` and `passes`.
+    /// Those of `offer` and `judge`.
     pub fn highest<E>(
         &mut self,
         mut offer: impl FnMut(u32) -> Result<T, E>,
-        mut passes: impl FnMut(u32, &mut T) -> Result<bool, E>,
+        mut judge: impl FnMut(u32, &mut T) -> Result<Verdict, E>,
     ) -> Result<(Option<u32>, Option<u32>), E> {
         // Invariant: everything below `low` passes, nothing from `high` on does.
         let (mut low, mut high) = (0, self.loads.len());
+        let mut disturbed = None;
         for (&index, result) in &mut self.results {
-            if passes(self.loads[index], result)? {
-                low = index + 1;
-            } else {
-                high = index;
-                break;
+            match judge(self.loads[index], result)? {
+                Verdict::Passes => (low, disturbed) = (index + 1, None),
+                Verdict::Disturbed => _ = disturbed.get_or_insert(index),
+                Verdict::Fails => {
+                    high = index;
+                    break;
+                }
             }
         }
+        high = disturbed.unwrap_or(high);
         while low < high {
             let middle = low + (high - low) / 2;
             let load = self.loads[middle];
             let result = self.result(load, &mut offer)?;
-            if passes(load, result)? {
+            if judge(load, result)? == Verdict::Passes {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -87,6 +104,10 @@ mod tests {
 
     use super::*;
 
+    fn verdict(passes: bool) -> Verdict {
+        if passes { Verdict::Passes } else { Verdict::Fails }
+    }
+
     fn search(tried: &mut Tried<u32>, boundary: u32) -> ((Option<u32>, Option<u32>), Vec<u32>) {
         let mut offered = Vec::new();
         let found = tried.highest(
@@ -94,7 +115,7 @@ mod tests {
                 offered.push(load);
                 Ok::<_, Infallible>(load)
             },
-            |_, result| Ok(*result <= boundary),
+            |_, result| Ok(verdict(*result <= boundary)),
         );
         (found.unwrap(), offered)
     }
@@ -137,7 +158,31 @@ mod tests {
         for load in [20, 40] {
             tried.result(load, Ok::<_, Infallible>).unwrap();
         }
-        let found = tried.highest(Ok::<_, Infallible>, |load, _| Ok(load != 20)).unwrap();
+        let found = tried.highest(Ok::<_, Infallible>, |load, _| Ok(verdict(load != 20))).unwrap();
         assert_eq!(found, (Some(10), Some(20)));
+    }
+
+    #[test]
+    fn a_disturbance_counts_only_where_nothing_higher_passes() {
+        let highest = |disturbed: &[u32], fails: u32| {
+            let mut tried = Tried::new((1..=12).map(|step| 10 * step).collect());
+            for load in [20, 40, 60, 80] {
+                tried.result(load, Ok::<_, Infallible>).unwrap();
+            }
+            let judge = |load, _: &mut u32| {
+                Ok(if disturbed.contains(&load) {
+                    Verdict::Disturbed
+                } else {
+                    verdict(load < fails)
+                })
+            };
+            tried.highest(Ok::<_, Infallible>, judge).unwrap()
+        };
+        assert_eq!(highest(&[20], 70), (Some(60), Some(70)));
+        assert_eq!(highest(&[20, 40], 70), (Some(60), Some(70)));
+        assert_eq!(highest(&[60], 70), (Some(50), Some(60)));
+        assert_eq!(highest(&[60, 80], 90), (Some(50), Some(60)));
+        assert_eq!(highest(&[20, 40, 60, 80], 90), (Some(10), Some(20)));
+        assert_eq!(highest(&[20], 30), (Some(10), Some(20)));
     }
 }
