@@ -94,7 +94,7 @@ fn group(
         per_s: services.capacity(workload),
         loads: ladder(quick),
         shown: shown(quick),
-        probe_ms: context.effort.pick(150, workload.probe_ms),
+        probe_ms: context.effort.pick(100, workload.probe_ms),
         again: !quick,
     };
     let task = Task {

@@ -24,7 +24,7 @@ const ALONE_PERCENT: f64 = 20.0;
 /// How often. The lowest median counts: a disturbance must not make the objective an easy one.
 const ALONE: u64 = 3;
 /// For how long, at least.
-const ALONE_LEAST: Duration = Duration::from_millis(100);
+const ALONE_LEAST: Duration = Duration::from_millis(60);
 
 /// Metric: the highest load at which short requests stay fast.
 pub const LOAD_PERCENT: &str = "load_percent";

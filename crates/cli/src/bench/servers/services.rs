@@ -102,7 +102,7 @@ pub fn find(context: &Context) -> anyhow::Result<(Services, Vec<String>)> {
     let spec = ServicesSpec {
         server_cpu: place.worker,
         client_cpu: place.helper.context("server and client take two CPUs")?,
-        flood_ms: context.effort.pick(200, 1000),
+        flood_ms: context.effort.pick(150, 1000),
     };
     let mut words = context.child(&Work::ServersServices(spec)).into_iter();
     let mut command = Command::new(words.next().context("no program")?);
