@@ -231,7 +231,7 @@ fn benchmarks_are_listed() {
         assert!(output.status.success());
         let listing = text(&output.stdout);
         let names = ["ops", "preempt", "chase", "short", "kv", "wake", "scale", "defer", "stall"];
-        for name in names.into_iter().chain(["net", "implementations: quaver"]) {
+        for name in names.into_iter().chain(["net", "servers", "implementations: quaver"]) {
             assert!(listing.contains(name), "{name} in {listing}");
         }
     }
