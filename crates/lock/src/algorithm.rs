@@ -6,7 +6,7 @@
 /// The word of a free lock.
 pub(crate) const FREE: u32 = 0;
 /// Held.
-#[cfg(test)]
+#[cfg(all(test, any(loom, feature = "host")))]
 pub(crate) const HELD: u32 = 1;
 /// Held, and somebody may sleep.
 pub(crate) const AWAITED: u32 = 2;

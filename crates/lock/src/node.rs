@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 /// In no queue.
 pub(crate) const NONE: u32 = 0;
 /// In a queue, behind another.
-#[cfg(test)]
+#[cfg(all(test, any(loom, feature = "host")))]
 pub(crate) const WAITING: u32 = 1;
 /// The one that spins on the word.
 pub(crate) const FIRST: u32 = 2;
@@ -30,8 +30,8 @@ pub(crate) struct Node {
     pub(crate) next: AtomicPtr<Node>,
 }
 
+#[cfg(all(test, feature = "host", not(loom)))]
 impl Node {
-    #[cfg(test)]
     pub(crate) const fn new() -> Self {
         Self {
             place: AtomicU32::new(NONE),

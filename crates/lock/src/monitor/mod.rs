@@ -48,7 +48,9 @@ pub enum Reason {
         why: String,
     },
     /// The kernel program was not built.
-    #[error("built without the kernel program (build again where there is a clang with BPF)")]
+    #[error(
+        "built without the kernel program (install clang, `cargo clean -p quaver-lock`, build)"
+    )]
     NoClang,
     /// The crate was built without its feature `host`.
     #[error("built without the feature `host`")]

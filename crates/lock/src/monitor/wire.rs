@@ -33,6 +33,7 @@ pub(super) fn request(registration: &Registration) -> [u8; REQUEST] {
 }
 
 /// What `message` asks for, or what is wrong with it.
+#[cfg(any(feature = "host", test))]
 pub(super) fn parse_request(message: &[u8]) -> Result<Registration, &'static str> {
     let bytes: [u8; REQUEST] = message.try_into().map_err(|_| "a message of another length")?;
     // SAFETY: of the same size; any bits are a value.
@@ -48,6 +49,7 @@ pub(super) fn parse_request(message: &[u8]) -> Result<Registration, &'static str
 }
 
 /// The message that says yes, or no and why.
+#[cfg(any(feature = "host", test))]
 pub(super) fn answer(result: Result<(), &str>) -> [u8; ANSWER] {
     let mut bytes = [0; ANSWER];
     let text = result.err().unwrap_or_default().as_bytes();

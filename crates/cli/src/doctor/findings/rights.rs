@@ -50,7 +50,7 @@ fn locks(facts: &Facts) -> Finding {
         ),
         (_, true, false) => finding("not built")
             .missing("without a monitor, quaver-lock blocks early")
-            .advice("build again where there is a clang that knows the target bpf"),
+            .advice("install clang, then `cargo clean -p quaver-lock` and build again"),
         (_, false, _) => finding("no rights")
             .missing("without a monitor, quaver-lock blocks early")
             .advice("start `quaver lockd` as root"),
