@@ -217,6 +217,26 @@ fn clocks_beside_short_threads() {
 }
 
 #[test]
+fn locks_are_measured_beside_that_of_the_c_library() {
+    let report =
+        json(&["lock", "--quick", "--rounds", "1", "--only", "pthread,quaver unmonitored"]);
+    assert_eq!(names(&report).len(), 6, "{}", notes(&report));
+    let rows = report["rows"].as_array().expect("rows");
+    for threads in [1, 2, 4, 8, 16, 32] {
+        for lock in ["pthread", "quaver unmonitored"] {
+            let row = rows.iter().find(|row| row["threads"] == threads && row["lock"] == lock);
+            let row = row.unwrap_or_else(|| panic!("{lock}, {threads}: {}", notes(&report)));
+            assert_eq!(
+                (&row["workload"], &row["background"]),
+                (&"shared-memory".into(), &0.into())
+            );
+            assert!(row["ops_per_s"].as_f64() > Some(0.0), "{row}");
+            assert_eq!(row["ratio_to_pthread"].is_number(), lock != "pthread", "{row}");
+        }
+    }
+}
+
+#[test]
 fn the_table_shows_rows_and_notes() {
     let output = run(&["ops", "--quick", "--rounds", "1", "--only", "posix-timer"]);
     let table = text(&output.stdout);
