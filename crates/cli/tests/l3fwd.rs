@@ -86,13 +86,18 @@ fn kernels_reach_each_other_through_it_until_a_signal_comes() {
         left.command("ping -c 3 -i 0.2 -W 10 10.3.0.1");
         let server = right.run(|| UdpSocket::bind("10.3.0.1:7").unwrap());
         let client = left.run(|| UdpSocket::bind("10.1.0.2:0").unwrap());
-        server.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        server.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        let mut tries = 0;
         for n in 0..1000u32 {
-            client.send_to(&n.to_be_bytes(), "10.3.0.1:7").unwrap();
             let mut got = [0; 4];
-            server.recv(&mut got).unwrap();
-            assert_eq!(got, n.to_be_bytes());
+            // A busy kernel may drop one.
+            while got != n.to_be_bytes() || n == 0 && tries == 0 {
+                client.send_to(&n.to_be_bytes(), "10.3.0.1:7").unwrap();
+                let _ = server.recv(&mut got);
+                tries += 1;
+            }
         }
+        assert!(tries < 1010, "datagrams are lost all the time: {tries}");
         client.send_to(b"nowhere", "192.0.2.1:7").unwrap();
         left.command("ping -c 1 -W 20 10.2.0.2");
         let said = forwarder.stop(signal);

@@ -1,5 +1,8 @@
 //! Network namespaces for tests: what fails there is a failure of the test.
 
+use std::cell::RefCell;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use quaver_bench_common::namespace::{self, Namespace};
 
 pub use quaver_bench_common::namespace::have;
@@ -45,7 +48,16 @@ pub fn pair(options: &str) -> (Place, Place) {
     (a, b)
 }
 
-/// Why these tests cannot run here, if they cannot; says so.
+/// One test at a time: the kernel has one queue of 1,000 frames on each CPU for all interfaces of
+/// this kind, and a burst of one test would make it drop frames of others.
+static ALONE: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    static TURN: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
+}
+
+/// Why these tests cannot run here, if they cannot; says so. Otherwise the calling test is alone
+/// until its thread ends.
 pub fn skipped() -> bool {
     let why = if !quaver_net::xdp::is_built() {
         "built without clang".to_owned()
@@ -54,6 +66,8 @@ pub fn skipped() -> bool {
     } else if let Err(why) = Namespace::new() {
         format!("no network namespaces, which need root: {why}")
     } else {
+        let turn = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        TURN.set(Some(turn));
         return false;
     };
     eprintln!("skipped: {why}");
