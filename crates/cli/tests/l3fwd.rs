@@ -109,7 +109,9 @@ fn kernels_reach_each_other_through_it_until_a_signal_comes() {
     // As DPDK's is measured.
     let forwarder = Forwarder::start(&middle, &["--routes", "16000"]);
     assert!(forwarder.first.ends_with(": 16002 routes\n"), "{}", forwarder.first);
-    assert_eq!(forwarder.stop(Signal::TERM), "received 0, forwarded 0, dropped 0\n");
+    // A kernel may ask by ARP whether its gateway is still there.
+    let said = forwarder.stop(Signal::TERM);
+    assert!(said.contains("forwarded 0, dropped 0\n"), "{said}");
 }
 
 #[test]
