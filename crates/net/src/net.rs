@@ -165,7 +165,8 @@ impl Net {
     }
 
     pub(crate) fn fails(&self) -> io::Result<()> {
-        if self.is_stopped() { Err(errno(libc::ENETDOWN)) } else { Ok(()) }
+        let down = self.is_stopped() || self.shards.iter().any(Shard::has_failed);
+        if down { Err(errno(libc::ENETDOWN)) } else { Ok(()) }
     }
 }
 

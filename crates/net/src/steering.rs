@@ -1,8 +1,8 @@
-//! Which shard has a connection that was opened here.
+//! Which shard has a connection.
 //!
-//! A peer's connection lives in the shard to whose queue its frames come. Nobody knows beforehand
-//! to which queue the answers to our own requests will come: where there is more than one, they are
-//! given to the shard that has the connection.
+//! A peer's connection lives in the shard to whose queue its request has come; the interface may
+//! change its mind later. To which queue the answers to our own requests will come, nobody knows
+//! beforehand. Frames that come to another queue are given to the shard that has the connection.
 
 use crate::lock::Lock;
 use crate::stack::table::{Key, Seed, Table};

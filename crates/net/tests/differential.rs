@@ -93,7 +93,7 @@ fn agree(pair: &Pair, sockets: &[Both]) -> Result<(), String> {
 
 fn play(calls: &[Call], trace: &mut Vec<String>) -> Result<(), String> {
     let pair = Pair::new();
-    let new = |net| Both { kernel: Kernel::new(Kind::Stream), ours: stream(net) };
+    let new = |net| Both { kernel: Kernel::socket(Kind::Stream), ours: stream(net) };
     let mut sockets = vec![new(&pair.b)];
     let listener = &sockets[0];
     listener.kernel.bind(at(Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -215,13 +215,13 @@ fn datagram() -> impl Strategy<Value = Datagram> {
 
 fn play_datagrams(calls: &[Datagram], trace: &mut Vec<String>) -> Result<(), String> {
     let pair = Pair::new();
-    let new = |net| Both { kernel: Kernel::new(Kind::Datagram), ours: datagrams(net) };
+    let new = |net| Both { kernel: Kernel::socket(Kind::Datagram), ours: datagrams(net) };
     let sockets = [new(&pair.a), new(&pair.b)];
     let addresses = [common::A, B];
     sockets[1].kernel.bind(at(Ipv4Addr::LOCALHOST, 0)).unwrap();
     sockets[1].ours.bind(at(B, 0)).unwrap();
     // A port at which nobody is.
-    let nobody = Kernel::new(Kind::Datagram);
+    let nobody = Kernel::socket(Kind::Datagram);
     nobody.bind(at(Ipv4Addr::LOCALHOST, 0)).unwrap();
     let closed = nobody.local_addr().port();
     nobody.close();
@@ -291,8 +291,8 @@ proptest! {
 fn addresses_of_others_are_refused() {
     let pair = Pair::new();
     let pairs = [
-        Both { kernel: Kernel::new(Kind::Stream), ours: stream(&pair.a) },
-        Both { kernel: Kernel::new(Kind::Datagram), ours: datagrams(&pair.a) },
+        Both { kernel: Kernel::socket(Kind::Stream), ours: stream(&pair.a) },
+        Both { kernel: Kernel::socket(Kind::Datagram), ours: datagrams(&pair.a) },
     ];
     for both in &pairs {
         // TEST-NET-1: nobody has it.
@@ -306,10 +306,10 @@ fn addresses_of_others_are_refused() {
             Kind::Stream => stream(&pair.a),
             Kind::Datagram => datagrams(&pair.a),
         };
-        let (kernel, ours) = (Kernel::new(kind), new());
+        let (kernel, ours) = (Kernel::socket(kind), new());
         kernel.bind(at(Ipv4Addr::LOCALHOST, 0)).unwrap();
         ours.bind(at(common::A, 80)).unwrap();
-        let again = Kernel::new(kind).bind(kernel.local_addr());
+        let again = Kernel::socket(kind).bind(kernel.local_addr());
         let numbers = [again, new().bind(ours.local_addr())].map(common::errno);
         assert_eq!(numbers, [libc::EADDRINUSE; 2]);
     }

@@ -99,6 +99,8 @@ pub(crate) struct Connection {
     waits: bool,
     /// The peer's last segment: its end, and what it acknowledges.
     pub(crate) last: (u32, u32),
+    /// The peer's first sequence number, with the bytes that the user has taken since.
+    taken: u32,
 }
 
 impl Connection {
@@ -137,6 +139,7 @@ impl Connection {
             heard: now,
             waits: true,
             last: (0, 0),
+            taken: 0,
         };
         new.apply_options();
         new
@@ -220,6 +223,17 @@ impl Connection {
     pub(crate) fn die(&mut self, error: Option<i32>) {
         self.phase = Phase::Dead;
         self.error = self.error.or(error);
+    }
+
+    /// The peer has said where its sequence numbers begin.
+    pub(crate) fn begins(&mut self, seq: u32) {
+        self.taken = seq.wrapping_add(1);
+    }
+
+    /// The sequence number that is expected next.
+    pub(crate) fn next_expected(&self) -> u32 {
+        let waiting = self.peek_socket().recv_queue() as u32;
+        self.taken.wrapping_add(waiting).wrapping_add(self.ended.into())
     }
 
     /// It is a new socket again.
@@ -331,7 +345,11 @@ impl Connection {
     ) -> io::Result<usize> {
         let socket = self.set.get_mut::<Socket<'_>>(self.handle);
         if socket.can_recv() {
-            return Ok(copy_out(socket, into, peek));
+            let n = copy_out(socket, into, peek);
+            if !peek {
+                self.taken = self.taken.wrapping_add(n as u32);
+            }
+            return Ok(n);
         }
         // The end is known even if a reset has followed.
         if self.ended {

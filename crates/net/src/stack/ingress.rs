@@ -9,6 +9,7 @@ use super::packet::{
     ETHERTYPE_ARP, ETHERTYPE_IPV4, Frame, ICMP, Packet, Segment, TCP, UDP_PROTOCOL,
 };
 use super::table::Key;
+use super::udp::Delivery;
 use smoltcp::socket::tcp::State;
 use smoltcp::wire::{Ipv4Packet, TcpPacket, UdpPacket};
 use std::net::SocketAddrV4;
@@ -125,7 +126,10 @@ impl Core {
             }
             self.time_waits.remove(key);
         }
-        if segment.opens() && self.listeners.contains_key(&to) {
+        if segment.opens()
+            && self.listeners.contains_key(&to)
+            && self.steering.owner(key).is_none_or(|owner| owner == self.shard)
+        {
             return self.opens(packet, remote, to, segment, reply);
         }
         if self.steering.is_needed() && source != Source::Shard {
@@ -147,14 +151,23 @@ impl Core {
     fn segment(&mut self, slot: u32, packet: &Packet<'_>, segment: Segment, reply: Route) {
         let (time, now, shard) = (self.time(), self.now, self.shard);
         let id = Id { slot, generation: self.generations[slot as usize] };
+        let news = self.news_of_repeated(slot, packet, segment);
         let Core { interface, connections, capabilities, replies, .. } = self;
         let Some(connection) = connections[slot as usize].as_deref_mut() else { return };
         let received = connection.peek_socket().recv_queue();
+        if let Some(news) = &news {
+            let packet = Some(&news[..]);
+            let mut receiver = Receiver { packet, replies, to: reply, capabilities };
+            interface.poll_ingress_single(time, &mut receiver, &mut connection.set);
+        }
         let packet = Some(packet.bytes);
         let mut receiver = Receiver { packet, replies, to: reply, capabilities };
         interface.poll_ingress_single(time, &mut receiver, &mut connection.set);
         let before = connection.state();
         let complete = connection.heard(received, now);
+        if segment.syn() && connection.state() != before {
+            connection.begins(segment.seq);
+        }
         if connection.state() != before || segment.fin() {
             connection.last = (segment.end, segment.ack);
         }
@@ -199,6 +212,7 @@ impl Core {
             self.counters.backlog_full += 1;
             return;
         };
+        self.steering.claim(Key::new(remote, port), self.shard);
         let (epoch, now) = (self.neighbours.epoch, self.now);
         let listening = self.listeners.get_mut(&port).expect("it was there");
         listening.half_open.push_back((id, now));
@@ -274,14 +288,15 @@ impl Core {
             return;
         }
         let sender = packet.sender(datagram.src_port());
-        match self.datagrams.get(&datagram.dst_port()) {
-            Some(socket) if socket.wants(sender) => {
-                if !socket.deliver(sender, datagram.payload(), self.shard) {
-                    self.counters.queue_full += 1;
-                }
-            }
-            _ if to_all => self.counters.unwanted += 1,
-            _ => self.refuse(packet, reply),
+        let socket = self.datagrams.get(&datagram.dst_port());
+        let delivery = socket.map_or(Delivery::Unwanted, |socket| {
+            socket.deliver(sender, datagram.payload(), self.shard)
+        });
+        match delivery {
+            Delivery::Done => {}
+            Delivery::NoRoom => self.counters.queue_full += 1,
+            Delivery::Unwanted if to_all => self.counters.unwanted += 1,
+            Delivery::Unwanted => self.refuse(packet, reply),
         }
     }
 
@@ -341,7 +356,7 @@ impl Core {
             || Ipv4Packet::new_unchecked(packet.bytes).verify_checksum()
     }
 
-    fn is_intact_tcp(&self, packet: &Packet<'_>) -> bool {
+    pub(crate) fn is_intact_tcp(&self, packet: &Packet<'_>) -> bool {
         let (from, to) = (packet.from.into(), packet.to.into());
         self.is_intact_header(packet)
             && (!self.capabilities.checksum.tcp.rx()

@@ -11,6 +11,7 @@ pub(crate) mod listener;
 mod neighbours;
 mod packet;
 mod shard;
+mod stale;
 pub(crate) mod table;
 mod time_wait;
 pub(crate) mod udp;

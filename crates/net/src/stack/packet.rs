@@ -99,6 +99,7 @@ pub(crate) struct Segment {
     /// Its first sequence number.
     pub(crate) seq: u32,
     pub(crate) ack: u32,
+    pub(crate) window: u16,
     /// The sequence number after it.
     pub(crate) end: u32,
 }
@@ -117,7 +118,8 @@ impl Segment {
         let (seq, ack) = (word(4), word(8));
         let len =
             (payload.len() - header_len) as u32 + u32::from(flags & 1) + u32::from(flags >> 1 & 1);
-        Some(Segment { flags, seq, ack, end: seq.wrapping_add(len) })
+        let window = u16::from_be_bytes([header[14], header[15]]);
+        Some(Segment { flags, seq, ack, window, end: seq.wrapping_add(len) })
     }
 
     pub(crate) fn fin(self) -> bool {
@@ -126,6 +128,16 @@ impl Segment {
 
     pub(crate) fn rst(self) -> bool {
         self.flags & 4 != 0
+    }
+
+    pub(crate) fn syn(self) -> bool {
+        self.flags & 2 != 0
+    }
+
+    /// Is it one of an established connection?
+    pub(crate) fn acknowledges(self) -> bool {
+        // ACK without SYN and RST.
+        self.flags & 0b1_0110 == 0b1_0000
     }
 
     /// Does it ask for a connection?

@@ -12,6 +12,7 @@ use crate::steering::Steering;
 use quaver::thread::Thread;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 /// Frames that are taken under the lock at once.
@@ -32,6 +33,7 @@ pub(crate) struct Shard {
     state: Lock<State>,
     clock: Clock,
     own: [u8; 6],
+    failed: AtomicBool,
     /// Keeps the time.
     keeper: OnceLock<Thread>,
     /// Frames that came to another.
@@ -62,6 +64,7 @@ impl Shard {
             state: Lock::new(state),
             clock,
             own,
+            failed: AtomicBool::new(false),
             keeper: OnceLock::new(),
             inbox: Lock::default(),
         }
@@ -75,8 +78,8 @@ impl Shard {
         let result = f(&mut state);
         let State { egress, core, .. } = &mut *state;
         core.settle(egress);
-        if let Err(e) = egress.flush() {
-            self.fail(&mut state, &e);
+        if egress.flush().is_err() {
+            self.fail(&mut state);
         }
         let early = self.is_early(&mut state);
         drop(state);
@@ -137,7 +140,7 @@ impl Shard {
         let strays = std::mem::take(&mut core.strays);
         let more = matches!(received, Ok(BATCH)) || !egress.looped.is_empty();
         if let Err(e) = received.and(flushed) {
-            self.fail(&mut state, &e);
+            self.fail(&mut state);
             return Err(e);
         }
         let early = self.is_early(&mut state);
@@ -181,18 +184,21 @@ impl Shard {
         self.keeper.get()
     }
 
-    fn fail(&self, state: &mut State, _: &io::Error) {
+    fn fail(&self, state: &mut State) {
+        self.failed.store(true, Relaxed);
         if !state.core.failed {
             state.core.fail();
         }
     }
 
+    /// Is its device gone?
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Relaxed)
+    }
+
     /// Ends all sockets.
     pub(crate) fn stop(&self) {
-        let mut state = self.state.lock();
-        if !state.core.failed {
-            state.core.fail();
-        }
+        self.fail(&mut self.state.lock());
     }
 
     pub(crate) fn stats(&self) -> Stats {

@@ -27,6 +27,14 @@ pub(crate) struct Datagrams {
     stalled: AtomicBool,
 }
 
+/// What has become of a datagram.
+pub(crate) enum Delivery {
+    Done,
+    NoRoom,
+    /// The socket is connected to somebody else.
+    Unwanted,
+}
+
 struct State {
     queue: PacketBuffer<'static, SocketAddrV4>,
     /// Whom it is connected to.
@@ -57,19 +65,17 @@ impl Datagrams {
         }
     }
 
-    /// Does it take datagrams from there?
-    pub(crate) fn wants(&self, from: SocketAddrV4) -> bool {
-        self.state.lock().peer.is_none_or(|peer| peer == from)
-    }
-
-    /// One has come. `false`: there was no room.
-    pub(crate) fn deliver(&self, from: SocketAddrV4, payload: &[u8], shard: usize) -> bool {
-        self.shard.store(shard, Relaxed);
+    /// One has come.
+    pub(crate) fn deliver(&self, from: SocketAddrV4, payload: &[u8], shard: usize) -> Delivery {
         let mut state = self.state.lock();
-        let Ok(room) = state.queue.enqueue(payload.len(), from) else { return false };
+        if state.peer.is_some_and(|peer| peer != from) {
+            return Delivery::Unwanted;
+        }
+        self.shard.store(shard, Relaxed);
+        let Ok(room) = state.queue.enqueue(payload.len(), from) else { return Delivery::NoRoom };
         room.copy_from_slice(payload);
         state.announce(Readiness::READABLE);
-        true
+        Delivery::Done
     }
 
     /// A datagram to this address could not be delivered.
@@ -217,13 +223,11 @@ impl Core {
         if len > self.capabilities.max_transmission_unit {
             return Err(errno(libc::EMSGSIZE));
         }
-        if !egress.has_room() {
-            if egress.flush().is_err() || !egress.has_room() {
-                if !socket.stalled.swap(true, Relaxed) {
-                    self.datagrams_stalled.push(socket.clone());
-                }
-                return Err(errno(libc::EAGAIN));
+        if !egress.has_room() && (egress.flush().is_err() || !egress.has_room()) {
+            if !socket.stalled.swap(true, Relaxed) {
+                self.datagrams_stalled.push(socket.clone());
             }
+            return Err(errno(libc::EAGAIN));
         }
         let checksums = self.capabilities.checksum.clone();
         let header = Ipv4Repr {

@@ -30,7 +30,7 @@ fn cooked(address: libc::sockaddr_in) -> SocketAddr {
 }
 
 impl Kernel {
-    pub fn new(kind: Kind) -> Arc<dyn Socket> {
+    pub fn socket(kind: Kind) -> Arc<dyn Socket> {
         let kind = match kind {
             Kind::Stream => libc::SOCK_STREAM,
             Kind::Datagram => libc::SOCK_DGRAM,
