@@ -43,7 +43,8 @@ fn call() -> impl Strategy<Value = Call> {
         4 => at().prop_map(Call::Connect),
         4 => Just(Call::Accept),
         4 => (at(), 0usize..200).prop_map(|(at, len)| Call::Send(at, len)),
-        5 => (at(), 0usize..200, any::<bool>()).prop_map(|(at, len, peek)| Call::Receive(at, len, peek)),
+        5 => (at(), 0usize..200, any::<bool>())
+            .prop_map(|(at, len, peek)| Call::Receive(at, len, peek)),
         2 => (at(), how()).prop_map(|(at, how)| Call::Shutdown(at, how)),
         2 => at().prop_map(Call::Close),
         1 => at().prop_map(Call::TakeError),
@@ -202,8 +203,10 @@ fn datagram() -> impl Strategy<Value = Datagram> {
     prop_oneof![
         2 => at().prop_map(Datagram::Bind),
         2 => (at(), any::<bool>()).prop_map(|(at, there)| Datagram::Connect(at, there)),
-        8 => (at(), 0usize..300, any::<bool>()).prop_map(|(at, len, to)| Datagram::Send(at, len, to)),
-        8 => (at(), 0usize..300, any::<bool>()).prop_map(|(at, len, peek)| Datagram::Receive(at, len, peek)),
+        8 => (at(), 0usize..300, any::<bool>())
+            .prop_map(|(at, len, to)| Datagram::Send(at, len, to)),
+        8 => (at(), 0usize..300, any::<bool>())
+            .prop_map(|(at, len, peek)| Datagram::Receive(at, len, peek)),
         1 => (at(), how()).prop_map(|(at, how)| Datagram::Shutdown(at, how)),
         1 => at().prop_map(Datagram::TakeError),
         2 => at().prop_map(Datagram::Pending),

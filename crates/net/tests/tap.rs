@@ -1,5 +1,5 @@
-//! The stack and the kernel's, over a TAP interface in a network namespace. Needs root, /dev/net/tun
-//! and `ip`; says so and does nothing otherwise.
+//! The stack and the kernel's, over a TAP interface in a network namespace. Needs root,
+//! /dev/net/tun and `ip`; says so and does nothing otherwise.
 
 mod common;
 

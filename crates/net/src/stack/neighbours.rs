@@ -132,8 +132,8 @@ impl Neighbours {
         });
     }
 
-    /// An ARP packet has come; it is answered if there is `out`. `is_neighbour`: can this address be
-    /// one's?
+    /// An ARP packet has come; it is answered if there is `out`. `is_neighbour`: can this be an
+    /// address of one?
     pub(crate) fn heard(
         &mut self,
         packet: &[u8],
