@@ -35,6 +35,20 @@ struct Entry {
     datagrams: Vec<Vec<u8>>,
 }
 
+impl Entry {
+    fn new(now: u64) -> Entry {
+        Entry {
+            mac: None,
+            since: now,
+            stale: false,
+            asked: 0,
+            next: 0,
+            connections: Vec::new(),
+            datagrams: Vec::new(),
+        }
+    }
+}
+
 /// What is known of the neighbours.
 pub(crate) struct Neighbours {
     own: Ipv4Addr,
@@ -86,15 +100,7 @@ impl Neighbours {
         if is_new && full {
             return None;
         }
-        let entry = self.table.entry(ip.to_bits()).or_insert_with(|| Entry {
-            mac: None,
-            since: now,
-            stale: false,
-            asked: 0,
-            next: 0,
-            connections: Vec::new(),
-            datagrams: Vec::new(),
-        });
+        let entry = self.table.entry(ip.to_bits()).or_insert_with(|| Entry::new(now));
         let must_ask = entry.asked == 0 && (entry.mac.is_none() || entry.stale);
         if entry.mac.is_none() {
             match who {
@@ -158,16 +164,7 @@ impl Neighbours {
         }
         let for_us = wanted == self.own && operation == ArpOperation::Request;
         if for_us && self.table.len() < MOST && !self.table.contains_key(&ip.to_bits()) {
-            let entry = Entry {
-                mac: None,
-                since: now,
-                stale: false,
-                asked: 0,
-                next: 0,
-                connections: Vec::new(),
-                datagrams: Vec::new(),
-            };
-            self.table.insert(ip.to_bits(), entry);
+            self.table.insert(ip.to_bits(), Entry::new(now));
         }
         if let Some(entry) = self.table.get_mut(&ip.to_bits()) {
             if entry.mac.is_some_and(|known| known != mac) {
