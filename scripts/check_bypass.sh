@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Servers on a network stack in user space answer clients on the kernel's, through a TAP interface: `quaver serve`, and
-# Debian's memcached and redis-server, unmodified:
+# Debian's memcached, redis-server and nginx, unmodified:
 #
 #   scripts/check_bypass.sh PROGRAMS    PROGRAMS is the folder of quaver and libquaver_shim.so; ONLY="redis" tries some
 #
@@ -57,7 +57,7 @@ start() {
 stop() {
     local status=0
     kill "-$1" "$server"
-    wait "$server" || status=$?
+    { wait "$server" || status=$?; } 2>/dev/null
     server=
     [ "$status" = "$2" ] || die "it ends with status $status after SIG$1: $(cat "$work/log")"
     within 10 is_gone || die "$tap is still there after SIG$1"
@@ -115,4 +115,37 @@ memcached() {
     say "memcached: memccapable passes"
 }
 
-for one in ${ONLY:-serve redis memcached}; do "$one"; done
+nginx() {
+    local program
+    has ab curl || return 0
+    program=$(PATH=$PATH:/usr/sbin type -P nginx) || { say "skipped: there is no nginx"; return 0; }
+    mkdir -p "$work/www"
+    head -c 50000 /dev/urandom >"$work/www/file"
+    cat >"$work/nginx.conf" <<CONF
+daemon off;
+master_process off;
+pid $work/nginx.pid;
+error_log stderr;
+events { worker_connections 256; }
+http {
+    access_log off;
+    sendfile on;
+    client_body_temp_path $work/body;
+    proxy_temp_path $work/proxy;
+    fastcgi_temp_path $work/fastcgi;
+    uwsgi_temp_path $work/uwsgi;
+    scgi_temp_path $work/scgi;
+    server { listen $host:8080; root $work/www; }
+}
+CONF
+    start 8080 "$quaver" run --net "$net" --workers 2 -- "$program" -c "$work/nginx.conf"
+    asks ab -q -k -n 500 -c 20 "http://$host:8080/file"
+    contains 'Failed requests: *0$'
+    contains 'Complete requests: *500$'
+    asks curl -sS -o "$work/got" "http://$host:8080/file"
+    cmp "$work/got" "$work/www/file" || die "nginx sends something else"
+    stop TERM 0
+    say "nginx: answers ab and curl"
+}
+
+for one in ${ONLY:-serve redis memcached nginx}; do "$one"; done

@@ -30,6 +30,7 @@ const OTHERS: &[&str] = &[
     "QUAVER_BENCH_PEERS",
     "QUAVER_GO",
     "QUAVER_LOCKD",
+    "QUAVER_NET",
     "QUAVER_NO_FSGSBASE",
     "QUAVER_PROBES",
     "QUAVER_PROBES_ASSEMBLER",

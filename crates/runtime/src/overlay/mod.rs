@@ -23,8 +23,9 @@ use connection::served;
 use core::ffi::c_long;
 use core::sync::atomic::Ordering::*;
 use libc::*;
-use served::failed;
+use served::{Served, failed};
 use std::io;
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::Duration;
 use table::{Entry, IN_USE};
@@ -78,12 +79,15 @@ pub(crate) fn uninstall() {
     if old.is_none() {
         return;
     }
-    let mut from = 0;
-    while let Some(fd) = table::smallest(from, u32::MAX) {
-        if let Some(Entry::Socket(served)) = table::get(fd) {
-            served.end();
+    // All of them before the first is closed: its peer must not take that for the end of a stream.
+    for end in [Served::begin_to_end, Served::end] {
+        let mut from = 0;
+        while let Some(fd) = table::smallest(from, u32::MAX) {
+            if let Some(Entry::Socket(served)) = table::get(fd) {
+                end(&served);
+            }
+            from = fd as u32 + 1;
         }
-        from = fd as u32 + 1;
     }
     IN_USE.fetch_sub(1, SeqCst);
     drop(old);
@@ -157,60 +161,64 @@ pub unsafe fn call(number: c_long, a: [usize; 6], interruptible: bool) -> Option
 #[cold]
 unsafe fn call_here(number: c_long, a: Words, how: How) -> Option<isize> {
     let fd = a[0] as i32;
-    // SAFETY, of all that follow: the caller's contract.
-    match number {
-        SYS_socket => return Some(unsafe { descriptors::socket(a) }),
-        SYS_epoll_ctl => return unsafe { epoll::control(a) },
-        SYS_poll => return unsafe { poll::poll(a, how) },
-        SYS_ppoll => return unsafe { poll::ppoll(a, how) },
-        SYS_select => return unsafe { poll::select(a, how) },
-        SYS_pselect6 => return unsafe { poll::pselect(a, how) },
-        SYS_dup | SYS_dup2 | SYS_dup3 | SYS_fcntl => {
-            return unsafe { descriptors::duplicate(number, fd, a) };
+    // SAFETY: the caller's contract.
+    let served = unsafe {
+        match number {
+            SYS_socket => return Some(descriptors::socket(a)),
+            SYS_dup | SYS_dup2 | SYS_dup3 | SYS_fcntl => {
+                return descriptors::duplicate(number, fd, a);
+            }
+            SYS_epoll_ctl => return epoll::control(a),
+            SYS_poll => return poll::poll(a, how),
+            SYS_ppoll => return poll::ppoll(a, how),
+            SYS_select => return poll::select(a, how),
+            SYS_pselect6 => return poll::pselect(a, how),
+            SYS_epoll_wait | SYS_epoll_pwait | SYS_epoll_pwait2 => {
+                let Some(Entry::Set(set)) = table::get(fd) else { return None };
+                // The last argument is no mask there.
+                let mask = if number == SYS_epoll_wait { 0 } else { a[4] };
+                let a = [a[0], a[1], a[2], a[3], mask, 0];
+                return poll::epoll_wait(&set, a, number == SYS_epoll_pwait2, how);
+            }
+            // The socket may be either file.
+            SYS_splice if table::is_socket(fd) || table::is_socket(a[2] as i32) => {
+                return Some(failed(EINVAL));
+            }
+            SYS_bind | SYS_connect | SYS_sendto | SYS_sendmsg | SYS_sendmmsg
+                if preempt::in_section() =>
+            {
+                served(fd)
+            }
+            SYS_bind => return connection::bind(a),
+            SYS_connect => return connection::connect(a, how),
+            SYS_sendto => connection::served_to(fd, a[4] as *const u8, a[5]),
+            SYS_sendmsg => served_by((a[1] as *const msghdr).as_ref()?, fd),
+            SYS_sendmmsg => served_by(&(a[1] as *const mmsghdr).as_ref()?.msg_hdr, fd),
+            SYS_read | SYS_readv | SYS_preadv2 | SYS_write | SYS_writev | SYS_pwritev2
+            | SYS_recvfrom | SYS_recvmsg | SYS_recvmmsg | SYS_listen | SYS_accept | SYS_accept4
+            | SYS_shutdown | SYS_getsockname | SYS_getpeername | SYS_getsockopt
+            | SYS_setsockopt | SYS_ioctl | SYS_sendfile => served(fd),
+            _ => None,
         }
-        SYS_bind if !preempt::in_section() => return unsafe { connection::bind(a) },
-        SYS_connect if !preempt::in_section() => return unsafe { connection::connect(a, how) },
-        SYS_epoll_wait | SYS_epoll_pwait | SYS_epoll_pwait2 => {
-            let Some(Entry::Set(set)) = table::get(fd) else { return None };
-            let is_exact = number == SYS_epoll_pwait2;
-            let a = if number == SYS_epoll_wait { [a[0], a[1], a[2], a[3], 0, 0] } else { a };
-            return unsafe { poll::epoll_wait(&set, a, is_exact, how) };
-        }
-        // The socket is the second file.
-        SYS_splice if table::is_socket(fd) || table::is_socket(a[2] as i32) => {
-            return Some(failed(EINVAL));
-        }
-        _ => {}
-    }
-    let served = match number {
-        SYS_sendto => unsafe { connection::served_to(fd, a[4] as *const u8, a[5]) },
-        SYS_sendmsg => unsafe {
-            let message = (a[1] as *const msghdr).as_ref()?;
-            let len = message.msg_namelen as usize;
-            connection::served_to(fd, message.msg_name.cast(), len)
-        },
-        SYS_sendmmsg => unsafe {
-            let message = &(a[1] as *const mmsghdr).as_ref()?.msg_hdr;
-            let len = message.msg_namelen as usize;
-            connection::served_to(fd, message.msg_name.cast(), len)
-        },
-        SYS_read | SYS_readv | SYS_preadv2 | SYS_write | SYS_writev | SYS_pwritev2
-        | SYS_recvfrom | SYS_recvmsg | SYS_recvmmsg | SYS_listen | SYS_accept | SYS_accept4
-        | SYS_shutdown | SYS_getsockname | SYS_getpeername | SYS_getsockopt | SYS_setsockopt
-        | SYS_ioctl | SYS_sendfile => served(fd),
-        _ => None,
     };
-    let served = match served? {
-        Ok(served) => served,
+    match served? {
+        Ok(_) if preempt::in_section() => Some(failed(EAGAIN)),
+        // SAFETY: the caller's contract.
+        Ok(served) => unsafe { on_socket(&served, number, a, how) },
         // The placeholder can be asked for what it knows.
-        Err(_) if matches!(number, SYS_getsockopt | SYS_setsockopt | SYS_ioctl) => return None,
-        Err(e) => return Some(e),
-    };
-    if preempt::in_section() {
-        return Some(failed(EAGAIN));
+        Err(_) if matches!(number, SYS_getsockopt | SYS_setsockopt | SYS_ioctl) => None,
+        Err(e) => Some(e),
     }
-    // SAFETY: as above.
-    unsafe { on_socket(&served, number, a, how) }
+}
+
+/// What serves a socket by which this message is sent.
+///
+/// # Safety
+///
+/// As for `sendmsg`.
+unsafe fn served_by(message: &msghdr, fd: i32) -> Option<Result<Arc<Served>, isize>> {
+    // SAFETY: the caller's contract.
+    unsafe { connection::served_to(fd, message.msg_name.cast(), message.msg_namelen as usize) }
 }
 
 /// A call on a stack's socket.
@@ -218,86 +226,76 @@ unsafe fn call_here(number: c_long, a: Words, how: How) -> Option<isize> {
 /// # Safety
 ///
 /// As for the call.
-unsafe fn on_socket(
-    served: &Arc<served::Served>,
-    number: c_long,
-    a: Words,
-    how: How,
-) -> Option<isize> {
+unsafe fn on_socket(served: &Served, number: c_long, a: Words, how: How) -> Option<isize> {
     /// `RWF_NOWAIT`.
     const NOWAIT: usize = 8;
     let fd = a[0] as i32;
     let one = [iovec { iov_base: a[1] as *mut _, iov_len: a[2] }];
-    // SAFETY, of all that follow: the caller's contract.
+    // SAFETY: the caller's contract.
     let vec = || unsafe { transfer::buffers(a[1] as *const iovec, a[2]) };
     let flags = if a[5] & NOWAIT != 0 { MSG_DONTWAIT } else { 0 };
     let read = |all: &[iovec], flags| transfer::receive(served, fd, all, flags, how).0;
     let write = |all: &[iovec], flags| transfer::send(served, fd, all, None, flags, how);
+    let receive = |message, flags| {
+        // SAFETY: the caller's contract.
+        unsafe { transfer::receive_message(served, fd, message, flags, how) }
+    };
+    let send = |message: *const msghdr, flags| {
+        // SAFETY: the caller's contract.
+        unsafe { transfer::send_message(served, fd, message, flags, how) }
+    };
     let named = |address: Result<_, isize>| match address {
         Ok(address) => {
+            // SAFETY: the caller's contract.
             unsafe { address::write(address, served.is_v6, a[1] as *mut u8, a[2] as *mut _) };
             0
         }
         Err(e) => e,
     };
-    Some(match number {
-        SYS_read => read(&one, 0),
-        SYS_readv => vec().map_or_else(|e| e, |all| read(all, 0)),
-        SYS_preadv2 if a[3] == usize::MAX => vec().map_or_else(|e| e, |all| read(all, flags)),
-        SYS_write => write(&one, 0),
-        SYS_writev => vec().map_or_else(|e| e, |all| write(all, 0)),
-        SYS_pwritev2 if a[3] == usize::MAX => vec().map_or_else(|e| e, |all| write(all, flags)),
-        SYS_preadv2 | SYS_pwritev2 => failed(ESPIPE),
-        SYS_recvfrom => unsafe { transfer::receive_from(served, a, how) },
-        SYS_recvmsg => unsafe {
-            transfer::receive_message(served, fd, a[1] as *mut msghdr, a[2] as i32, how)
-        },
-        SYS_recvmmsg => unsafe {
-            transfer::several(a[1] as *mut mmsghdr, a[2], a[3] as i32, |message, flags| {
-                transfer::receive_message(served, fd, message, flags, how)
-            })
-        },
-        SYS_sendto => unsafe { transfer::send_to(served, a, how) },
-        SYS_sendmsg => unsafe {
-            transfer::send_message(served, fd, a[1] as *const msghdr, a[2] as i32, how)
-        },
-        SYS_sendmmsg => unsafe {
-            transfer::several(a[1] as *mut mmsghdr, a[2], a[3] as i32, |message, flags| {
-                transfer::send_message(served, fd, message, flags, how)
-            })
-        },
-        SYS_sendfile => unsafe { transfer::send_file(served, a, how) },
-        SYS_listen => connection::listen(served, fd, a[1] as i32),
-        SYS_accept => unsafe { connection::accept(served, a, 0, how) },
-        SYS_accept4 => unsafe { connection::accept(served, a, a[3] as i32, how) },
-        SYS_shutdown => {
-            let how = match a[1] as i32 {
-                SHUT_RD => std::net::Shutdown::Read,
-                SHUT_WR => std::net::Shutdown::Write,
-                SHUT_RDWR => std::net::Shutdown::Both,
-                _ => return Some(failed(EINVAL)),
-            };
-            served.shut_down(how)
-        }
-        SYS_getsockname => named(served.local_addr()),
-        SYS_getpeername => {
-            let peer = served.with(|socket| socket.peer_addr());
-            named(peer.and_then(|peer| peer.ok_or(failed(ENOTCONN))))
-        }
-        SYS_getsockopt => unsafe { options::get(served, a) },
-        SYS_setsockopt => unsafe { options::set(served, a) },
-        SYS_ioctl if a[1] as u64 == FIONREAD as u64 => {
-            if served.listens.load(Relaxed) {
-                return Some(failed(EINVAL));
+    // SAFETY: the caller's contract.
+    Some(unsafe {
+        match number {
+            SYS_read => read(&one, 0),
+            SYS_readv => vec().map_or_else(|e| e, |all| read(all, 0)),
+            SYS_preadv2 if a[3] == usize::MAX => vec().map_or_else(|e| e, |all| read(all, flags)),
+            SYS_write => write(&one, 0),
+            SYS_writev => vec().map_or_else(|e| e, |all| write(all, 0)),
+            SYS_pwritev2 if a[3] == usize::MAX => vec().map_or_else(|e| e, |all| write(all, flags)),
+            SYS_preadv2 | SYS_pwritev2 => failed(ESPIPE),
+            SYS_recvfrom => transfer::receive_from(served, a, how),
+            SYS_recvmsg => receive(a[1] as *mut msghdr, a[2] as i32),
+            SYS_recvmmsg => transfer::several(a[1] as *mut _, a[2], a[3] as i32, receive),
+            SYS_sendto => transfer::send_to(served, a, how),
+            SYS_sendmsg => send(a[1] as *const msghdr, a[2] as i32),
+            SYS_sendmmsg => {
+                let send = |message: *mut msghdr, flags| send(message, flags);
+                transfer::several(a[1] as *mut _, a[2], a[3] as i32, send)
             }
-            match served.with(|socket| socket.pending()) {
+            SYS_sendfile => transfer::send_file(served, a, how),
+            SYS_listen => connection::listen(served, fd, a[1] as i32),
+            SYS_accept => connection::accept(served, a, 0, how),
+            SYS_accept4 => connection::accept(served, a, a[3] as i32, how),
+            SYS_shutdown => match a[1] as i32 {
+                SHUT_RD => served.shut_down(Shutdown::Read),
+                SHUT_WR => served.shut_down(Shutdown::Write),
+                SHUT_RDWR => served.shut_down(Shutdown::Both),
+                _ => failed(EINVAL),
+            },
+            SYS_getsockname => named(served.local_addr()),
+            SYS_getpeername => {
+                let peer = served.with(|socket| socket.peer_addr());
+                named(peer.and_then(|peer| peer.ok_or(failed(ENOTCONN))))
+            }
+            SYS_getsockopt => options::get(served, a),
+            SYS_setsockopt => options::set(served, a),
+            SYS_ioctl if a[1] as u64 == FIONREAD => match served.pending() {
                 Ok(n) => {
-                    unsafe { (a[2] as *mut i32).write(n.min(i32::MAX as usize) as i32) };
+                    (a[2] as *mut i32).write(n);
                     0
                 }
                 Err(e) => e,
-            }
+            },
+            _ => return None,
         }
-        _ => return None,
     })
 }

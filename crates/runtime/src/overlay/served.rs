@@ -4,7 +4,7 @@ use super::epoll::Member;
 use super::options::Heirlooms;
 use super::table::{self, Descriptors, Entry};
 use crate::net::stack::{Announcer, Kind, Readiness, Socket};
-use crate::park::{NoPreempt, SpinLock};
+use crate::park::SpinLock;
 use crate::reactor;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use std::net::{Shutdown, SocketAddr};
@@ -129,7 +129,6 @@ impl Served {
         if self.dead.load(Acquire) {
             return Err(failed(libc::ENETDOWN));
         }
-        let _quiet = NoPreempt::new();
         Ok(f(&*self.socket))
     }
 
@@ -160,6 +159,14 @@ impl Served {
         // may have done something.
         self.news.announce(Self::DEAD);
         done
+    }
+
+    /// How many bytes can be received (`FIONREAD`).
+    pub(super) fn pending(&self) -> Result<i32, isize> {
+        if self.listens.load(Relaxed) {
+            return Err(failed(libc::EINVAL));
+        }
+        self.with(|socket| socket.pending().min(i32::MAX as usize) as i32)
     }
 
     pub(super) fn local_addr(&self) -> Result<SocketAddr, isize> {
@@ -205,18 +212,20 @@ impl Served {
         members.iter().for_each(|member| member.remove());
         drop(members);
         if !self.closed.swap(true, SeqCst) {
-            let _quiet = NoPreempt::new();
             self.socket.close();
         }
+    }
+
+    /// The stack goes: no call reaches the socket any more.
+    pub(super) fn begin_to_end(&self) {
+        self.dead.store(true, SeqCst);
     }
 
     /// The stack has gone.
     pub(super) fn end(&self) {
         if !self.closed.swap(true, SeqCst) {
-            let _quiet = NoPreempt::new();
             self.socket.close();
         }
-        self.dead.store(true, SeqCst);
         self.news.announce(Self::DEAD);
     }
 }
