@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Servers on a network stack in user space answer clients on the kernel's, through a TAP interface: `quaver serve`, and
-# Debian's memcached, redis-server and nginx, unmodified:
+# Servers on a network stack in user space answer clients on the kernel's, through a TAP interface and by AF_XDP:
+# `quaver serve`, and Debian's memcached, redis-server and nginx, unmodified:
 #
 #   scripts/check_bypass.sh PROGRAMS    PROGRAMS is the folder of quaver and libquaver_shim.so; ONLY="redis" tries some
 #
@@ -19,9 +19,12 @@ if [ -z "${IN_NAMESPACE:-}" ]; then
 fi
 ip link set lo up
 
-tap=qvtap0
 host=10.77.0.2
-net=tap:$tap,address=$host/24
+# tap or afxdp, the stack's interface, the kernel's, and what the server is told
+medium=
+interface=
+others=
+net=
 work=$(mktemp -d)
 server=
 trap '[ -z "$server" ] || kill -KILL "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
@@ -39,7 +42,28 @@ within() {
 }
 
 answers() { (exec 3<>"/dev/tcp/$host/$1"); }
-is_gone() { ! ip link show "$tap"; }
+# The interface, or the program on it.
+is_there() {
+    case $medium in
+    tap) ip link show "$interface" ;;
+    afxdp) ip link show "$interface" | grep -q xdp ;;
+    esac
+}
+is_gone() { ! is_there; }
+
+over_tap() {
+    medium=tap interface=qvtap0 others=qvtap0
+    net=tap:$interface,address=$host/24
+}
+
+over_afxdp() {
+    medium=afxdp interface=qvnet0 others=qvnet1
+    net=afxdp:$interface,address=$host/24
+    ip link add "$interface" type veth peer name "$others"
+    # Nobody cuts long segments between the two.
+    ethtool -K "$others" tx off tso off gso off >/dev/null 2>&1
+    ip link set "$interface" up
+}
 
 # start PORT COMMAND...: until it answers
 start() {
@@ -47,9 +71,9 @@ start() {
     shift
     "$@" >"$work/log" 2>&1 &
     server=$!
-    within 60 ip link show "$tap" || die "$*: there is no $tap: $(cat "$work/log")"
-    ip address add 10.77.0.1/24 dev "$tap"
-    ip link set "$tap" up
+    within 60 is_there || die "$*: $net is not in use: $(cat "$work/log")"
+    ip address replace 10.77.0.1/24 dev "$others"
+    ip link set "$others" up
     within 60 answers "$port" || die "$* does not answer: $(cat "$work/log")"
 }
 
@@ -60,7 +84,7 @@ stop() {
     { wait "$server" || status=$?; } 2>/dev/null
     server=
     [ "$status" = "$2" ] || die "it ends with status $status after SIG$1: $(cat "$work/log")"
-    within 10 is_gone || die "$tap is still there after SIG$1"
+    within 10 is_gone || die "$net is still in use after SIG$1"
 }
 
 # asks COMMAND...: the client is content
@@ -93,7 +117,7 @@ serve() {
     grep -q "^listening $host:6379\$" "$work/log" || die "it does not say where it listens: $(cat "$work/log")"
     redis_clients 6379
     stop TERM 0
-    say "quaver serve kv: answers redis-benchmark"
+    say "quaver serve kv over $medium: answers redis-benchmark"
 }
 
 redis() {
@@ -102,7 +126,7 @@ redis() {
         redis-server --bind "$host" --protected-mode no --save '' --dir "$work"
     redis_clients 6379
     stop TERM 0
-    say "redis-server: answers redis-benchmark"
+    say "redis-server over $medium: answers redis-benchmark"
 }
 
 memcached() {
@@ -112,7 +136,7 @@ memcached() {
     contains 'All tests passed'
     # As after a crash.
     stop KILL 137
-    say "memcached: memccapable passes"
+    say "memcached over $medium: memccapable passes"
 }
 
 nginx() {
@@ -145,7 +169,12 @@ CONF
     asks curl -sS -o "$work/got" "http://$host:8080/file"
     cmp "$work/got" "$work/www/file" || die "nginx sends something else"
     stop TERM 0
-    say "nginx: answers ab and curl"
+    say "nginx over $medium: answers ab and curl"
 }
 
+over_tap
 for one in ${ONLY:-serve redis memcached nginx}; do "$one"; done
+if has ethtool clang; then
+    over_afxdp
+    for one in ${ONLY:-serve redis memcached nginx}; do "$one"; done
+fi

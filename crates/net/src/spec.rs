@@ -3,6 +3,7 @@
 use crate::device::Device;
 use crate::net::{Builder, Net};
 use crate::tap::Tap;
+use crate::xdp::{self, Filter};
 use std::fmt;
 use std::io;
 use std::net::Ipv4Addr;
@@ -150,7 +151,7 @@ impl Spec {
     ///
     /// # Errors
     ///
-    /// With what to do: see [`Tap::open`].
+    /// With what to do: see [`Tap::open`] and [`xdp::open`].
     pub fn builder(&self) -> io::Result<Builder> {
         let (address, prefix) = self.address;
         Ok(Net::builder(address, prefix).gateway(self.gateway).devices(self.devices()?))
@@ -163,10 +164,12 @@ impl Spec {
                 let taps = Tap::open(&self.interface, self.queues.unwrap_or(1))?;
                 Ok(taps.into_iter().map(|tap| Box::new(tap) as Box<dyn Device>).collect())
             }
-            Medium::AfXdp => Err(io::Error::new(
-                io::ErrorKind::Unsupported,
-                "there is no AF_XDP in this version: use tap:NAME",
-            )),
+            Medium::AfXdp => {
+                let queues = self.queues.map(|queues| queues as u32);
+                let filter = Filter::Addresses(vec![self.address.0]);
+                let queues = xdp::open(&self.interface, queues, &filter)?;
+                Ok(queues.into_iter().map(|queue| Box::new(queue) as Box<dyn Device>).collect())
+            }
         }
     }
 }

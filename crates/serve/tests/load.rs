@@ -120,7 +120,7 @@ fn an_end_that_comes_with_an_answer_is_noticed() {
         let streams: Vec<_> = listener.incoming().take(4).map(Result::unwrap).collect();
         for mut stream in &streams {
             // In one segment.
-            rustix::net::sockopt::set_tcp_cork(stream, true).unwrap();
+            socket2::SockRef::from(stream).set_tcp_cork(true).unwrap();
             let _ = stream.read_exact(&mut [0; 20]);
             let _ = stream.write_all(b"$1\r\nx\r\n");
             let _ = stream.shutdown(std::net::Shutdown::Write);

@@ -134,7 +134,8 @@ fn received(number: c_long, a: Words, flags_at: usize) -> Option<isize> {
 }
 
 /// `recvfrom`. Where there is no sender, as after a `shutdown`, the kernel leaves the room for the
-/// address as it is. `std` looks there all the same, at whatever its stack has there: at no address.
+/// address as it is. `std` looks there all the same, at whatever its stack has there: so it is to
+/// find no address.
 fn received_from(a: Words) -> Option<isize> {
     let (at, len) = (a[4] as *mut sa_family_t, a[5] as *mut socklen_t);
     // SAFETY: see above.

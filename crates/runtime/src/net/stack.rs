@@ -119,9 +119,9 @@ pub enum Opt {
 /// ([`io::Error::from_raw_os_error`]).
 ///
 /// Any thread may call anything at any time, but never in a signal handler that has interrupted
-/// the runtime. Calls can be preempted: a stack that holds a lock disables preemption meanwhile, and
-/// then must not allocate or free. Whoever was preempted may have the allocator's lock, and would
-/// not run before the only worker has it.
+/// the runtime. Calls can be preempted: a stack that holds a lock disables preemption meanwhile,
+/// and then must not allocate or free. Whoever was preempted may have the allocator's lock, and
+/// would not run before the only worker has it.
 pub trait Socket: Send + Sync {
     /// `bind(2)`; port 0 asks for one that is free.
     ///

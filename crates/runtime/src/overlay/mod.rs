@@ -137,9 +137,9 @@ pub(crate) unsafe fn call_or_kernel(number: c_long, a: Words) -> isize {
     unsafe { call(number, a, false).unwrap_or_else(|| kernel(number, a)) }
 }
 
-/// Makes a system call if it is about what a stack serves; waits where the kernel would. `None`: it
-/// is the kernel's affair. `interruptible`: the caller makes it again when it says `EINTR`, after it
-/// has looked for signals; otherwise signals end no call.
+/// Makes a system call if it is about what a stack serves; waits where the kernel would. `None`:
+/// it is the kernel's affair. `interruptible`: the caller makes it again when it says `EINTR`,
+/// after it has looked for signals; otherwise signals end no call.
 ///
 /// In a handler that has interrupted the runtime, calls on sockets of a stack say `EAGAIN`.
 ///

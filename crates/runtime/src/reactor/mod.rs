@@ -253,8 +253,8 @@ impl Reactor {
     }
 }
 
-/// A stack in user space says that `bits` have happened to a descriptor, or an instance of epoll has
-/// such news. From any thread, with preemption disabled.
+/// A stack in user space says that `bits` have happened to a descriptor, or an instance of epoll
+/// has such news. From any thread, with preemption disabled.
 pub(crate) fn announce(fd: i32, bits: u32) {
     REACTOR.happened(fd, bits, |waiter| {
         park::unpark(waiter);
