@@ -15,8 +15,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-/// Frames that are taken under the lock at once.
-const BATCH: usize = 64;
+/// Frames that are taken under the lock at once: some tens of microseconds.
+const BATCH: usize = 32;
 /// Frames from other shards that wait at most.
 const MOST_WAITING: usize = 1024;
 
