@@ -95,6 +95,7 @@ for task in "$@"; do
         want g++ g++
         # Writes random C programs, for `quaver selftest probes`.
         want csmith csmith
+        compgen -G '/usr/include/csmith*/csmith.h' >/dev/null || packages+=(libcsmith-dev)
         # For jemalloc, which a test links.
         want make make
         want pkg-config pkg-config
