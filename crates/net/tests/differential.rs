@@ -6,14 +6,19 @@ mod common;
 use common::kernel::Kernel;
 use common::{B, Pair, at, datagrams, receive, send, stream};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use quaver::net::stack::{Kind, Opt, Socket};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// The same programs each time; many others in the full form.
 fn config() -> ProptestConfig {
-    ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() }
+    let full = std::env::var_os("QUAVER_TEST_FULL").is_some();
+    let (cases, rng_seed) =
+        if full { (5_000, RngSeed::Random) } else { (200, RngSeed::Fixed(1)) };
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 /// A call, on one of the sockets that there are.
