@@ -16,8 +16,7 @@ use std::time::{Duration, Instant};
 /// The same programs each time; many others in the full form.
 fn config() -> ProptestConfig {
     let full = std::env::var_os("QUAVER_TEST_FULL").is_some();
-    let (cases, rng_seed) =
-        if full { (5_000, RngSeed::Random) } else { (200, RngSeed::Fixed(1)) };
+    let (cases, rng_seed) = if full { (5_000, RngSeed::Random) } else { (200, RngSeed::Fixed(1)) };
     ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
 }
 
