@@ -10,14 +10,15 @@ else
     say "python3 is not installed: links and lists are not checked"
 fi
 
-cargo build --locked -p quaver
-deps=$(target_dir)/debug/deps
-library=$(target_dir)/debug/libquaver.rlib
+# In one go, so that both mean the same `quaver`.
+cargo build --locked -p quaver -p quaver-net
+built=$(target_dir)/debug
 pages=0
 for page in README.md docs/*.md; do
     grep -q '^```rust' "$page" || continue
     printf '   Doc-tests %s\n' "$page"
-    rustdoc --test "$page" --edition 2024 -L "dependency=$deps" --extern "quaver=$library"
+    rustdoc --test "$page" --edition 2024 -L "dependency=$built/deps" --extern "quaver=$built/libquaver.rlib" \
+        --extern "quaver_net=$built/libquaver_net.rlib"
     pages=$((pages + 1))
 done
 [ "$pages" -gt 0 ] || die "no page has a program"
