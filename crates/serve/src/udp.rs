@@ -3,6 +3,9 @@
 //! One thread receives. It spawns a thread for each request, which answers by the same socket. So
 //! a long request keeps nobody waiting but for its quantum. More requests than
 //! [`Limits::connections`] at the same time are answered as refused.
+//!
+//! The receiver gives way after each request. If it went on while there is something to receive, it
+//! would outlive its quantum at every burst, and then wait behind the longest requests.
 
 use std::io;
 use std::sync::Arc;
@@ -84,6 +87,7 @@ impl UdpServer {
             };
             if let Some(request) = Message::decode(&bytes[..n]) {
                 self.serve(request, from);
+                quaver::yield_now();
             }
         }
     }
