@@ -96,9 +96,12 @@ fn play(setup: Setup) {
             named("parked one").spawn(parked_outer).unwrap();
             named("reading one").spawn(move || reading_outer(pipe[0])).unwrap();
             named("idle one").spawn(renamed_busy_outer).unwrap();
+            // Asleep, so that one that is preempted on its way gets on.
+            let pause = || quaver::sleep(std::time::Duration::from_millis(5));
             while !ended.is_finished() || !BUSY.load(SeqCst) || !READING.load(SeqCst) {
-                quaver::yield_now();
+                pause();
             }
+            pause();
             quaver::no_preempt(|| {
                 named("new one").spawn(|| never_begun() + 1).unwrap();
                 holding_outer();
