@@ -11,6 +11,7 @@ use crate::stats::Counters;
 use crate::thread::control::Uthread;
 use crate::thread::table::LocalPool;
 use crate::tsc::{self, NEVER, Ticks};
+use crate::worker::patience::Patience;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use quaver_sched::clock::{self, Quantum};
@@ -85,8 +86,9 @@ pub(crate) struct Slot {
     pub(crate) tid: AtomicI32,
     /// Its POSIX timer.
     pub(crate) timer: AtomicI32,
-    /// Where the carrier sleeps for lack of work.
+    /// Where the carrier sleeps for lack of work, and how long it looks for some before.
     pub(crate) bed: Futex,
+    pub(crate) patience: Patience,
 
     pub(crate) id: usize,
     /// The CPU to run on, if workers are pinned.
@@ -137,6 +139,7 @@ impl Slot {
             tid: AtomicI32::new(0),
             timer: AtomicI32::new(0),
             bed: Futex::new(0),
+            patience: Patience::new(rt.idle_spin),
             id,
             cpu,
             rt,

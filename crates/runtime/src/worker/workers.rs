@@ -24,15 +24,17 @@ impl Workers for Inner {
     }
 
     fn spin(&self, worker: usize) -> bool {
-        let until = tsc::now().saturating_add(self.idle_spin);
+        let slot = &self.slots()[worker];
+        let until = slot.patience.until(tsc::now());
         loop {
-            if self.ready(worker) {
+            let found =
+                self.ready(worker) || REACTOR.is_awaited() && REACTOR.poll(self, Some(slot));
+            let now = tsc::now();
+            if found {
+                slot.patience.found(now);
                 return true;
             }
-            if REACTOR.is_awaited() && REACTOR.poll(self, Some(&self.slots()[worker])) {
-                return true;
-            }
-            if tsc::now() >= until {
+            if now >= until {
                 return false;
             }
             core::hint::spin_loop();
