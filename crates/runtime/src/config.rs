@@ -106,8 +106,9 @@ enum Quantum {
 
 /// See [`Builder::tax`]: where the machine says what the quantum is.
 const AUTO_TAX: u32 = 2;
-/// And where somebody else does.
-const DEFAULT_TAX: u32 = 100;
+/// And where somebody else does. So the machine stretches a quantum that is shorter than four
+/// interruptions, as it would not choose one ([`quantum_for`](quaver_sched::quantum_for)).
+const DEFAULT_TAX: u32 = 25;
 
 impl Default for Builder {
     fn default() -> Self {
@@ -252,7 +253,8 @@ impl Builder {
         self
     }
 
-    /// How long an idle worker looks for work before it sleeps in the kernel. Default: 20 µs.
+    /// How long an idle worker looks for work at most before it sleeps in the kernel: less, down to
+    /// a sixteenth, while work mostly comes later than that. Default: 20 µs.
     pub fn idle_spin(mut self, spin: Duration) -> Builder {
         self.idle_spin = spin;
         self
@@ -276,7 +278,8 @@ impl Builder {
     }
 
     /// How much of a worker's time preemptions may take, in percent, 1 to 100 (as much as they do).
-    /// Default: 2, and 100 where a quantum was chosen, here or by the policy.
+    /// Default: 2, and 25 where a quantum was chosen, here or by the policy: that bounds quanta
+    /// shorter than four interruptions only.
     ///
     /// A preemption takes some microseconds of the worker, in virtual machines ten to twenty, and
     /// where a worker has more to do than time for it, these are missing. With a tax of 10 a thread

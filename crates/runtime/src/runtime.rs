@@ -255,7 +255,10 @@ impl Runtime {
         let table = Table::new(config.max_threads, config.stack_size, tls)
             .map_err(|error| BuildError::Os { what: "reserve the thread table", error })?;
         let us = |n| tsc::from_duration(Duration::from_micros(n));
-        let price = config.policy.quantum().map(|_| clock::price(config.clock, config.signal));
+        let price = config
+            .policy
+            .quantum()
+            .map(|_| clock::price(config.clock, config.clock_shares, config.signal));
         if let (true, Some(price)) = (config.auto_quantum, price) {
             let suited = if config.probes { probe_quantum_for } else { quantum_for };
             let quantum = suited(tsc::to_duration(price));

@@ -9,7 +9,7 @@ use crate::config::Clock;
 use crate::kernel_thread;
 use crate::sys;
 use crate::tsc::{self, Ticks};
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -26,15 +26,29 @@ const LEAST: Duration = Duration::from_micros(1);
 /// milliseconds would end preemption.
 const MOST: Duration = Duration::from_micros(50);
 
-/// The price of a preemption by this clock. Measured at the first call, which takes about a
-/// millisecond. The handler of `signal` is installed, and does nothing on the calling thread.
-pub(crate) fn price(clock: Clock, signal: i32) -> Ticks {
+/// The price of a preemption by this clock, which has no CPU of its own if it `shares` the
+/// workers': then what it takes itself is a worker's time, too. Measured at the first call, which
+/// takes about a millisecond. The handler of `signal` is installed, and does nothing on the calling
+/// thread.
+pub(crate) fn price(clock: Clock, shares: bool, signal: i32) -> Ticks {
     static BY_TIMER: OnceLock<Ticks> = OnceLock::new();
-    static BY_SIGNAL: OnceLock<Ticks> = OnceLock::new();
+    static BY_SIGNAL: OnceLock<Signal> = OnceLock::new();
     match clock {
         Clock::PosixTimer | Clock::Auto => *BY_TIMER.get_or_init(|| by_timer(signal)),
-        Clock::TimerThread | Clock::TimerCore => *BY_SIGNAL.get_or_init(|| by_signal(signal)),
+        Clock::TimerThread | Clock::TimerCore => {
+            let Signal { received, sent } = *BY_SIGNAL.get_or_init(|| by_signal(signal));
+            let sent = if shares { sent } else { 0 };
+            (received + sent).min(tsc::from_duration(MOST))
+        }
     }
+}
+
+/// What a signal takes that another thread sends.
+#[derive(Clone, Copy)]
+struct Signal {
+    received: Ticks,
+    /// Of the sender's CPU, with waking up for it.
+    sent: Ticks,
 }
 
 /// Of a timer that expires, and of setting it again.
@@ -55,12 +69,13 @@ fn by_timer(signal: i32) -> Ticks {
 }
 
 /// Of a signal that another thread sends.
-fn by_signal(signal: i32) -> Ticks {
+fn by_signal(signal: i32) -> Signal {
     static SENDER: Sender = Sender {
         to: AtomicI32::new(0),
         cpu: AtomicUsize::new(0),
         signal: AtomicI32::new(0),
         sent: AtomicUsize::new(0),
+        took_ns: AtomicU64::new(0),
         state: AtomicU32::new(WAITING),
     };
     SENDER.to.store(sys::gettid(), Relaxed);
@@ -69,7 +84,7 @@ fn by_signal(signal: i32) -> Ticks {
     SENDER.cpu.store(cpu, Relaxed);
     SENDER.signal.store(signal, Relaxed);
     if kernel_thread::start(kernel_thread::Kind::Service, &SENDER, send).is_err() {
-        return least();
+        return Signal { received: least(), sent: least() };
     }
     let end = tsc::now() + tsc::from_duration(PATIENCE);
     // The sender may be kept from its CPU.
@@ -82,7 +97,8 @@ fn by_signal(signal: i32) -> Ticks {
     }
     // What has been sent arrives at the latest on the way out of the kernel.
     sys::sched_yield();
-    lower_quartile(gaps)
+    let sent = Duration::from_nanos(SENDER.took_ns.load(Relaxed));
+    Signal { received: lower_quartile(gaps), sent: tsc::from_duration(sent) }
 }
 
 /// States of the sender.
@@ -98,6 +114,8 @@ struct Sender {
     cpu: AtomicUsize,
     signal: AtomicI32,
     sent: AtomicUsize,
+    /// CPU time of a wake-up with what is sent then, on average until now.
+    took_ns: AtomicU64,
     state: AtomicU32,
 }
 
@@ -113,12 +131,15 @@ extern "C" fn send(s: &'static Sender) {
         let _ = sys::pin_to_cpus(&others);
     }
     let pid = std::process::id() as i32;
+    let begin = sys::cpu_time_of_this_thread();
     for i in 1..=TIMES {
         std::thread::sleep(APART);
         if s.state.compare_exchange(WAITING, SENDING, AcqRel, Relaxed).is_err() {
             return;
         }
         let _ = sys::tgkill(pid, s.to.load(Relaxed), s.signal.load(Relaxed));
+        let took = sys::cpu_time_of_this_thread().saturating_sub(begin) / i as u32;
+        s.took_ns.store(took.as_nanos() as u64, Relaxed);
         s.state.store(WAITING, Release);
         s.sent.store(i, Release);
     }
@@ -163,9 +184,12 @@ mod tests {
             libc::signal(libc::SIGUSR2, nothing as *const () as libc::sighandler_t);
         }
         for clock in [Clock::PosixTimer, Clock::TimerThread] {
-            let found = price(clock, libc::SIGUSR2);
+            let found = price(clock, false, libc::SIGUSR2);
             assert!(found >= least() && found <= tsc::from_duration(MOST), "{clock}: {found}");
-            assert_eq!(price(clock, libc::SIGUSR2), found);
+            assert_eq!(price(clock, false, libc::SIGUSR2), found);
+            let shared = price(clock, true, libc::SIGUSR2);
+            let more = clock == Clock::TimerThread && found < tsc::from_duration(MOST);
+            assert_eq!(shared > found, more, "{clock}: {shared}, {found}");
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! It does not sleep in the epoll instance, which would hand it the listener's wake-ups: it waits
 //! for the instance to become readable, and takes events as a worker would. While threads are short
-//! it looks seldom, and while nobody waits for files, or no worker is busy, not at all.
+//! it looks seldom ([`Pace`]), and while nobody waits for files, or no worker is busy, not at all.
 
 use super::REACTOR;
 use crate::clock::Sleep;
@@ -15,8 +15,6 @@ use std::time::Duration;
 
 /// Without a quantum, a thread that has run for so long runs long.
 const LONG: Duration = Duration::from_millis(1);
-/// It looks this often at least while it looks at all.
-const SELDOM: Duration = Duration::from_millis(1);
 /// Looks that find nothing to watch before it sleeps until there is.
 const LINGER: u32 = 32;
 /// It listens no longer than this without a look at the workers.
@@ -91,36 +89,56 @@ impl Watch {
 enum Found {
     /// Nobody waits for a file, or no worker is busy.
     Nothing,
-    /// A worker listens, or all will poll soon.
-    Short,
-    /// A thread runs for long, and nobody listens.
-    Long,
+    /// A worker listens, or all will poll before one of their threads could be interrupted for an
+    /// arrival, at that time.
+    Short(Ticks),
+    /// A thread that has run for so long may be interrupted, and nobody listens.
+    Long(Ticks),
 }
 
-/// A dispatch, and when it was seen for the first time: where threads are short, its own time may
-/// be one of before.
-type Seen = (u64, Ticks);
-
-/// Looks at the workers, of which it has `seen` these dispatches before.
-fn look(rt: &Inner, seen: &mut [Seen], now: Ticks) -> Found {
+/// Looks at the workers at `now`.
+fn look(rt: &Inner, now: Ticks) -> Found {
     if !REACTOR.is_awaited() {
         return Found::Nothing;
     }
-    let mut found = Found::Nothing;
-    for (slot, seen) in rt.slots().iter().zip(seen) {
-        let run = slot.run.load(Relaxed);
-        if run == 0 {
-            continue;
-        }
-        if seen.0 != run {
-            *seen = (run, now);
-        }
-        if now - seen.1 >= rt.watch.quantum && !REACTOR.has_listener() {
-            return Found::Long;
-        }
-        found = Found::Short;
+    // While threads are short a dispatch seems to have begun a little earlier than it has.
+    let busy = rt.slots().iter().map(|slot| (slot.run_since(), slot));
+    let first = busy
+        .filter(|&(since, _)| since != 0)
+        .map(|(since, slot)| (slot.affordable_at().max(since + rt.watch.quantum), since))
+        .min();
+    match first {
+        None => Found::Nothing,
+        Some((at, since)) if at <= now && !REACTOR.has_listener() => Found::Long(now - since),
+        Some((at, _)) => Found::Short(at),
     }
-    found
+}
+
+/// How long it pauses between looks.
+struct Gait {
+    quantum: Ticks,
+    pace: Option<Pace>,
+    later: Ticks,
+    long_at: Ticks,
+}
+
+impl Gait {
+    /// After a look at `now` that has found this.
+    fn pause(&mut self, rt: &Inner, found: Found, now: Ticks) -> Ticks {
+        let stopped = rt.slots().iter().map(|slot| slot.long_at.load(Relaxed)).max();
+        self.long_at = self.long_at.max(stopped.unwrap_or(0));
+        if let Some(pace) = &self.pace {
+            match found {
+                Found::Long(ran) if pace.is_long(ran) => (self.later, self.long_at) = (0, now),
+                _ => self.later = pace.in_vain(self.later, self.long_at, now),
+            }
+        }
+        let pause = self.quantum + self.later;
+        match found {
+            Found::Short(at) => pause.max(at.saturating_sub(now)),
+            _ => pause,
+        }
+    }
 }
 
 /// The kernel thread.
@@ -129,28 +147,26 @@ pub(crate) fn run(rt: &'static Inner) {
     watch.tid.store(sys::gettid(), SeqCst);
     sys::set_minimal_timer_slack();
     sys::ask_for_short_slices();
-    let [seldom, calm] = [SELDOM, Pace::CALM].map(tsc::from_duration);
-    let (mut long_at, mut pause, mut quiet) = (tsc::now(), watch.quantum, 0);
-    let mut seen: Vec<Seen> = vec![(0, 0); rt.slots().len()];
+    let mut gait = Gait { quantum: watch.quantum, pace: rt.pace, later: 0, long_at: 0 };
+    let mut quiet = 0;
     while !rt.stopping.load(Relaxed) {
         watch.sleep.begin_to_look();
         let now = tsc::now();
-        let found = look(rt, &mut seen, now);
+        let found = look(rt, now);
         quiet = if found == Found::Nothing { quiet + 1 } else { 0 };
-        if found == Found::Long {
-            (long_at, pause) = (now, watch.quantum);
-            // A worker that sleeps is better: it runs at once what it hears of.
-            if !rt.idle.wake_to_listen(rt) && listen(rt) {
-                continue;
-            }
-        } else if now.saturating_sub(long_at) >= calm {
-            pause = pause.saturating_mul(2).min(seldom.max(watch.quantum));
+        let pause = gait.pause(rt, found, now);
+        // A worker that sleeps is better: it runs at once what it hears of.
+        if let Found::Long(_) = found
+            && !rt.idle.wake_to_listen(rt)
+            && listen(rt)
+        {
+            continue;
         }
         if quiet < LINGER {
             watch.sleep.nap(tsc::to_duration(pause));
         } else if watch.sleep.announce()
             && !rt.stopping.load(Relaxed)
-            && look(rt, &mut seen, tsc::now()) == Found::Nothing
+            && look(rt, tsc::now()) == Found::Nothing
         {
             watch.sleep.sleep(u64::MAX, None);
         }

@@ -3,9 +3,13 @@
 //! A look at the end of a quantum is in vain if the task that it was meant for has ended and
 //! another has begun. Where tasks are short and never run out, all looks are, and each costs an
 //! interruption or a wake-up: on a virtual machine half of a worker's time at 50 us. So looks that
-//! are in vain become rarer, until they take a fiftieth of the time, and the first task that
+//! are in vain become rarer, until they take a twentieth of the time, and the first task that
 //! outlives its quantum after that is stopped later, by [`Pace::MOST`] at most. From then on, for
 //! [`Pace::CALM`], looks are on time. Not in the papers.
+//!
+//! Tasks that are shorter than that delay and come seldom run to completion. So it must not be much
+//! longer than a quantum, which is a few interruptions (`quantum_for`): a fiftieth of the time
+//! would be 12 quanta, a twentieth is 5.
 //!
 //! What the machine itself takes of a task's time (an interrupt, on a virtual machine a turn of the
 //! host) makes short tasks look long, dozens of times in a second. So a task counts as long when it
@@ -25,12 +29,12 @@ use crate::Time;
 use core::time::Duration;
 
 /// Looks in vain take one part of this many of the time.
-const PARTS: Time = 50;
+const PARTS: Time = 20;
 /// What the machine takes of a task's time is less than this many interruptions.
 const DISTURBANCE: Time = 4;
 
 /// How much later a clock looks while no task outlives its quantum: twice as much after each look
-/// that was in vain, until such looks take a fiftieth of the time, and never by more than
+/// that was in vain, until such looks take a twentieth of the time, and never by more than
 /// [`MOST`](Pace::MOST).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
@@ -86,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_in_vain_take_a_fiftieth_of_the_time() {
+    fn looks_in_vain_take_a_twentieth_of_the_time() {
         for (quantum, price) in [(50, 2), (50, 8), (20, 20), (5, 1), (100, 1)] {
             let pace = pace(quantum, price);
             let (mut now, mut later, mut spent) = (10_000, 0, 0);

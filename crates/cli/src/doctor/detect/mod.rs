@@ -68,7 +68,7 @@ pub fn detect() -> Facts {
 }
 
 fn interruption_us() -> Option<f64> {
-    let price = quaver::Builder::new().workers(1).build().ok()?.preemption_price()?;
+    let price = quaver::Builder::new().build().ok()?.preemption_price()?;
     Some(price.as_secs_f64() * 1e6)
 }
 
