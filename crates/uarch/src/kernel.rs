@@ -1,0 +1,241 @@
+//! The few system calls that the model serves. README.md lists them.
+
+use std::io::Write;
+
+use crate::cpu::Cpu;
+use crate::memory::{Memory, PAGE, Rights};
+use crate::uop::reg;
+
+/// Where UPID and UITT are: the UPID first, the UITT in the next page. A kernel would hide them from
+/// programs; this one does not.
+pub const TABLES: u64 = 0x7ffe_0000_0000;
+const UITT: u64 = TABLES + PAGE;
+/// The vector that announces user interrupts.
+const UINV: u8 = 0xec;
+/// Bytes below the stack pointer that belong to the interrupted function.
+const RED_ZONE: u64 = 128;
+/// File descriptors of `uintr_create_fd` begin here.
+const FIRST_FD: u64 = 1000;
+/// Where `mmap` begins.
+const MAPPINGS: u64 = 0x7000_0000_0000;
+/// The most that a program may map.
+const LARGEST: u64 = 8 << 30;
+
+const ENOENT: i64 = -2;
+const EBADF: i64 = -9;
+const ENOMEM: i64 = -12;
+const EFAULT: i64 = -14;
+const EBUSY: i64 = -16;
+const EINVAL: i64 = -22;
+const ENOTTY: i64 = -25;
+const ENOSYS: i64 = -38;
+
+/// Cycles of a nanosecond: the paper's 2 GHz.
+const CYCLES_PER_NS: u64 = 2;
+
+/// Where a program's output goes.
+#[derive(Debug)]
+pub enum Output {
+    /// To standard output and standard error.
+    Echo,
+    /// Here.
+    Keep(Vec<u8>),
+}
+
+/// What became of a call.
+pub enum Outcome {
+    /// It returns this.
+    Done(i64),
+    /// The program ends.
+    Exit(u8),
+    /// It is not served.
+    Unknown(u64),
+}
+
+/// The state of the few things that calls change.
+#[derive(Debug)]
+pub struct Kernel {
+    /// Where the program writes to.
+    pub output: Output,
+    first_break: u64,
+    current_break: u64,
+    next_mapping: u64,
+    /// Vectors with a file descriptor.
+    vectors: u64,
+}
+
+impl Kernel {
+    /// A kernel for a program whose data ends at `end`.
+    pub fn new(end: u64) -> Kernel {
+        Kernel {
+            output: Output::Keep(Vec::new()),
+            first_break: end,
+            current_break: end,
+            next_mapping: MAPPINGS,
+            vectors: 0,
+        }
+    }
+
+    /// Serves the call that the registers describe. `now` is the time-stamp counter.
+    pub fn call(&mut self, cpu: &mut Cpu, memory: &mut Memory, now: u64) -> Outcome {
+        let number = cpu.reg(reg::RAX);
+        let [a, b, c] = [reg::RDI, reg::RSI, reg::RDX].map(|r| cpu.reg(r));
+        let (flags, r8) = (cpu.reg(10), cpu.reg(8));
+        Outcome::Done(match number {
+            1 => self.write(memory, a, b, c),
+            // fstat, lseek, newfstatat: there are no files
+            5 | 8 | 262 => EBADF,
+            9 => self.map(memory, a, b, c, flags, r8),
+            10 => {
+                if memory.protect(a, b, rights(c)) { 0 } else { ENOMEM }
+            }
+            11 => {
+                memory.unmap(a, b);
+                0
+            }
+            12 => self.move_break(memory, a) as i64,
+            16 => ENOTTY,
+            24 | 273 => 0,
+            39 | 186 | 218 => 1,
+            60 | 231 => return Outcome::Exit(a as u8),
+            89 | 267 => ENOENT,
+            158 => match a {
+                0x1001 | 0x1002 => {
+                    cpu.set(if a == 0x1002 { reg::FS } else { reg::GS }, 3, b);
+                    0
+                }
+                _ => EINVAL,
+            },
+            228 => {
+                let ns = now / CYCLES_PER_NS;
+                let time = [ns / 1_000_000_000, ns % 1_000_000_000].map(u64::to_le_bytes).concat();
+                if memory.poke(b, &time) { 0 } else { EFAULT }
+            }
+            // prlimit64, rseq
+            302 | 334 => ENOSYS,
+            318 => {
+                let bytes: Vec<u8> = (0..b.min(256)).map(|i| (i * 37 + 11) as u8).collect();
+                if memory.poke(a, &bytes) { bytes.len() as i64 } else { EFAULT }
+            }
+            471..=475 | 0x7855_0001 | 0x7855_0002 => self.interrupts(cpu, memory, number, a, b),
+            _ => return Outcome::Unknown(number),
+        })
+    }
+
+    fn write(&mut self, memory: &Memory, fd: u64, address: u64, length: u64) -> i64 {
+        if fd != 1 && fd != 2 {
+            return EBADF;
+        }
+        let mut bytes = vec![0; length.min(1 << 20) as usize];
+        if !memory.peek(address, &mut bytes) {
+            return EFAULT;
+        }
+        match &mut self.output {
+            Output::Keep(kept) => kept.extend_from_slice(&bytes),
+            // Nobody to tell if it cannot be written.
+            Output::Echo if fd == 1 => drop(std::io::stdout().write_all(&bytes)),
+            Output::Echo => drop(std::io::stderr().write_all(&bytes)),
+        }
+        bytes.len() as i64
+    }
+
+    fn map(&mut self, memory: &mut Memory, at: u64, length: u64, protection: u64, flags: u64, fd: u64) -> i64 {
+        const FIXED: u64 = 0x10;
+        const ANONYMOUS: u64 = 0x20;
+        let length = length.div_ceil(PAGE) * PAGE;
+        if flags & ANONYMOUS == 0 || length == 0 {
+            return if fd as i32 == -1 { EINVAL } else { EBADF };
+        }
+        if memory.size() + length > LARGEST {
+            return ENOMEM;
+        }
+        let at = if flags & FIXED != 0 {
+            at
+        } else {
+            let at = self.next_mapping;
+            self.next_mapping += length + PAGE;
+            at
+        };
+        memory.map(at, length, rights(protection));
+        at as i64
+    }
+
+    fn move_break(&mut self, memory: &mut Memory, to: u64) -> u64 {
+        if to < self.first_break || to - self.first_break > LARGEST {
+            return self.current_break;
+        }
+        let (old, new) = (self.current_break.div_ceil(PAGE) * PAGE, to.div_ceil(PAGE) * PAGE);
+        if new > old {
+            memory.map(old, new - old, Rights::RW);
+        } else {
+            memory.unmap(new, old - new);
+        }
+        self.current_break = to;
+        to
+    }
+
+    /// The calls that set up user interrupts.
+    fn interrupts(&mut self, cpu: &mut Cpu, memory: &mut Memory, number: u64, a: u64, flags: u64) -> i64 {
+        match number {
+            471 if flags != 0 || a == 0 => EINVAL,
+            471 if cpu.uintr.upid != 0 => EBUSY,
+            471 => {
+                memory.map(TABLES, PAGE, Rights::RW);
+                memory.poke(TABLES, &(u64::from(UINV) << 16).to_le_bytes());
+                cpu.uintr.handler = a;
+                cpu.uintr.stack_adjust = RED_ZONE;
+                cpu.uintr.uinv = UINV;
+                cpu.uintr.upid = TABLES;
+                0
+            }
+            472 if cpu.uintr.upid == 0 => EINVAL,
+            472 => {
+                (cpu.uintr.upid, cpu.uintr.handler, cpu.uintr.uif) = (0, 0, false);
+                self.vectors = 0;
+                0
+            }
+            473 if a > 63 || cpu.uintr.upid == 0 => EINVAL,
+            473 if self.vectors >> a & 1 == 1 => EBUSY,
+            473 => {
+                self.vectors |= 1 << a;
+                (FIRST_FD + a) as i64
+            }
+            474 => {
+                let vector = a.wrapping_sub(FIRST_FD);
+                if vector > 63 || self.vectors >> vector & 1 == 0 {
+                    return EBADF;
+                }
+                if cpu.uintr.uitt == 0 {
+                    memory.map(UITT, PAGE, Rights::RW);
+                    (cpu.uintr.uitt, cpu.uintr.uitt_last) = (UITT, 63);
+                }
+                // The entry's index is the vector.
+                let entry = [1 | vector << 8, cpu.uintr.upid].map(u64::to_le_bytes).concat();
+                memory.poke(UITT + 16 * vector, &entry);
+                vector as i64
+            }
+            475 if cpu.uintr.uitt == 0 || a > 63 => EINVAL,
+            475 => {
+                memory.poke(UITT + 16 * a, &[0; 16]);
+                0
+            }
+            0x7855_0001 if a > 63 || cpu.uintr.upid == 0 => EINVAL,
+            0x7855_0001 => {
+                cpu.uintr.timer.vector = Some(a as u8);
+                0
+            }
+            _ => {
+                cpu.uintr.timer = crate::uintr::Timer::default();
+                0
+            }
+        }
+    }
+}
+
+fn rights(protection: u64) -> Rights {
+    Rights {
+        read: protection & 1 != 0,
+        write: protection & 2 != 0,
+        execute: protection & 4 != 0,
+    }
+}
