@@ -12,6 +12,7 @@ pub mod cache;
 pub mod cc;
 pub mod chart;
 pub mod companion;
+pub mod core;
 pub mod demo;
 pub mod doctor;
 pub mod html;
@@ -60,6 +61,7 @@ enum Command {
     Cc(cc::Args),
     Probes(probes::Args),
     Sim(Box<sim::Args>),
+    Core(core::Args),
     Plan(plan::Args),
     Report(report::Args),
 }
@@ -88,6 +90,7 @@ pub fn main() -> ExitCode {
         Command::Cc(args) => Ok(cc::run(&args)),
         Command::Probes(args) => probes::run(&args),
         Command::Sim(args) => sim::run(&args),
+        Command::Core(args) => core::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Report(args) => report::run(&args).map(|()| ExitCode::SUCCESS),
     };

@@ -16,7 +16,7 @@ pub const STACK: u64 = 1 << 20;
 pub const STACK_TOP: u64 = 0x7fff_ffff_0000;
 
 /// The most memory that a program's file may ask for.
-const LARGEST: u64 = 1 << 32;
+const LARGEST: u64 = 1 << 30;
 
 fn wrong(what: impl std::fmt::Display) -> Error {
     Error::Program(format!("not a program for the model: {what}"))

@@ -111,8 +111,8 @@ impl Kernel {
                 let time = [ns / 1_000_000_000, ns % 1_000_000_000].map(u64::to_le_bytes).concat();
                 if memory.poke(b, &time) { 0 } else { EFAULT }
             }
-            // prlimit64, rseq
-            302 | 334 => ENOSYS,
+            // sysinfo, prlimit64, rseq
+            99 | 302 | 334 => ENOSYS,
             318 => {
                 let bytes: Vec<u8> = (0..b.min(256)).map(|i| (i * 37 + 11) as u8).collect();
                 if memory.poke(a, &bytes) { bytes.len() as i64 } else { EFAULT }

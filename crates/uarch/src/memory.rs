@@ -171,22 +171,27 @@ impl Memory {
 
     /// Reads bytes whatever the rights; false if a page is missing.
     pub fn peek(&self, address: u64, buffer: &mut [u8]) -> bool {
-        buffer.iter_mut().enumerate().all(|(i, byte)| {
-            let at = address.wrapping_add(i as u64);
-            let page = self.pages.get(&(at / PAGE));
-            page.map(|p| *byte = self.arena[p.offset + (at % PAGE) as usize]).is_some()
-        })
+        let mut at = address;
+        for piece in pieces(address, buffer) {
+            let Some(page) = self.pages.get(&(at / PAGE)) else { return false };
+            piece.copy_from_slice(&self.arena[page.offset + (at % PAGE) as usize..][..piece.len()]);
+            at = at.wrapping_add(piece.len() as u64);
+        }
+        true
     }
 
     /// Writes bytes whatever the rights; false if a page is missing.
     pub fn poke(&mut self, address: u64, bytes: &[u8]) -> bool {
-        bytes.iter().enumerate().all(|(i, &byte)| {
-            let at = address.wrapping_add(i as u64);
+        let (mut at, mut rest) = (address, bytes);
+        while !rest.is_empty() {
             let Some(page) = self.pages.get(&(at / PAGE)) else { return false };
             self.generation += u64::from(page.decoded);
-            self.arena[page.offset + (at % PAGE) as usize] = byte;
-            true
-        })
+            let (piece, after) = rest.split_at(rest.len().min((PAGE - at % PAGE) as usize));
+            self.arena[page.offset + (at % PAGE) as usize..][..piece.len()].copy_from_slice(piece);
+            at = at.wrapping_add(piece.len() as u64);
+            rest = after;
+        }
+        true
     }
 
     fn forget(&mut self) {
@@ -268,6 +273,13 @@ impl Bus for Memory {
         self.arena[offset + from..offset + from + N].copy_from_slice(&bytes);
         Ok(())
     }
+}
+
+/// Parts of `buffer` that lie in one page each, if its first byte is at `address`.
+fn pieces(address: u64, buffer: &mut [u8]) -> impl Iterator<Item = &mut [u8]> {
+    let first = buffer.len().min((PAGE - address % PAGE) as usize);
+    let (first, rest) = buffer.split_at_mut(first);
+    std::iter::once(first).chain(rest.chunks_mut(PAGE as usize))
 }
 
 fn slot(number: u64) -> usize {

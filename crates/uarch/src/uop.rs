@@ -157,9 +157,9 @@ pub enum Op {
     Rdtsc,
     Rdtscp,
     Xgetbv,
-    /// RDFSBASE, RDGSBASE are moves; MXCSR from and to `T0`.
     LoadMxcsr,
     StoreMxcsr,
+    LoadX87Control,
     Breakpoint,
     Invalid,
     /// An instruction that the model leaves out: `aux` says which class.

@@ -4,7 +4,9 @@
 #ifndef SIZE
 #define SIZE 100000
 #endif
+#ifndef NODES
 #define NODES 8192
+#endif
 
 struct node {
     struct node *next;

@@ -4,7 +4,9 @@
 #ifndef SIZE
 #define SIZE 4
 #endif
+#ifndef WORDS
 #define WORDS 16384
+#endif
 
 static unsigned long from[WORDS], to[WORDS];
 

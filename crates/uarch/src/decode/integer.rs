@@ -245,9 +245,8 @@ fn data(e: &mut Emit<'_>) -> Result<(), Refused> {
             // LEA computes no segment's base.
             e.push(Uop { seg: reg::ZERO, ..uop });
         }
-        M::Push | M::Pop | M::Pushfq | M::Popfq | M::Leave if i.stack_pointer_increment().abs() == 2 => {
-            return Err(6);
-        }
+        M::Push | M::Pop if i.stack_pointer_increment().abs() == 2 => return Err(6),
+        M::Leave if i.code() == Code::Leavew => return Err(6),
         M::Push => {
             let (mut data, imm) = e.source(0);
             if data == reg::IMM {
@@ -374,6 +373,14 @@ fn data(e: &mut Emit<'_>) -> Result<(), Refused> {
             e.push(Uop { dst: reg::T0, ..Uop::new(Op::StoreMxcsr) });
             e.store(2, reg::T0);
         }
+        M::Fnstcw => {
+            copy(e, 3, reg::T0, reg::IMM, crate::exec::X87_CONTROL as i64);
+            e.store(1, reg::T0);
+        }
+        M::Fldcw => {
+            e.load(1, reg::T0);
+            e.push(Uop { a: reg::T0, ..Uop::new(Op::LoadX87Control) });
+        }
         _ if i.is_privileged() || i.is_jmp_far() || i.is_call_far() => return Err(4),
         _ => return Err(0),
     }
@@ -404,7 +411,7 @@ fn mov(e: &mut Emit<'_>) {
 /// XCHG, XADD and CMPXCHG: where an operand is in memory, it is stored before a register changes.
 fn exchange(e: &mut Emit<'_>) {
     let (i, size) = (e.i, e.size(0));
-    let (a, _) = e.target();
+    let (a, out) = e.target();
     let b = e.read(i.op1_register(), reg::T1);
     match i.mnemonic() {
         M::Xchg => {
@@ -431,7 +438,11 @@ fn exchange(e: &mut Emit<'_>) {
                 copy(e, 3, reg::RAX, reg::T1, 0);
             } else {
                 copy(e, 3, reg::RAX, reg::T1, 0);
-                e.finish(0, reg::T2);
+                if out == reg::T2 {
+                    e.finish(0, reg::T2);
+                } else {
+                    copy(e, 3, out, reg::T2, 0);
+                }
             }
         }
     }

@@ -123,7 +123,8 @@ fn translate(instruction: &Instruction, bytes: &[u8], uops: &mut Vec<Uop>) {
     let mut emit = Emit::new(instruction, uops);
     let done = match emit.refuse() {
         Some(class) => Err(class),
-        None => integer::translate(&mut emit).or_else(|_| vector::translate(&mut emit)),
+        None => integer::translate(&mut emit)
+            .or_else(|class| vector::translate(&mut emit).map_err(|other| class.max(other))),
     };
     if let Err(class) = done {
         uops.truncate(first);

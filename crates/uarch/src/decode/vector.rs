@@ -232,6 +232,10 @@ fn lanes(e: &mut Emit<'_>, vop: Vop) -> Result<(), Refused> {
     if matches!(vop, Vop::Cmpps | Vop::Cmppd | Vop::Cmpss | Vop::Cmpsd) {
         imm &= if sse { 7 } else { 31 };
     }
+    if vop == Vop::Insertps && b == reg::VT {
+        // There is only one lane in memory.
+        imm &= 0x3f;
+    }
     let seg = if shift { reg::IMM } else { reg::ZERO };
     e.push(Uop { imm, seg, ..vector(vop, size, dst, a, b, sse) });
     Ok(())

@@ -19,6 +19,9 @@ use crate::uop::{Op, Uop, reg};
 
 pub(crate) use alu::signed;
 
+/// The x87 control word, which programs read even where they use no x87 instruction.
+pub(crate) const X87_CONTROL: u64 = 0x37f;
+
 /// The address of a memory uop.
 #[inline]
 pub fn address(cpu: &Cpu, u: &Uop) -> u64 {
@@ -252,9 +255,12 @@ fn rare(cpu: &mut Cpu, u: &Uop) -> Result<(), Fault> {
             let rax = cpu.reg(reg::RAX);
             let (difference, flags) = alu::sub(size, f, rax, a, 0);
             cpu.flags = flags;
-            // `dst` is what the operand becomes; RAX is written last, in the instruction's last uop.
+            // `dst` is what the operand becomes: a register of 32 bits that stays keeps its upper half.
             let equal = difference & crate::cpu::MASK[usize::from(size & 3)] == 0;
-            cpu.set(u.dst, 3, if equal { b } else { a });
+            cpu.set(u.dst, 3, a);
+            if equal {
+                cpu.set(u.dst, size, b);
+            }
             cpu.set(reg::T1, 3, rax);
             if !equal {
                 cpu.set(reg::T1, size, a);
@@ -291,6 +297,8 @@ fn rare(cpu: &mut Cpu, u: &Uop) -> Result<(), Fault> {
             }
             cpu.mxcsr = value;
         }
+        Op::LoadX87Control if a & 0xffff == X87_CONTROL => {}
+        Op::LoadX87Control => return Err(Fault::Unsupported("an x87 control word of its own")),
         Op::StoreMxcsr => cpu.set(u.dst, 2, cpu.mxcsr.into()),
         Op::Stui => cpu.uintr.uif = true,
         Op::Clui => cpu.uintr.uif = false,
