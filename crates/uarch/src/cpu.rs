@@ -44,7 +44,8 @@ pub struct Cpu {
     pub flags: u64,
     /// The next instruction.
     pub rip: u64,
-    /// Control bits of vector arithmetic. Only their default works; exception flags are kept as stored.
+    /// Control bits of vector arithmetic. Only their default works; exception flags are kept as
+    /// stored.
     pub mxcsr: u32,
     /// User interrupts.
     pub uintr: Uintr,

@@ -1,6 +1,6 @@
 //! Static ELF programs into memory, with the stack that Linux gives them.
 
-use object::elf::{ProgramFlags, PF_R, PF_W, PF_X, PT_INTERP, PT_LOAD, PT_PHDR};
+use object::elf::{PF_R, PF_W, PF_X, PT_INTERP, PT_LOAD, PT_PHDR, ProgramFlags};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 use object::{Endianness, Object};
 
@@ -34,14 +34,22 @@ pub struct Loaded {
 /// # Errors
 ///
 /// It is not ELF for x86-64, is linked dynamically, or its segments are no memory of a program.
-pub fn load(file: &[u8], arguments: &[&str], memory: &mut Memory, cpu: &mut Cpu) -> Result<Loaded, Error> {
-    let elf = ElfFile64::<Endianness>::parse(file).map_err(|e| wrong(format!("no 64-bit ELF file ({e})")))?;
+pub fn load(
+    file: &[u8],
+    arguments: &[&str],
+    memory: &mut Memory,
+    cpu: &mut Cpu,
+) -> Result<Loaded, Error> {
+    let elf = ElfFile64::<Endianness>::parse(file)
+        .map_err(|e| wrong(format!("no 64-bit ELF file ({e})")))?;
     let (header, endian) = (elf.elf_header(), elf.endian());
     if elf.architecture() != object::Architecture::X86_64 {
         return Err(wrong(format!("it is for {:?}; x86-64 is needed", elf.architecture())));
     }
     if header.e_type(endian) != object::elf::ET_EXEC {
-        return Err(wrong("it is no static executable; link it with -static (gcc: -static -no-pie)"));
+        return Err(wrong(
+            "it is no static executable; link it with -static (gcc: -static -no-pie)",
+        ));
     }
     let mut end = 0;
     let mut headers = 0;
@@ -52,13 +60,17 @@ pub fn load(file: &[u8], arguments: &[&str], memory: &mut Memory, cpu: &mut Cpu)
             PT_PHDR => headers = address,
             PT_LOAD => {
                 let length = segment.p_memsz(endian);
-                let last = address.checked_add(length).filter(|&last| last < TOP && length < LARGEST);
-                let last = last.ok_or_else(|| wrong(format!("a segment at {address:#x} of {length} bytes")))?;
+                let last =
+                    address.checked_add(length).filter(|&last| last < TOP && length < LARGEST);
+                let last = last
+                    .ok_or_else(|| wrong(format!("a segment at {address:#x} of {length} bytes")))?;
                 let data = segment
                     .data(endian, file)
                     .ok()
                     .filter(|data| data.len() as u64 <= length)
-                    .ok_or_else(|| wrong(format!("the segment at {address:#x} is not whole in the file")))?;
+                    .ok_or_else(|| {
+                        wrong(format!("the segment at {address:#x} is not whole in the file"))
+                    })?;
                 place(memory, address, length, data, segment.p_flags(endian))?;
                 end = end.max(last);
                 let offset = header.e_phoff(endian).wrapping_sub(segment.p_offset(endian));
@@ -74,12 +86,12 @@ pub fn load(file: &[u8], arguments: &[&str], memory: &mut Memory, cpu: &mut Cpu)
     }
     cpu.rip = header.e_entry(endian);
     let auxiliary = [
-        (3, headers),                                  // AT_PHDR
-        (4, header.e_phentsize(endian).into()),        // AT_PHENT
-        (5, elf.elf_program_headers().len() as u64),   // AT_PHNUM
-        (6, PAGE),                                     // AT_PAGESZ
-        (9, cpu.rip),                                  // AT_ENTRY
-        (11, 1000),                                    // AT_UID and the three after it
+        (3, headers),                                // AT_PHDR
+        (4, header.e_phentsize(endian).into()),      // AT_PHENT
+        (5, elf.elf_program_headers().len() as u64), // AT_PHNUM
+        (6, PAGE),                                   // AT_PAGESZ
+        (9, cpu.rip),                                // AT_ENTRY
+        (11, 1000),                                  // AT_UID and the three after it
         (12, 1000),
         (13, 1000),
         (14, 1000),
@@ -90,14 +102,24 @@ pub fn load(file: &[u8], arguments: &[&str], memory: &mut Memory, cpu: &mut Cpu)
     Ok(Loaded { end: end.div_ceil(PAGE) * PAGE })
 }
 
-fn place(memory: &mut Memory, address: u64, length: u64, data: &[u8], flags: ProgramFlags) -> Result<(), Error> {
+fn place(
+    memory: &mut Memory,
+    address: u64,
+    length: u64,
+    data: &[u8],
+    flags: ProgramFlags,
+) -> Result<(), Error> {
     // Segments may share a page: what is there stays.
     for page in address / PAGE..(address + length).div_ceil(PAGE) {
         if !memory.is_mapped(page * PAGE, 1) {
             memory.map(page * PAGE, PAGE, Rights::default());
         }
     }
-    let rights = Rights { read: flags.contains(PF_R), write: flags.contains(PF_W), execute: flags.contains(PF_X) };
+    let rights = Rights {
+        read: flags.contains(PF_R),
+        write: flags.contains(PF_W),
+        execute: flags.contains(PF_X),
+    };
     memory.protect(address, length, rights);
     if memory.poke(address, data) { Ok(()) } else { Err(wrong("a segment outside of memory")) }
 }

@@ -70,7 +70,8 @@ pub enum Error {
     },
     /// A system call that the model does not serve.
     #[error(
-        "{address:#x}: syscall: system call {number} is not served; crates/uarch/README.md lists those that are"
+        "{address:#x}: syscall: system call {number} is not served; \
+         crates/uarch/README.md lists those that are"
     )]
     Call {
         /// Of the instruction.
@@ -80,8 +81,8 @@ pub enum Error {
     },
     /// The bound was reached.
     #[error(
-        "{address:#x}: {text}: the program has not ended after {instructions} instructions; raise the bound \
-         if it is no endless loop"
+        "{address:#x}: {text}: the program has not ended after {instructions} instructions; \
+         raise the bound if it is no endless loop"
     )]
     Endless {
         /// Of the next instruction.

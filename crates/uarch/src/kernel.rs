@@ -6,8 +6,8 @@ use crate::cpu::Cpu;
 use crate::memory::{Memory, PAGE, Rights};
 use crate::uop::reg;
 
-/// Where UPID and UITT are: the UPID first, the UITT in the next page. A kernel would hide them from
-/// programs; this one does not.
+/// Where UPID and UITT are: the UPID first, the UITT in the next page. A kernel would hide them
+/// from programs; this one does not.
 pub const TABLES: u64 = 0x7ffe_0000_0000;
 const UITT: u64 = TABLES + PAGE;
 /// The vector that announces user interrupts.
@@ -87,7 +87,11 @@ impl Kernel {
             5 | 8 | 262 => EBADF,
             9 => self.map(memory, a, b, c, flags, r8),
             10 => {
-                if memory.protect(a, b, rights(c)) { 0 } else { ENOMEM }
+                if memory.protect(a, b, rights(c)) {
+                    0
+                } else {
+                    ENOMEM
+                }
             }
             11 => {
                 memory.unmap(a, b);
@@ -139,7 +143,15 @@ impl Kernel {
         bytes.len() as i64
     }
 
-    fn map(&mut self, memory: &mut Memory, at: u64, length: u64, protection: u64, flags: u64, fd: u64) -> i64 {
+    fn map(
+        &mut self,
+        memory: &mut Memory,
+        at: u64,
+        length: u64,
+        protection: u64,
+        flags: u64,
+        fd: u64,
+    ) -> i64 {
         const FIXED: u64 = 0x10;
         const ANONYMOUS: u64 = 0x20;
         let length = length.div_ceil(PAGE) * PAGE;
@@ -175,7 +187,14 @@ impl Kernel {
     }
 
     /// The calls that set up user interrupts.
-    fn interrupts(&mut self, cpu: &mut Cpu, memory: &mut Memory, number: u64, a: u64, flags: u64) -> i64 {
+    fn interrupts(
+        &mut self,
+        cpu: &mut Cpu,
+        memory: &mut Memory,
+        number: u64,
+        a: u64,
+        flags: u64,
+    ) -> i64 {
         match number {
             471 if flags != 0 || a == 0 => EINVAL,
             471 if cpu.uintr.upid != 0 => EBUSY,
@@ -233,9 +252,5 @@ impl Kernel {
 }
 
 fn rights(protection: u64) -> Rights {
-    Rights {
-        read: protection & 1 != 0,
-        write: protection & 2 != 0,
-        execute: protection & 4 != 0,
-    }
+    Rights { read: protection & 1 != 0, write: protection & 2 != 0, execute: protection & 4 != 0 }
 }

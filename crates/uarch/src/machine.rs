@@ -28,12 +28,11 @@ struct Blocks {
 impl Blocks {
     #[inline]
     fn find(&mut self, memory: &mut Memory, address: u64) -> Result<usize, Fault> {
-        if self.generation == memory.generation() {
-            if let Some(&(at, number)) = self.quick.get(address as usize % QUICK) {
-                if at == address {
-                    return Ok(number as usize);
-                }
-            }
+        if self.generation == memory.generation()
+            && let Some(&(at, number)) = self.quick.get(address as usize % QUICK)
+            && at == address
+        {
+            return Ok(number as usize);
         }
         self.decode(memory, address)
     }
@@ -127,7 +126,8 @@ impl Machine {
                 return Err(Error::Endless { address, text, instructions: limit });
             }
             self.interrupts()?;
-            let until = self.cpu.uintr.timer.deadline.unwrap_or(u64::MAX).clamp(self.clock + 1, limit);
+            let until =
+                self.cpu.uintr.timer.deadline.unwrap_or(u64::MAX).clamp(self.clock + 1, limit);
             self.block(until - self.clock)?;
         }
     }
@@ -162,7 +162,8 @@ impl Machine {
         Error::Fault { address, text: decode::disassemble(&self.memory, address), fault }
     }
 
-    /// Executes the block at the current address, but at most `most` instructions, and at least one.
+    /// Executes the block at the current address, but at most `most` instructions, and at least
+    /// one.
     fn block(&mut self, most: u64) -> Result<(), Error> {
         let number = match self.blocks.find(&mut self.memory, self.cpu.rip) {
             Ok(number) => number,
@@ -178,7 +179,8 @@ impl Machine {
         for uop in before {
             if let Err(fault) = execute(&mut self.cpu, &mut self.memory, uop) {
                 let address = start + u64::from(uop.offset);
-                self.clock += before.iter().filter(|u| u.last && u.offset < uop.offset).count() as u64;
+                self.clock +=
+                    before.iter().filter(|u| u.last && u.offset < uop.offset).count() as u64;
                 return Err(self.failed(address, fault));
             }
         }
@@ -254,7 +256,8 @@ impl Machine {
             Op::Senduipi => {
                 let index = self.cpu.reg(uop.a);
                 let sent = uintr::send(&self.cpu, &mut self.memory, index).map_err(Stop::Fault)?;
-                let here = |n: &uintr::Notification| n.destination == 0 && n.vector == self.cpu.uintr.uinv;
+                let here =
+                    |n: &uintr::Notification| n.destination == 0 && n.vector == self.cpu.uintr.uinv;
                 if sent.as_ref().is_some_and(here) {
                     uintr::acknowledge(&mut self.cpu, &mut self.memory).map_err(Stop::Fault)?;
                 }
@@ -275,8 +278,8 @@ enum Stop {
     Call(u64),
 }
 
-/// What the model's processor says of itself: SSE up to 4.1, POPCNT, CMPXCHG16B, UINTR. No XSAVE, so
-/// libraries use no AVX unless a program was compiled for it.
+/// What the model's processor says of itself: SSE up to 4.1, POPCNT, CMPXCHG16B, UINTR. No XSAVE,
+/// so libraries use no AVX unless a program was compiled for it.
 pub fn cpuid(leaf: u32, subleaf: u32) -> [u32; 4] {
     let text = |s: &[u8; 4]| u32::from_le_bytes(*s);
     match (leaf, subleaf) {

@@ -94,7 +94,8 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Maps the pages that contain the range, filled with zeros. Those that exist lose their content.
+    /// Maps the pages that contain the range, filled with zeros. Those that exist lose their
+    /// content.
     pub fn map(&mut self, address: u64, length: u64, rights: Rights) {
         self.unmap(address, length);
         for number in numbers(address, length) {

@@ -59,13 +59,18 @@ impl Timer {
     /// The kernel has not enabled the timer, or the period is 0.
     pub fn set(&mut self, now: u64, cycles: u64, mode: u64) -> Result<(), Fault> {
         if self.vector.is_none() {
-            return Err(Fault::Protection("set_timer, but the timer is not enabled (enable_kb_timer)"));
+            return Err(Fault::Protection(
+                "set_timer, but the timer is not enabled (enable_kb_timer)",
+            ));
         }
         if mode & 1 == 1 && cycles == 0 {
             return Err(Fault::Protection("set_timer with a period of 0 cycles"));
         }
-        (self.period, self.deadline) =
-            if mode & 1 == 1 { (cycles, Some(now.saturating_add(cycles))) } else { (0, Some(cycles)) };
+        (self.period, self.deadline) = if mode & 1 == 1 {
+            (cycles, Some(now.saturating_add(cycles)))
+        } else {
+            (0, Some(cycles))
+        };
         Ok(())
     }
 
@@ -76,14 +81,16 @@ impl Timer {
     /// The kernel has not enabled the timer.
     pub fn clear(&mut self) -> Result<(), Fault> {
         if self.vector.is_none() {
-            return Err(Fault::Protection("clear_timer, but the timer is not enabled (enable_kb_timer)"));
+            return Err(Fault::Protection(
+                "clear_timer, but the timer is not enabled (enable_kb_timer)",
+            ));
         }
         self.deadline = None;
         Ok(())
     }
 
-    /// The vector to raise, if the deadline has come. A periodic timer skips periods that have passed
-    /// unseen.
+    /// The vector to raise, if the deadline has come. A periodic timer skips periods that have
+    /// passed unseen.
     pub fn expired(&mut self, now: u64) -> Option<u8> {
         let deadline = self.deadline.filter(|&deadline| deadline <= now)?;
         self.deadline = (self.period != 0)

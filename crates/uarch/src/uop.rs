@@ -1,4 +1,5 @@
-//! The predecoded form: what an instruction is made of, for the functional core and the timing model.
+//! The predecoded form: what an instruction is made of, for the functional core and the timing
+//! model.
 
 /// Registers of uops. 0 to 15 are the general registers in the processor's order (`RAX` is 0).
 pub mod reg {
@@ -51,7 +52,8 @@ pub enum Op {
     Store,
     /// The address itself.
     Lea,
-    /// Loads `1 << size` bytes into vector register `dst`, the rest zeros; `aux` bit 0: must be aligned.
+    /// Loads `1 << size` bytes into vector register `dst`, the rest zeros; `aux` bit 0: must be
+    /// aligned.
     LoadVector,
     StoreVector,
     // Moves

@@ -1,4 +1,5 @@
-//! Whole programs here and on this machine's CPU, compared after each instruction; memory at the end.
+//! Whole programs here and on this machine's CPU, compared after each instruction; memory at the
+//! end.
 //!
 //! `QUAVER_TEST_FULL=1` runs them at a larger size.
 
@@ -24,7 +25,8 @@ fn state(machine: &Machine) -> State {
 /// Says whether an instruction may leave flags as they differ here.
 fn undefined(machine: &Machine, address: u64) -> bool {
     let mut bytes = [0; 15];
-    let length = (0..15).take_while(|&i| machine.memory.peek(address + i as u64, &mut bytes[i..=i])).count();
+    let length =
+        (0..15).take_while(|&i| machine.memory.peek(address + i as u64, &mut bytes[i..=i])).count();
     let i = Decoder::with_ip(64, &bytes[..length], address, DecoderOptions::NONE).decode();
     i.rflags_undefined() != 0
 }
@@ -40,7 +42,8 @@ fn compare(source: &str, options: &[&str]) -> Option<u64> {
             return None;
         }
     };
-    let mut machine = Machine::with_program(&std::fs::read(&program).unwrap(), &["program"]).unwrap();
+    let mut machine =
+        Machine::with_program(&std::fs::read(&program).unwrap(), &["program"]).unwrap();
     // The stack is where Linux has put it.
     for (from, to) in cpu.writable().unwrap() {
         let mut bytes = vec![0; (to - from) as usize];
@@ -80,7 +83,10 @@ fn compare(source: &str, options: &[&str]) -> Option<u64> {
             machine.cpu.flags = machine.cpu.flags & !flag::STATUS | theirs.flags;
             ours.flags = theirs.flags;
         }
-        assert!(ours == theirs, "after {steps} instructions, {address:#x}: {text}\n{ours:x?}\n{theirs:x?}");
+        assert!(
+            ours == theirs,
+            "after {steps} instructions, {address:#x}: {text}\n{ours:x?}\n{theirs:x?}"
+        );
     }
     for (from, to) in cpu.writable().unwrap() {
         let (mut theirs, mut ours) = (vec![0; (to - from) as usize], vec![0; (to - from) as usize]);

@@ -20,7 +20,9 @@ fn printed(machine: &Machine) -> String {
 fn user_interrupts_and_the_timer() {
     let folder = tempfile::tempdir().unwrap();
     let options = [build::ALONE, &["-muintr", "-mgeneral-regs-only"]].concat();
-    let Some(program) = build::compile("tests/programs/uipi.c", &options, folder.path()) else { return };
+    let Some(program) = build::compile("tests/programs/uipi.c", &options, folder.path()) else {
+        return;
+    };
     let mut machine = load(&program, &["uipi"]);
     assert_eq!(machine.run(1_000_000), Ok(0), "{}", printed(&machine));
     assert_eq!(printed(&machine), "delivered 124\n");
@@ -73,26 +75,38 @@ fn what_cannot_run_is_named() {
     assert_eq!(error, Error::Call { address: 0x40_0005, number: 2 });
     // xor ecx, ecx; div ecx
     let error = fails(&[0x31, 0xc9, 0xf7, 0xf1]);
-    assert!(matches!(error, Error::Fault { address: 0x40_0002, fault: Fault::Divide, .. }), "{error}");
+    assert!(
+        matches!(error, Error::Fault { address: 0x40_0002, fault: Fault::Divide, .. }),
+        "{error}"
+    );
     // jmp to the end of the page, and beyond it
     let error = fails(&[0xe9, 0xfb, 0x1f, 0, 0]);
-    assert!(matches!(error, Error::Fault { fault: Fault::Fetch { address: 0x40_2000 }, .. }), "{error}");
+    assert!(
+        matches!(error, Error::Fault { fault: Fault::Fetch { address: 0x40_2000 }, .. }),
+        "{error}"
+    );
     // set_timer without permission; a safepoint prefix is none of its business
     let error = fails(&[0x36, 0x90, 0x66, 0x0f, 0x01, 0xec]);
-    assert!(error.to_string().contains("0x400002: set_timer") && error.to_string().contains("enable"), "{error}");
+    assert!(
+        error.to_string().contains("0x400002: set_timer") && error.to_string().contains("enable"),
+        "{error}"
+    );
     // hlt
     assert!(fails(&[0xf4]).to_string().contains("privileged"));
 }
 
 #[test]
 fn files_that_are_no_programs_are_named() {
-    let refuse = |file: &[u8]| Machine::with_program(file, &["x"]).err().expect("it is refused").to_string();
+    let refuse =
+        |file: &[u8]| Machine::with_program(file, &["x"]).err().expect("it is refused").to_string();
     assert!(refuse(b"#!/bin/sh\n").contains("no 64-bit ELF file"));
     let this = std::fs::read(std::env::current_exe().unwrap()).unwrap();
     assert!(refuse(&this).contains("-static"));
     // Any piece of a program is refused or loaded, without a panic.
     let folder = tempfile::tempdir().unwrap();
-    let Some(program) = build::compile("workloads/fib.c", build::ALONE, folder.path()) else { return };
+    let Some(program) = build::compile("workloads/fib.c", build::ALONE, folder.path()) else {
+        return;
+    };
     let file = std::fs::read(program).unwrap();
     for length in 0..file.len() {
         let _ = Machine::with_program(&file[..length], &["x"]);

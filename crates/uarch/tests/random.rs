@@ -1,5 +1,5 @@
-//! Random instructions on random values, here and on this machine's CPU: registers, flags and memory
-//! must be equal afterwards, and faults must be of the same kind.
+//! Random instructions on random values, here and on this machine's CPU: registers, flags and
+//! memory must be equal afterwards, and faults must be of the same kind.
 //!
 //! `QUAVER_TEST_FULL=1` tests more; `SEED` chooses others.
 
@@ -68,14 +68,21 @@ fn describe(sample: &Sample, before: &State, native: &State, ours: &State) -> St
     let mut lines = vec![format!("{text}   {:02x?}", sample.bytes())];
     for i in 0..16 {
         let (b, n, o) = (before.r[i], native.r[i], ours.r[i]);
-        lines.push(format!("r{i}: {b:#x} -> {n:#x}{}", if n == o { "".into() } else { format!(", here {o:#x}") }));
+        lines.push(format!(
+            "r{i}: {b:#x} -> {n:#x}{}",
+            if n == o { "".into() } else { format!(", here {o:#x}") }
+        ));
     }
     for i in 0..16 {
         if native.v[i] != ours.v[i] {
-            lines.push(format!("v{i}: {:02x?}\n  -> {:02x?}\nhere {:02x?}", before.v[i], native.v[i], ours.v[i]));
+            lines.push(format!(
+                "v{i}: {:02x?}\n  -> {:02x?}\nhere {:02x?}",
+                before.v[i], native.v[i], ours.v[i]
+            ));
         }
     }
-    lines.push(format!("flags: {:#x} -> {:#x}, here {:#x}", before.flags, native.flags, ours.flags));
+    lines
+        .push(format!("flags: {:#x} -> {:#x}, here {:#x}", before.flags, native.flags, ours.flags));
     lines.push(format!("rip: {:#x} -> {:#x}, here {:#x}", before.rip, native.rip, ours.rip));
     lines.join("\n")
 }
@@ -98,7 +105,8 @@ fn random_instructions_do_what_the_cpu_does() {
     random.fill(data);
     machine.memory.poke(DATA, data);
     let mut state = random.state();
-    let (mut seen, mut foreign) = (BTreeMap::<Mnemonic, u64>::new(), BTreeMap::<Mnemonic, u64>::new());
+    let (mut seen, mut foreign) =
+        (BTreeMap::<Mnemonic, u64>::new(), BTreeMap::<Mnemonic, u64>::new());
     let (mut executed, mut faults) = (0u64, 0u64);
     let mut wrong = BTreeMap::<Mnemonic, String>::new();
     let mut copy = vec![0; DATA_SIZE];
@@ -118,7 +126,9 @@ fn random_instructions_do_what_the_cpu_does() {
         cpu.set(&state).unwrap();
         let mut step = cpu.step().unwrap();
         let repeats = sample.instruction.has_rep_prefix() || sample.instruction.has_repne_prefix();
-        while step == Step::Done && repeats && sample.instruction.is_string_instruction()
+        while step == Step::Done
+            && repeats
+            && sample.instruction.is_string_instruction()
             && cpu.state().rip == CODE
         {
             step = cpu.step().unwrap();
@@ -162,15 +172,29 @@ fn random_instructions_do_what_the_cpu_does() {
         state.flags = state.flags & (flag::STATUS | flag::DF) | flag::FIXED;
     }
     println!(
-        "{executed} instructions, {} mnemonics, {faults} faults of the same kind; this CPU lacks {foreign:?}",
+        "{executed} instructions, {} mnemonics, {faults} faults of the same kind; \
+         this CPU lacks {foreign:?}",
         seen.len()
     );
     for (_, text) in wrong.iter().take(8) {
         println!("\n{text}");
     }
-    assert!(wrong.is_empty(), "seed {seed}: {} of {} mnemonics differ: {:?}", wrong.len(), seen.len(), wrong.keys());
+    assert!(
+        wrong.is_empty(),
+        "seed {seed}: {} of {} mnemonics differ: {:?}",
+        wrong.len(),
+        seen.len(),
+        wrong.keys()
+    );
     assert!(foreign.len() < 12, "so many that something else is wrong: {foreign:?}");
-    let rare = [Mnemonic::Add, Mnemonic::Jne, Mnemonic::Imul, Mnemonic::Paddb, Mnemonic::Movsb, Mnemonic::Cmpxchg];
+    let rare = [
+        Mnemonic::Add,
+        Mnemonic::Jne,
+        Mnemonic::Imul,
+        Mnemonic::Paddb,
+        Mnemonic::Movsb,
+        Mnemonic::Cmpxchg,
+    ];
     for mnemonic in rare {
         assert!(seen.contains_key(&mnemonic), "{mnemonic:?} was never tested");
     }

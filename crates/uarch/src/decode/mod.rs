@@ -3,6 +3,7 @@
 //! A block ends at a branch, at an instruction that the machine executes, at one that cannot be
 //! executed, or after [`BLOCK`] instructions.
 
+mod control;
 mod integer;
 mod operand;
 mod vector;
@@ -89,8 +90,15 @@ pub fn block(memory: &mut Memory, start: u64) -> Result<Block, Fault> {
         block.end = start + (last.offset + u16::from(last.length)) as u64;
         let ends = matches!(
             op,
-            Op::Jcc | Op::Jmp | Op::JmpReg | Op::Loop | Op::Uiret | Op::Stui
-                | Op::Invalid | Op::Unsupported | Op::Breakpoint
+            Op::Jcc
+                | Op::Jmp
+                | Op::JmpReg
+                | Op::Loop
+                | Op::Uiret
+                | Op::Stui
+                | Op::Invalid
+                | Op::Unsupported
+                | Op::Breakpoint
         );
         if ends || for_machine(op) {
             break;
@@ -103,7 +111,9 @@ pub fn block(memory: &mut Memory, start: u64) -> Result<Block, Fault> {
 fn has_prefix(bytes: &[u8], instruction: &Instruction) -> bool {
     bytes[..instruction.len().min(bytes.len())]
         .iter()
-        .take_while(|byte| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3))
+        .take_while(|byte| {
+            matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3)
+        })
         .any(|&byte| byte == 0x36)
 }
 
@@ -140,7 +150,8 @@ pub fn disassemble(memory: &Memory, address: u64) -> String {
     let mut bytes = [0; LONGEST];
     let length =
         (0..LONGEST).take_while(|&i| memory.peek(address + i as u64, &mut bytes[i..=i])).count();
-    let instruction = Decoder::with_ip(64, &bytes[..length], address, DecoderOptions::NONE).decode();
+    let instruction =
+        Decoder::with_ip(64, &bytes[..length], address, DecoderOptions::NONE).decode();
     if length == 0 {
         return "(not mapped)".to_owned();
     }
@@ -149,7 +160,8 @@ pub fn disassemble(memory: &Memory, address: u64) -> String {
             [0x66, 0x0f, 0x01, 0xec, ..] => "set_timer".to_owned(),
             [0x66, 0x0f, 0x01, 0xed, ..] => "clear_timer".to_owned(),
             _ => {
-                let hex: Vec<_> = bytes[..length.min(8)].iter().map(|b| format!("{b:02x}")).collect();
+                let hex: Vec<_> =
+                    bytes[..length.min(8)].iter().map(|b| format!("{b:02x}")).collect();
                 format!("(bytes {} ...)", hex.join(" "))
             }
         };

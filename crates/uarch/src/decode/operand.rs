@@ -67,8 +67,12 @@ impl<'a> Emit<'a> {
         let short = (0..i.op_count()).any(|n| {
             matches!(
                 i.op_kind(n),
-                OpKind::MemorySegESI | OpKind::MemorySegSI | OpKind::MemorySegEDI
-                    | OpKind::MemorySegDI | OpKind::MemoryESEDI | OpKind::MemoryESDI
+                OpKind::MemorySegESI
+                    | OpKind::MemorySegSI
+                    | OpKind::MemorySegEDI
+                    | OpKind::MemorySegDI
+                    | OpKind::MemoryESEDI
+                    | OpKind::MemoryESDI
             )
         });
         short.then_some(3)
@@ -128,7 +132,8 @@ impl<'a> Emit<'a> {
         }
     }
 
-    /// The uops' register with the value of `register`; `temporary` if it is the second byte of one.
+    /// The uops' register with the value of `register`; `temporary` if it is the second byte of
+    /// one.
     pub(super) fn read(&mut self, register: Register, temporary: u8) -> u8 {
         if is_high(register) {
             self.push(Uop { dst: temporary, a: number(register), ..Uop::new(Op::High) });

@@ -21,11 +21,14 @@ macro_rules! same {
 #[rustfmt::skip]
 fn plain(m: M) -> Option<Vop> {
     same!(m, both:
-        Paddb Vpaddb Paddw Vpaddw Paddd Vpaddd Paddq Vpaddq Psubb Vpsubb Psubw Vpsubw Psubd Vpsubd Psubq Vpsubq
+        Paddb Vpaddb Paddw Vpaddw Paddd Vpaddd Paddq Vpaddq Psubb Vpsubb Psubw Vpsubw Psubd Vpsubd
+        Psubq Vpsubq
         Paddsb Vpaddsb Paddsw Vpaddsw Paddusb Vpaddusb Paddusw Vpaddusw
         Psubsb Vpsubsb Psubsw Vpsubsw Psubusb Vpsubusb Psubusw Vpsubusw
-        Pmullw Vpmullw Pmulhw Vpmulhw Pmulhuw Vpmulhuw Pmulhrsw Vpmulhrsw Pmulld Vpmulld Pmuludq Vpmuludq
-        Pmuldq Vpmuldq Pmaddwd Vpmaddwd Pmaddubsw Vpmaddubsw Psadbw Vpsadbw Pavgb Vpavgb Pavgw Vpavgw
+        Pmullw Vpmullw Pmulhw Vpmulhw Pmulhuw Vpmulhuw Pmulhrsw Vpmulhrsw Pmulld Vpmulld
+        Pmuludq Vpmuludq
+        Pmuldq Vpmuldq Pmaddwd Vpmaddwd Pmaddubsw Vpmaddubsw Psadbw Vpsadbw Pavgb Vpavgb
+        Pavgw Vpavgw
         Pminub Vpminub Pminsb Vpminsb Pminuw Vpminuw Pminsw Vpminsw Pminud Vpminud Pminsd Vpminsd
         Pmaxub Vpmaxub Pmaxsb Vpmaxsb Pmaxuw Vpmaxuw Pmaxsw Vpmaxsw Pmaxud Vpmaxud Pmaxsd Vpmaxsd
         Pcmpeqb Vpcmpeqb Pcmpeqw Vpcmpeqw Pcmpeqd Vpcmpeqd Pcmpeqq Vpcmpeqq
@@ -43,17 +46,26 @@ fn plain(m: M) -> Option<Vop> {
         Movddup Vmovddup Movshdup Vmovshdup Movsldup Vmovsldup
         Pblendw Vpblendw Blendps Vblendps Blendpd Vblendpd Pblendvb Vpblendvb
         Blendvps Vblendvps Blendvpd Vblendvpd Insertps Vinsertps
-        Pmovzxbw Vpmovzxbw Pmovzxbd Vpmovzxbd Pmovzxbq Vpmovzxbq Pmovzxwd Vpmovzxwd Pmovzxwq Vpmovzxwq
-        Pmovzxdq Vpmovzxdq Pmovsxbw Vpmovsxbw Pmovsxbd Vpmovsxbd Pmovsxbq Vpmovsxbq Pmovsxwd Vpmovsxwd
+        Pmovzxbw Vpmovzxbw Pmovzxbd Vpmovzxbd Pmovzxbq Vpmovzxbq Pmovzxwd Vpmovzxwd
+        Pmovzxwq Vpmovzxwq
+        Pmovzxdq Vpmovzxdq Pmovsxbw Vpmovsxbw Pmovsxbd Vpmovsxbd Pmovsxbq Vpmovsxbq
+        Pmovsxwd Vpmovsxwd
         Pmovsxwq Vpmovsxwq Pmovsxdq Vpmovsxdq
-        Addps Vaddps Addpd Vaddpd Addss Vaddss Addsd Vaddsd Subps Vsubps Subpd Vsubpd Subss Vsubss Subsd Vsubsd
-        Mulps Vmulps Mulpd Vmulpd Mulss Vmulss Mulsd Vmulsd Divps Vdivps Divpd Vdivpd Divss Vdivss Divsd Vdivsd
-        Minps Vminps Minpd Vminpd Minss Vminss Minsd Vminsd Maxps Vmaxps Maxpd Vmaxpd Maxss Vmaxss Maxsd Vmaxsd
-        Sqrtps Vsqrtps Sqrtpd Vsqrtpd Sqrtss Vsqrtss Sqrtsd Vsqrtsd Cmpps Vcmpps Cmppd Vcmppd Cmpss Vcmpss
+        Addps Vaddps Addpd Vaddpd Addss Vaddss Addsd Vaddsd Subps Vsubps Subpd Vsubpd Subss Vsubss
+        Subsd Vsubsd
+        Mulps Vmulps Mulpd Vmulpd Mulss Vmulss Mulsd Vmulsd Divps Vdivps Divpd Vdivpd Divss Vdivss
+        Divsd Vdivsd
+        Minps Vminps Minpd Vminpd Minss Vminss Minsd Vminsd Maxps Vmaxps Maxpd Vmaxpd Maxss Vmaxss
+        Maxsd Vmaxsd
+        Sqrtps Vsqrtps Sqrtpd Vsqrtpd Sqrtss Vsqrtss Sqrtsd Vsqrtsd Cmpps Vcmpps Cmppd Vcmppd
+        Cmpss Vcmpss
         Cmpsd Vcmpsd Haddps Vhaddps Haddpd Vhaddpd Hsubps Vhsubps Hsubpd Vhsubpd
-        Addsubps Vaddsubps Addsubpd Vaddsubpd Roundps Vroundps Roundpd Vroundpd Roundss Vroundss Roundsd Vroundsd
-        Cvtss2sd Vcvtss2sd Cvtsd2ss Vcvtsd2ss Cvtps2pd Vcvtps2pd Cvtpd2ps Vcvtpd2ps Cvtdq2ps Vcvtdq2ps
-        Cvtdq2pd Vcvtdq2pd Cvtps2dq Vcvtps2dq Cvttps2dq Vcvttps2dq Cvtpd2dq Vcvtpd2dq Cvttpd2dq Vcvttpd2dq,
+        Addsubps Vaddsubps Addsubpd Vaddsubpd Roundps Vroundps Roundpd Vroundpd Roundss Vroundss
+        Roundsd Vroundsd
+        Cvtss2sd Vcvtss2sd Cvtsd2ss Vcvtsd2ss Cvtps2pd Vcvtps2pd Cvtpd2ps Vcvtpd2ps
+        Cvtdq2ps Vcvtdq2ps
+        Cvtdq2pd Vcvtdq2pd Cvtps2dq Vcvtps2dq Cvttps2dq Vcvttps2dq Cvtpd2dq Vcvtpd2dq
+        Cvttpd2dq Vcvttpd2dq,
         alone:
         Andps = Pand Andpd = Pand Vandps = Pand Vandpd = Pand Andnps = Pandn Andnpd = Pandn
         Vandnps = Pandn Vandnpd = Pandn Orps = Por Orpd = Por Vorps = Por Vorpd = Por
@@ -62,9 +74,11 @@ fn plain(m: M) -> Option<Vop> {
         Unpcklpd = Punpcklqdq Vunpcklpd = Punpcklqdq Unpckhpd = Punpckhqdq Vunpckhpd = Punpckhqdq
         Vpsllvd = Vpsllvd Vpsllvq = Vpsllvq Vpsrlvd = Vpsrlvd Vpsrlvq = Vpsrlvq Vpsravd = Vpsravd
         Vpblendd = Vpblendd Vpbroadcastb = Broadcastb Vpbroadcastw = Broadcastw
-        Vpbroadcastd = Broadcastd Vpbroadcastq = Broadcastq Vbroadcastss = Broadcastd Vbroadcastsd = Broadcastq
+        Vpbroadcastd = Broadcastd Vpbroadcastq = Broadcastq Vbroadcastss = Broadcastd
+        Vbroadcastsd = Broadcastq
         Vbroadcasti128 = Broadcast128 Vbroadcastf128 = Broadcast128
-        Vinserti128 = Vinsert128 Vinsertf128 = Vinsert128 Vperm2i128 = Vperm2i128 Vperm2f128 = Vperm2i128
+        Vinserti128 = Vinsert128 Vinsertf128 = Vinsert128 Vperm2i128 = Vperm2i128
+        Vperm2f128 = Vperm2i128
         Vpermq = Vpermq Vpermpd = Vpermq Vpermd = Vpermd Vpermps = Vpermd
     )
 }
@@ -110,10 +124,27 @@ pub(super) fn translate(e: &mut Emit<'_>) -> Result<(), Refused> {
     }
     let sse = legacy(e);
     match m {
-        M::Movaps | M::Movapd | M::Movdqa | M::Movntps | M::Movntpd | M::Movntdq | M::Movntdqa
-        | M::Vmovaps | M::Vmovapd | M::Vmovdqa | M::Vmovntps | M::Vmovntpd | M::Vmovntdq
+        M::Movaps
+        | M::Movapd
+        | M::Movdqa
+        | M::Movntps
+        | M::Movntpd
+        | M::Movntdq
+        | M::Movntdqa
+        | M::Vmovaps
+        | M::Vmovapd
+        | M::Vmovdqa
+        | M::Vmovntps
+        | M::Vmovntpd
+        | M::Vmovntdq
         | M::Vmovntdqa => whole(e, 1),
-        M::Movups | M::Movupd | M::Movdqu | M::Lddqu | M::Vmovups | M::Vmovupd | M::Vmovdqu
+        M::Movups
+        | M::Movupd
+        | M::Movdqu
+        | M::Lddqu
+        | M::Vmovups
+        | M::Vmovupd
+        | M::Vmovdqu
         | M::Vlddqu => whole(e, 0),
         M::Movss | M::Vmovss => part(e, Vop::Movss, 2),
         M::Movsd | M::Vmovsd => part(e, Vop::Movsd, 3),
@@ -190,9 +221,8 @@ fn source(e: &mut Emit<'_>, n: u32) -> u8 {
 /// Operands that are registers or in memory; the others are immediates.
 fn operands(e: &Emit<'_>) -> u32 {
     let i = e.i;
-    (0..i.op_count())
-        .filter(|&n| matches!(i.op_kind(n), OpKind::Register | OpKind::Memory))
-        .count() as u32
+    (0..i.op_count()).filter(|&n| matches!(i.op_kind(n), OpKind::Register | OpKind::Memory)).count()
+        as u32
 }
 
 fn lanes(e: &mut Emit<'_>, vop: Vop) -> Result<(), Refused> {
@@ -244,8 +274,16 @@ fn lanes(e: &mut Emit<'_>, vop: Vop) -> Result<(), Refused> {
 fn is_shift(vop: Vop) -> bool {
     matches!(
         vop,
-        Vop::Psllw | Vop::Pslld | Vop::Psllq | Vop::Psrlw | Vop::Psrld | Vop::Psrlq | Vop::Psraw
-            | Vop::Psrad | Vop::Pslldq | Vop::Psrldq
+        Vop::Psllw
+            | Vop::Pslld
+            | Vop::Psllq
+            | Vop::Psrlw
+            | Vop::Psrld
+            | Vop::Psrlq
+            | Vop::Psraw
+            | Vop::Psrad
+            | Vop::Pslldq
+            | Vop::Psrldq
     )
 }
 

@@ -1,9 +1,10 @@
-//! Integer arithmetic: results and flags. Operands may have bits above their size; they are ignored.
+//! Integer arithmetic: results and flags. Operands may have bits above their size; they are
+//! ignored.
 //!
 //! `size` is the logarithm of the bytes. Functions that take `flags` return the new ones.
 
-use crate::cpu::flag::{AF, CF, OF, SF, STATUS, ZF};
 use crate::cpu::MASK;
+use crate::cpu::flag::{AF, CF, OF, SF, STATUS, ZF};
 
 fn bits(size: u8) -> u32 {
     8 << size
@@ -164,7 +165,8 @@ pub(crate) fn rcr(size: u8, flags: u64, a: u64, n: u64) -> (u64, u64) {
     (r, flags & !(CF | OF) | put(CF, carry) | put(OF, overflow))
 }
 
-/// SHLD. A count above the operand's size has no defined result; this one is of the two taken as a ring.
+/// SHLD. A count above the operand's size has no defined result; this one is of the two taken as a
+/// ring.
 pub(crate) fn shld(size: u8, flags: u64, a: u64, b: u64, n: u64) -> (u64, u64) {
     let n = count(size, n);
     if n == 0 {
@@ -214,7 +216,13 @@ pub(crate) fn wide(size: u8, is_signed: bool, a: u64, b: u64) -> (u64, u64, bool
 }
 
 /// Quotient and remainder of high:low, or nothing where the processor faults.
-pub(crate) fn divide(size: u8, is_signed: bool, high: u64, low: u64, by: u64) -> Option<(u64, u64)> {
+pub(crate) fn divide(
+    size: u8,
+    is_signed: bool,
+    high: u64,
+    low: u64,
+    by: u64,
+) -> Option<(u64, u64)> {
     let w = bits(size);
     let dividend = u128::from(high & mask(size)) << w | u128::from(low & mask(size));
     if is_signed {
@@ -319,4 +327,3 @@ pub(crate) fn crc32(size: u8, crc: u64, data: u64) -> u64 {
     }
     r.into()
 }
-

@@ -42,10 +42,18 @@ macro_rules! float {
                     Arith::Mul => self * other,
                     Arith::Div => self / other,
                     Arith::Min => {
-                        if self < other { self } else { other }
+                        if self < other {
+                            self
+                        } else {
+                            other
+                        }
                     }
                     Arith::Max => {
-                        if self > other { self } else { other }
+                        if self > other {
+                            self
+                        } else {
+                            other
+                        }
                     }
                 }
             }
@@ -104,12 +112,12 @@ fn compare<T: Float>(a: T, b: T, predicate: usize) -> bool {
         2 => a <= b,
         3 => unordered,
         4 => a != b,
-        5 => !(a < b),
-        6 => !(a <= b),
+        5 => unordered || a >= b,
+        6 => unordered || a > b,
         7 => !unordered,
         8 => a == b || unordered,
-        9 => !(a >= b),
-        10 => !(a > b),
+        9 => unordered || a < b,
+        10 => unordered || a <= b,
         11 => false,
         12 => a != b && !unordered,
         13 => a >= b,
@@ -231,8 +239,12 @@ pub(super) fn execute(op: Vop, a: &Vector, b: &Vector, imm: usize) -> Option<Vec
         Vop::Roundpd => map(b, |x: f64| round(x, imm)),
         Vop::Roundss => low(a, round(f32::get(b, 0), imm)),
         Vop::Roundsd => low(a, round(f64::get(b, 0), imm)),
-        Vop::Cmpps => make(|i| (compare(f32::get(a, i), f32::get(b, i), imm) as u32).wrapping_neg()),
-        Vop::Cmppd => make(|i| (compare(f64::get(a, i), f64::get(b, i), imm) as u64).wrapping_neg()),
+        Vop::Cmpps => {
+            make(|i| (compare(f32::get(a, i), f32::get(b, i), imm) as u32).wrapping_neg())
+        }
+        Vop::Cmppd => {
+            make(|i| (compare(f64::get(a, i), f64::get(b, i), imm) as u64).wrapping_neg())
+        }
         Vop::Cmpss => {
             low(a, u32::from(compare(f32::get(a, 0), f32::get(b, 0), imm)).wrapping_neg())
         }

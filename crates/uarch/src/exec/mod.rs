@@ -1,7 +1,7 @@
 //! What each uop does to registers and memory.
 //!
-//! Execution is exact up to the uop at which a fault occurs: a faulting instruction may have changed
-//! flags and the stack pointer.
+//! Execution is exact up to the uop at which a fault occurs: a faulting instruction may have
+//! changed flags and the stack pointer.
 
 mod alu;
 mod float;
@@ -255,7 +255,8 @@ fn rare(cpu: &mut Cpu, u: &Uop) -> Result<(), Fault> {
             let rax = cpu.reg(reg::RAX);
             let (difference, flags) = alu::sub(size, f, rax, a, 0);
             cpu.flags = flags;
-            // `dst` is what the operand becomes: a register of 32 bits that stays keeps its upper half.
+            // `dst` is what the operand becomes: a register of 32 bits that stays keeps its upper
+            // half.
             let equal = difference & crate::cpu::MASK[usize::from(size & 3)] == 0;
             cpu.set(u.dst, 3, a);
             if equal {
@@ -293,7 +294,9 @@ fn rare(cpu: &mut Cpu, u: &Uop) -> Result<(), Fault> {
                 return Err(Fault::Protection("reserved bits of MXCSR"));
             }
             if value & !0x3f != MXCSR {
-                return Err(Fault::Unsupported("rounding modes, flush to zero and unmasked exceptions"));
+                return Err(Fault::Unsupported(
+                    "rounding modes, flush to zero and unmasked exceptions",
+                ));
             }
             cpu.mxcsr = value;
         }

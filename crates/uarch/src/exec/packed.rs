@@ -57,9 +57,7 @@ pub(super) fn execute(op: Vop, a: &Vector, b: &Vector, imm: Option<u64>) -> Opti
         Vop::Psubusb => zip(a, b, u8::saturating_sub),
         Vop::Psubusw => zip(a, b, u16::saturating_sub),
         Vop::Pmullw => zip(a, b, u16::wrapping_mul),
-        Vop::Pmulhw => {
-            zip(a, b, |x: i16, y| ((i32::from(x) * i32::from(y)) >> 16) as i16)
-        }
+        Vop::Pmulhw => zip(a, b, |x: i16, y| ((i32::from(x) * i32::from(y)) >> 16) as i16),
         Vop::Pmulhuw => zip(a, b, |x: u16, y| ((u32::from(x) * u32::from(y)) >> 16) as u16),
         Vop::Pmulhrsw => zip(a, b, |x: i16, y| {
             (((i32::from(x) * i32::from(y)) >> 14).wrapping_add(1) >> 1) as i16

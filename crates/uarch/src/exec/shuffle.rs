@@ -36,7 +36,8 @@ fn choose4(b: &Vector, imm: usize) -> Vector {
 fn words(b: &Vector, imm: usize, first: usize) -> Vector {
     make(|i| {
         let within = i % 8;
-        let from = if within / 4 * 4 == first { first + (imm >> (2 * (within % 4)) & 3) } else { within };
+        let from =
+            if within / 4 * 4 == first { first + (imm >> (2 * (within % 4)) & 3) } else { within };
         u16::get(b, i / 8 * 8 + from)
     })
 }
@@ -93,7 +94,9 @@ pub(super) fn execute(op: Vop, a: &Vector, b: &Vector, c: &Vector, imm: usize) -
         }
         Vop::Movlps | Vop::Movsd => low::<u64>(a, b),
         Vop::Movss => low::<u32>(a, b),
-        Vop::Movhps | Vop::Movlhps => make(|i| if i == 1 { u64::get(b, 0) } else { u64::get(a, i) }),
+        Vop::Movhps | Vop::Movlhps => {
+            make(|i| if i == 1 { u64::get(b, 0) } else { u64::get(a, i) })
+        }
         Vop::Movhlps => make(|i| if i == 0 { u64::get(b, 1) } else { u64::get(a, i) }),
         Vop::Movq => make(|i| if i == 0 { u64::get(b, 0) } else { 0 }),
         Vop::Movddup => make(|i| u64::get(b, i / 2 * 2)),

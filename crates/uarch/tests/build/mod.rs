@@ -5,7 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Compiles a file of `workloads/` or `tests/programs/` into `to`. Nothing if there is no C compiler.
+/// Compiles a file of `workloads/` or `tests/programs/` into `to`. Nothing if there is no C
+/// compiler.
 pub fn compile(source: &str, options: &[&str], to: &Path) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
     let program = to.join(source.file_stem().unwrap());

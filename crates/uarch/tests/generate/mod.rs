@@ -1,5 +1,5 @@
-//! Random instructions: all opcodes of the legacy and VEX maps, with operands in memory moved to where
-//! the test has some.
+//! Random instructions: all opcodes of the legacy and VEX maps, with operands in memory moved to
+//! where the test has some.
 
 use iced_x86::{ConstantOffsets, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use quaver_uarch::cpu::flag;
@@ -50,7 +50,8 @@ impl Random {
                 let pair = [any as i16 as f32 / 8.0, (any >> 16) as i16 as f32];
                 u64::from(pair[0].to_bits()) | u64::from(pair[1].to_bits()) << 32
             }
-            8 => [f64::NAN, f64::INFINITY, -0.0, 1.5, 1e300, 3e9, -2.5, 1e-310][any as usize & 7].to_bits(),
+            8 => [f64::NAN, f64::INFINITY, -0.0, 1.5, 1e300, 3e9, -2.5, 1e-310][any as usize & 7]
+                .to_bits(),
             _ => any,
         }
     }
@@ -126,8 +127,8 @@ fn bytes(random: &mut Random) -> [u8; 16] {
     bytes
 }
 
-/// A random instruction that may work with `state`, whose registers are changed so that addresses lie in
-/// `data`; or nothing.
+/// A random instruction that may work with `state`, whose registers are changed so that addresses
+/// lie in `data`; or nothing.
 pub fn sample(random: &mut Random, state: &mut State, data: &mut [u8]) -> Option<Sample> {
     let mut bytes = bytes(random);
     let mut decoder = Decoder::with_ip(64, &bytes, CODE, DecoderOptions::NONE);
@@ -136,7 +137,9 @@ pub fn sample(random: &mut Random, state: &mut State, data: &mut [u8]) -> Option
     if i.is_invalid() || unwanted(&i, &bytes) {
         return None;
     }
-    let target = DATA + 1024 + if random.below(4) == 0 { random.below(14000) } else { random.below(430) * 32 };
+    let target = DATA
+        + 1024
+        + if random.below(4) == 0 { random.below(14000) } else { random.below(430) * 32 };
     if (0..i.op_count()).any(|n| i.op_kind(n) == OpKind::Memory) || i.mnemonic() == Mnemonic::Lea {
         aim(&i, offsets, &mut bytes, state, target)?;
         i = Decoder::with_ip(64, &bytes, CODE, DecoderOptions::NONE).decode();
@@ -149,16 +152,23 @@ pub fn sample(random: &mut Random, state: &mut State, data: &mut [u8]) -> Option
 fn unwanted(i: &Instruction, bytes: &[u8]) -> bool {
     use Mnemonic as M;
     let narrow = i.has_lock_prefix() && i.op0_kind() == OpKind::Register;
-    let branch = i.is_jcc_short_or_near() || i.is_jmp_short_or_near() || i.is_call_near()
-        || i.is_jmp_near_indirect() || i.is_call_near_indirect() || i.mnemonic() == M::Ret
+    let branch = i.is_jcc_short_or_near()
+        || i.is_jmp_short_or_near()
+        || i.is_call_near()
+        || i.is_jmp_near_indirect()
+        || i.is_call_near_indirect()
+        || i.mnemonic() == M::Ret
         || matches!(i.mnemonic(), M::Loop | M::Loope | M::Loopne | M::Jrcxz | M::Jecxz);
     let prefixed = [0x66, 0xf2, 0xf3].iter().any(|p| bytes[..i.len() - 1].contains(p));
-    let shld16 = matches!(i.mnemonic(), M::Shld | M::Shrd) && i.op0_kind() == OpKind::Register
+    let shld16 = matches!(i.mnemonic(), M::Shld | M::Shrd)
+        && i.op0_kind() == OpKind::Register
         && i.op0_register().is_gpr16();
     let swap16 = i.mnemonic() == M::Bswap && i.op0_register().is_gpr16();
     let segment = matches!(i.segment_prefix(), Register::FS | Register::GS);
     let wide = i.memory_size().size() == 2 && matches!(i.mnemonic(), M::Shld | M::Shrd);
-    let state = matches!(i.mnemonic(), M::Popfq | M::Fldcw | M::Ldmxcsr | M::Vldmxcsr | M::Stmxcsr | M::Vstmxcsr)
+    let mxcsr = matches!(i.mnemonic(), M::Ldmxcsr | M::Vldmxcsr | M::Stmxcsr | M::Vstmxcsr);
+    let state = mxcsr
+        || matches!(i.mnemonic(), M::Popfq | M::Fldcw)
         // It pushes the trap flag, with which the CPU is stepped.
         || i.mnemonic() == M::Pushfq
         // With REX.B these bytes are XCHG to some.
@@ -168,15 +178,24 @@ fn unwanted(i: &Instruction, bytes: &[u8]) -> bool {
 }
 
 /// Makes the address of the operand in memory `target`.
-fn aim(i: &Instruction, offsets: ConstantOffsets, bytes: &mut [u8; 16], state: &mut State, target: u64) -> Option<()> {
+fn aim(
+    i: &Instruction,
+    offsets: ConstantOffsets,
+    bytes: &mut [u8; 16],
+    state: &mut State,
+    target: u64,
+) -> Option<()> {
     let (base, index) = (i.memory_base(), i.memory_index());
     let scaled = match index {
         Register::None => 0,
-        index if index.is_gpr64() => state.r[index.number()].wrapping_mul(i.memory_index_scale().into()),
+        index if index.is_gpr64() => {
+            state.r[index.number()].wrapping_mul(i.memory_index_scale().into())
+        }
         _ => return None,
     };
     if base.is_gpr64() && base != index {
-        state.r[base.number()] = target.wrapping_sub(scaled).wrapping_sub(i.memory_displacement64());
+        state.r[base.number()] =
+            target.wrapping_sub(scaled).wrapping_sub(i.memory_displacement64());
         return Some(());
     }
     if index == Register::None && offsets.has_displacement() && offsets.displacement_size() == 4 {
@@ -232,7 +251,9 @@ fn prepare(random: &mut Random, i: &Instruction, state: &mut State, data: &mut [
                 u64::from_le_bytes(word)
             };
         }
-        M::Cmpxchg8b | M::Cmpxchg16b if random.below(2) == 0 && !uses(Register::RAX) && !uses(Register::RDX) => {
+        M::Cmpxchg8b | M::Cmpxchg16b
+            if random.below(2) == 0 && !uses(Register::RAX) && !uses(Register::RDX) =>
+        {
             let half = if i.mnemonic() == M::Cmpxchg8b { 4 } else { 8 };
             for (register, from) in [(0, place), (2, place + half)] {
                 let mut word = [0; 8];
@@ -240,7 +261,9 @@ fn prepare(random: &mut Random, i: &Instruction, state: &mut State, data: &mut [
                 state.r[register] = u64::from_le_bytes(word);
             }
         }
-        M::Div | M::Idiv if random.below(4) != 0 && !uses(Register::RDX) => state.r[2] = random.below(2),
+        M::Div | M::Idiv if random.below(4) != 0 && !uses(Register::RDX) => {
+            state.r[2] = random.below(2)
+        }
         M::Loop | M::Loope | M::Loopne | M::Jrcxz | M::Jecxz => state.r[1] = random.below(3),
         M::Bt | M::Bts | M::Btr | M::Btc if i.op0_kind() == OpKind::Memory => {
             let register = i.op1_register();
@@ -252,14 +275,21 @@ fn prepare(random: &mut Random, i: &Instruction, state: &mut State, data: &mut [
     }
 }
 
-/// Whether the model has the instruction at `CODE`, and it needs neither the machine nor user interrupts.
+/// Whether the model has the instruction at `CODE`, and it needs neither the machine nor user
+/// interrupts.
 pub fn is_for_this_test(machine: &mut Machine) -> bool {
     let block = decode::block(&mut machine.memory, CODE).expect("code can be fetched");
     for uop in &block.uops {
         let base = [uop.dst, uop.b].iter().any(|&r| r == 24 || r == 25);
         let special = matches!(
             uop.op,
-            Op::Unsupported | Op::Invalid | Op::Breakpoint | Op::Uiret | Op::Stui | Op::Clui | Op::Testui
+            Op::Unsupported
+                | Op::Invalid
+                | Op::Breakpoint
+                | Op::Uiret
+                | Op::Stui
+                | Op::Clui
+                | Op::Testui
         );
         if for_machine(uop.op) || special || base && uop.op == Op::Mov {
             return false;

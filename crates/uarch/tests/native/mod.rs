@@ -46,8 +46,8 @@ pub fn share(address: u64, length: usize) -> io::Result<&'static mut [u8]> {
     if at as u64 != address {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the mapping has this length, nobody else refers to it, and it is never unmapped. The child
-    // writes it only while it is stepped, when nobody here uses the slice.
+    // SAFETY: the mapping has this length, nobody else refers to it, and it is never unmapped. The
+    // child writes it only while it is stepped, when nobody here uses the slice.
     Ok(unsafe { std::slice::from_raw_parts_mut(address as *mut u8, length) })
 }
 
@@ -161,8 +161,8 @@ impl Native {
     pub fn state(&self) -> State {
         let g = &self.regs;
         let r = [
-            g.rax, g.rcx, g.rdx, g.rbx, g.rsp, g.rbp, g.rsi, g.rdi, g.r8, g.r9, g.r10, g.r11, g.r12,
-            g.r13, g.r14, g.r15,
+            g.rax, g.rcx, g.rdx, g.rbx, g.rsp, g.rbp, g.rsi, g.rdi, g.r8, g.r9, g.r10, g.r11,
+            g.r12, g.r13, g.r14, g.r15,
         ];
         let mut v = [[0; 32]; 16];
         for (i, v) in v.iter_mut().enumerate() {
