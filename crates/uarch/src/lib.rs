@@ -20,6 +20,7 @@ pub mod fault;
 pub mod kernel;
 pub mod machine;
 pub mod memory;
+pub mod speculate;
 pub mod uintr;
 pub mod uop;
 pub mod vop;

@@ -1,9 +1,7 @@
 //! One program on one core without timing: an instruction takes one cycle.
 
-use std::collections::HashMap;
-
 use crate::cpu::{Cpu, flag};
-use crate::decode::{self, Block};
+use crate::decode::{self, Blocks};
 use crate::elf;
 use crate::exec::{execute, for_machine};
 use crate::fault::{Error, Fault};
@@ -11,53 +9,6 @@ use crate::kernel::{Kernel, Outcome};
 use crate::memory::{Memory, Rights};
 use crate::uintr;
 use crate::uop::{Op, Uop, reg};
-
-/// Entries of the table that finds the next block; a power of two.
-const QUICK: usize = 4096;
-
-/// Decoded blocks. They are valid for one generation of the memory's code.
-#[derive(Default)]
-struct Blocks {
-    all: Vec<Block>,
-    by_address: HashMap<u64, u32>,
-    /// Address and number of blocks, by the address's lower bits.
-    quick: Vec<(u64, u32)>,
-    generation: u64,
-}
-
-impl Blocks {
-    #[inline]
-    fn find(&mut self, memory: &mut Memory, address: u64) -> Result<usize, Fault> {
-        if self.generation == memory.generation()
-            && let Some(&(at, number)) = self.quick.get(address as usize % QUICK)
-            && at == address
-        {
-            return Ok(number as usize);
-        }
-        self.decode(memory, address)
-    }
-
-    #[cold]
-    fn decode(&mut self, memory: &mut Memory, address: u64) -> Result<usize, Fault> {
-        if self.generation != memory.generation() || self.quick.is_empty() {
-            self.all.clear();
-            self.by_address.clear();
-            self.quick = vec![(u64::MAX, 0); QUICK];
-            self.generation = memory.generation();
-        }
-        let number = match self.by_address.get(&address) {
-            Some(&number) => number,
-            None => {
-                let number = self.all.len() as u32;
-                self.all.push(decode::block(memory, address)?);
-                self.by_address.insert(address, number);
-                number
-            }
-        };
-        self.quick[address as usize % QUICK] = (address, number);
-        Ok(number as usize)
-    }
-}
 
 /// A program, its memory and its core.
 pub struct Machine {
@@ -169,7 +120,7 @@ impl Machine {
             Ok(number) => number,
             Err(fault) => return Err(self.failed(self.cpu.rip, fault)),
         };
-        let block = &self.blocks.all[number];
+        let block = self.blocks.get(number);
         let (start, count) = (block.start, u64::from(block.instructions));
         if most < count {
             return self.part(number, most);
@@ -203,7 +154,7 @@ impl Machine {
 
     /// Executes the first `most` instructions of a block, which has more.
     fn part(&mut self, number: usize, most: u64) -> Result<(), Error> {
-        let block = &self.blocks.all[number];
+        let block = self.blocks.get(number);
         let mut left = most;
         for uop in &block.uops {
             let address = block.start + u64::from(uop.offset);

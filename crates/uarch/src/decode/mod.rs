@@ -3,6 +3,7 @@
 //! A block ends at a branch, at an instruction that the machine executes, at one that cannot be
 //! executed, or after [`BLOCK`] instructions.
 
+mod cache;
 mod control;
 mod integer;
 mod operand;
@@ -14,6 +15,7 @@ use crate::exec::for_machine;
 use crate::fault::Fault;
 use crate::memory::Memory;
 use crate::uop::{Op, Uop};
+pub use cache::Blocks;
 use operand::Emit;
 
 /// The longest block, in instructions.

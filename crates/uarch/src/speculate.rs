@@ -1,0 +1,246 @@
+//! Instructions along predicted paths, with a journal: the seam to the timing model.
+//!
+//! [`Speculation::fetch`] executes the instruction at the current address at once, right or wrong.
+//! [`Speculation::undo`] takes back the youngest ones, [`Speculation::retire`] makes the oldest ones
+//! final. Between the two, instructions are numbered in the order of their fetch.
+//!
+//! Invariant: undoing all instructions that are not retired gives registers and memory as the retired
+//! ones have left them, whatever was fetched in between.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::cpu::{Cpu, Vector};
+use crate::decode::Blocks;
+use crate::exec::{execute, for_machine};
+use crate::fault::Fault;
+use crate::memory::{Bus, Memory};
+use crate::uintr::Uintr;
+use crate::uop::{Op, Uop, reg};
+use crate::vop::Vop;
+
+/// A load or store of an instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// The first byte.
+    pub address: u64,
+    /// How many.
+    pub bytes: u8,
+    /// It is a store.
+    pub store: bool,
+    /// Which uop of the instruction.
+    pub uop: u8,
+}
+
+/// An instruction that was fetched.
+#[derive(Debug)]
+pub struct Fetched<'a> {
+    /// Its number.
+    pub number: u64,
+    /// Where it is.
+    pub address: u64,
+    /// Where the program goes next, if the instruction is on its path.
+    pub next: u64,
+    /// What it is made of.
+    pub uops: &'a [Uop],
+    /// What it did to memory, in order.
+    pub accesses: &'a [Access],
+}
+
+/// Why an instruction was not fetched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// It faults. On a wrong path this means nothing; fetch waits for the squash.
+    Fault(Fault),
+    /// It needs the machine (a system call, SENDUIPI, ...): not before all others have retired.
+    Machine,
+}
+
+/// What a store has overwritten.
+struct Overwritten {
+    address: u64,
+    bytes: u8,
+    content: [u8; 32],
+}
+
+/// What an instruction may have changed, and its share of the other journals.
+struct Before {
+    r: [u64; 32],
+    flags: u64,
+    rip: u64,
+    mxcsr: u32,
+    uintr: Uintr,
+    stores: u32,
+    vectors: u32,
+}
+
+/// Memory that remembers what was there.
+struct Journal<'a> {
+    memory: &'a mut Memory,
+    stores: &'a mut VecDeque<Overwritten>,
+    accesses: &'a mut Vec<Access>,
+    uop: u8,
+}
+
+impl Bus for Journal<'_> {
+    fn load<const N: usize>(&mut self, address: u64) -> Result<[u8; N], Fault> {
+        let bytes = self.memory.load(address)?;
+        self.accesses.push(Access { address, bytes: N as u8, store: false, uop: self.uop });
+        Ok(bytes)
+    }
+
+    fn store<const N: usize>(&mut self, address: u64, bytes: [u8; N]) -> Result<(), Fault> {
+        let mut content = [0; 32];
+        let mapped = self.memory.peek(address, &mut content[..N]);
+        self.memory.store(address, bytes)?;
+        debug_assert!(mapped, "what can be stored to can be read");
+        self.stores.push_back(Overwritten { address, bytes: N as u8, content });
+        self.accesses.push(Access { address, bytes: N as u8, store: true, uop: self.uop });
+        Ok(())
+    }
+}
+
+/// A core that runs ahead.
+pub struct Speculation {
+    /// The registers after the youngest instruction. A predictor that goes elsewhere sets `rip`.
+    pub cpu: Cpu,
+    blocks: Blocks,
+    log: VecDeque<Before>,
+    stores: VecDeque<Overwritten>,
+    vectors: VecDeque<(u8, Vector)>,
+    accesses: Vec<Access>,
+    /// The number of the oldest instruction that has not retired.
+    oldest: u64,
+}
+
+impl Speculation {
+    /// Begins with these registers.
+    pub fn new(cpu: Cpu) -> Speculation {
+        Speculation {
+            cpu,
+            blocks: Blocks::default(),
+            log: VecDeque::new(),
+            stores: VecDeque::new(),
+            vectors: VecDeque::new(),
+            accesses: Vec::new(),
+            oldest: 0,
+        }
+    }
+
+    /// The numbers of the instructions in flight: fetched and not retired.
+    pub fn in_flight(&self) -> Range<u64> {
+        self.oldest..self.oldest + self.log.len() as u64
+    }
+
+    /// Executes the instruction at `cpu.rip`.
+    ///
+    /// # Errors
+    ///
+    /// It faults, or is not for a core alone. Nothing has changed then.
+    pub fn fetch(&mut self, memory: &mut Memory) -> Result<Fetched<'_>, Stop> {
+        let address = self.cpu.rip;
+        let block = self.blocks.find(memory, address).map_err(Stop::Fault)?;
+        let uops = &self.blocks.get(block).uops;
+        let end = uops.iter().position(|uop| uop.last).expect("an instruction has a last uop");
+        if for_machine(uops[end].op) {
+            return Err(Stop::Machine);
+        }
+        let cpu = &mut self.cpu;
+        self.log.push_back(Before {
+            r: cpu.r,
+            flags: cpu.flags,
+            rip: address,
+            mxcsr: cpu.mxcsr,
+            uintr: cpu.uintr.clone(),
+            stores: 0,
+            vectors: 0,
+        });
+        self.accesses.clear();
+        let (stores, vectors) = (self.stores.len(), self.vectors.len());
+        cpu.rip = address + u64::from(uops[0].length);
+        let mut done = Ok(());
+        for (i, uop) in uops[..=end].iter().enumerate() {
+            keep_vectors(cpu, uop, &mut self.vectors);
+            let mut journal = Journal {
+                memory,
+                stores: &mut self.stores,
+                accesses: &mut self.accesses,
+                uop: i as u8,
+            };
+            done = execute(cpu, &mut journal, uop);
+            if done.is_err() {
+                break;
+            }
+        }
+        let before = self.log.back_mut().expect("it was pushed");
+        before.stores = (self.stores.len() - stores) as u32;
+        before.vectors = (self.vectors.len() - vectors) as u32;
+        if let Err(fault) = done {
+            self.undo_one(memory);
+            return Err(Stop::Fault(fault));
+        }
+        Ok(Fetched {
+            number: self.oldest + self.log.len() as u64 - 1,
+            address,
+            next: self.cpu.rip,
+            uops: &self.blocks.get(block).uops[..=end],
+            accesses: &self.accesses,
+        })
+    }
+
+    /// Takes back all instructions from `number` on. `cpu.rip` is then the address of that one.
+    ///
+    /// # Panics
+    ///
+    /// If that instruction has retired.
+    pub fn undo(&mut self, memory: &mut Memory, number: u64) {
+        assert!(number >= self.oldest, "instruction {number} has retired");
+        while self.in_flight().end > number {
+            self.undo_one(memory);
+        }
+    }
+
+    /// Makes all instructions before `number` final.
+    ///
+    /// # Panics
+    ///
+    /// If they have not been fetched.
+    pub fn retire(&mut self, number: u64) {
+        assert!(number <= self.in_flight().end, "instruction {number} has not been fetched");
+        while self.oldest < number {
+            let before = self.log.pop_front().expect("it is in flight");
+            self.stores.drain(..before.stores as usize);
+            self.vectors.drain(..before.vectors as usize);
+            self.oldest += 1;
+        }
+    }
+
+    fn undo_one(&mut self, memory: &mut Memory) {
+        let before = self.log.pop_back().expect("there is an instruction in flight");
+        for _ in 0..before.stores {
+            let old = self.stores.pop_back().expect("each instruction has its stores");
+            memory.poke(old.address, &old.content[..usize::from(old.bytes)]);
+        }
+        for _ in 0..before.vectors {
+            let (number, value) = self.vectors.pop_back().expect("each has its registers");
+            *self.cpu.vector_mut(number) = value;
+        }
+        let cpu = &mut self.cpu;
+        (cpu.r, cpu.flags, cpu.rip) = (before.r, before.flags, before.rip);
+        (cpu.mxcsr, cpu.uintr) = (before.mxcsr, before.uintr);
+    }
+}
+
+/// Remembers the vector registers that a uop will change.
+fn keep_vectors(cpu: &Cpu, uop: &Uop, to: &mut VecDeque<(u8, Vector)>) {
+    match uop.op {
+        Op::Vector if matches!(Vop::ALL[usize::from(uop.aux)], Vop::Zeroupper | Vop::Zeroall) => {
+            to.extend((0..16).map(|i| (i, *cpu.vector(i))));
+        }
+        // Of those with a general register as destination one too many is kept.
+        Op::Vector | Op::LoadVector if uop.dst < reg::VT => {
+            to.push_back((uop.dst, *cpu.vector(uop.dst)));
+        }
+        _ => {}
+    }
+}
