@@ -15,6 +15,9 @@ pub const STACK: u64 = 1 << 20;
 /// The highest address of the stack.
 pub const STACK_TOP: u64 = 0x7fff_ffff_0000;
 
+/// Where programs begin that can run anywhere.
+const BASE: u64 = 0x10_0000_0000;
+
 /// The most memory that a program's file may ask for.
 const LARGEST: u64 = 1 << 30;
 
@@ -46,15 +49,16 @@ pub fn load(
     if elf.architecture() != object::Architecture::X86_64 {
         return Err(wrong(format!("it is for {:?}; x86-64 is needed", elf.architecture())));
     }
-    if header.e_type(endian) != object::elf::ET_EXEC {
-        return Err(wrong(
-            "it is no static executable; link it with -static (gcc: -static -no-pie)",
-        ));
-    }
+    // A program that runs anywhere (static-pie) relocates itself.
+    let base = match header.e_type(endian) {
+        object::elf::ET_EXEC => 0,
+        object::elf::ET_DYN => BASE,
+        _ => return Err(wrong("it is no executable; link it, with -static")),
+    };
     let mut end = 0;
     let mut headers = 0;
     for segment in elf.elf_program_headers() {
-        let address = segment.p_vaddr(endian);
+        let address = segment.p_vaddr(endian).wrapping_add(base);
         match segment.p_type(endian) {
             PT_INTERP => return Err(wrong("it is linked dynamically; link it with -static")),
             PT_PHDR => headers = address,
@@ -84,7 +88,7 @@ pub fn load(
     if end == 0 {
         return Err(wrong("it has nothing to load"));
     }
-    cpu.rip = header.e_entry(endian);
+    cpu.rip = header.e_entry(endian).wrapping_add(base);
     let auxiliary = [
         (3, headers),                                // AT_PHDR
         (4, header.e_phentsize(endian).into()),      // AT_PHENT

@@ -47,6 +47,33 @@ fn programs_with_a_c_library_run() {
     assert_eq!(printed(&machine), String::from_utf8_lossy(&native.stdout));
 }
 
+#[test]
+fn rust_programs_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("program.rs"), folder.path().join("program"));
+    let text = r#"
+        use std::collections::{BTreeMap, HashMap};
+        fn main() {
+            let words = "the quick brown fox jumps over the lazy dog and the cat";
+            let mut counts: HashMap<&str, usize> = HashMap::new();
+            words.split(' ').for_each(|word| *counts.entry(word).or_default() += 1);
+            let sorted: BTreeMap<_, _> = counts.iter().collect();
+            let mean = sorted.values().map(|n| **n as f64).sum::<f64>() / sorted.len() as f64;
+            println!("{sorted:?} {mean:.4} {}", std::env::args().count());
+            std::process::exit(if "12x".parse::<u32>().is_err() { 9 } else { 1 });
+        }"#;
+    std::fs::write(&source, text).unwrap();
+    let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
+    let mut command = std::process::Command::new(rustc);
+    command.args(["-O", "--edition=2024", "-C", "target-feature=+crt-static", "-o"]);
+    let output = command.arg(&program).arg(&source).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut machine = load(&program, &["program", "argument"]);
+    assert_eq!(machine.run(10_000_000), Ok(9), "{}", printed(&machine));
+    let native = std::process::Command::new(&program).arg("argument").output().unwrap();
+    assert_eq!(printed(&machine), String::from_utf8_lossy(&native.stdout));
+}
+
 /// Runs machine code at 0x400000.
 fn fails(code: &[u8]) -> Error {
     Machine::with_code(0x40_0000, code).run(100).unwrap_err()
