@@ -1,11 +1,11 @@
 //! Instructions along predicted paths, with a journal: the seam to the timing model.
 //!
 //! [`Speculation::fetch`] executes the instruction at the current address at once, right or wrong.
-//! [`Speculation::undo`] takes back the youngest ones, [`Speculation::retire`] makes the oldest ones
-//! final. Between the two, instructions are numbered in the order of their fetch.
+//! [`Speculation::undo`] takes back the youngest ones, [`Speculation::retire`] makes the oldest
+//! ones final. Between the two, instructions are numbered in the order of their fetch.
 //!
-//! Invariant: undoing all instructions that are not retired gives registers and memory as the retired
-//! ones have left them, whatever was fetched in between.
+//! Invariant: undoing all instructions that are not retired gives registers and memory as the
+//! retired ones have left them, whatever was fetched in between.
 
 use std::collections::VecDeque;
 use std::ops::Range;

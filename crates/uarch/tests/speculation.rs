@@ -13,8 +13,8 @@ fn next(seed: &mut u64) -> u64 {
     *seed
 }
 
-/// Runs until the program wants something of the machine, with wrong turns if `wrong`. Says how many
-/// instructions have retired, and how many were undone.
+/// Runs until the program wants something of the machine, with wrong turns if `wrong`. Says how
+/// many instructions have retired, and how many were undone.
 fn run(machine: &mut Machine, wrong: bool, seed: &mut u64) -> (Speculation, u64, u64) {
     let mut core = Speculation::new(machine.cpu.clone());
     let (code, mut undone) = (machine.cpu.rip, 0);
