@@ -100,6 +100,8 @@ mod reactor;
 #[cfg(not(loom))]
 mod runtime;
 #[cfg(not(loom))]
+mod segments;
+#[cfg(not(loom))]
 mod stats;
 pub mod sync;
 #[cfg(not(loom))]

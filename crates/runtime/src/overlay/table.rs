@@ -3,7 +3,8 @@
 use super::epoll::{Candidate, Set};
 use super::served::Served;
 use crate::park::SpinLock;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU32, Ordering::*};
+use crate::segments::Segments;
+use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, Ordering::*};
 use std::sync::Arc;
 
 /// What is known of a descriptor.
@@ -67,43 +68,19 @@ impl Slot {
     }
 }
 
-const IN_SEGMENT: usize = 256;
-const SEGMENTS: usize = 4096;
-
-/// The first slots of the segments, which are leaked.
-static TABLE: [AtomicPtr<Slot>; SEGMENTS] =
-    [const { AtomicPtr::new(core::ptr::null_mut()) }; SEGMENTS];
+static TABLE: Segments<Slot> = Segments::new();
 
 /// Entries, and one for an installed stack: while there is none, the overlay has nothing to do.
 pub(super) static IN_USE: AtomicU32 = AtomicU32::new(0);
 
-fn segment(index: usize) -> Option<&'static [Slot]> {
-    let first = TABLE.get(index)?.load(Acquire);
-    // SAFETY: null, or the first of so many that are leaked.
-    (!first.is_null()).then(|| unsafe { core::slice::from_raw_parts(first, IN_SEGMENT) })
-}
-
 fn known(fd: i32) -> Option<&'static Slot> {
-    let fd = usize::try_from(fd).ok()?;
-    Some(&segment(fd / IN_SEGMENT)?[fd % IN_SEGMENT])
+    TABLE.get(fd)
 }
 
 /// Sees to it that there is a place for this number. `false`: it is beyond what Linux allows by
-/// default (a million).
+/// default (a million), or there is no memory.
 pub(super) fn make_room(fd: i32) -> bool {
-    if known(fd).is_some() {
-        return true;
-    }
-    let Some(place) = usize::try_from(fd).ok().and_then(|fd| TABLE.get(fd / IN_SEGMENT)) else {
-        return false;
-    };
-    let new: Box<[Slot]> = (0..IN_SEGMENT).map(|_| Slot::new(Entry::Nothing)).collect();
-    let new = Box::into_raw(new);
-    if place.compare_exchange(core::ptr::null_mut(), new.cast(), AcqRel, Acquire).is_err() {
-        // SAFETY: made above, known to nobody.
-        drop(unsafe { Box::from_raw(new) });
-    }
-    true
+    TABLE.get_or_make(fd, || Slot::new(Entry::Nothing)).is_some()
 }
 
 /// What serves `fd`, if anything does.
@@ -135,17 +112,7 @@ pub(super) fn replace(fd: i32, new: Entry) -> Entry {
 
 /// The smallest descriptor from `first` to `last` of which something is known.
 pub(super) fn smallest(first: u32, last: u32) -> Option<i32> {
-    let (mut fd, last) = (first as usize, (last as usize).min(IN_SEGMENT * SEGMENTS - 1));
-    while fd <= last {
-        match segment(fd / IN_SEGMENT) {
-            None => fd = (fd / IN_SEGMENT + 1) * IN_SEGMENT,
-            Some(slots) if slots[fd % IN_SEGMENT].mark.load(Acquire) != NOTHING => {
-                return Some(fd as i32);
-            }
-            Some(_) => fd += 1,
-        }
-    }
-    None
+    TABLE.find(first, last, |slot| slot.mark.load(Acquire) != NOTHING)
 }
 
 /// A list of descriptors, through their slots. Used under the lock of what they share.
@@ -187,17 +154,13 @@ impl Descriptors {
 /// There is no other thread.
 pub(super) unsafe fn forget_all() {
     let mut left = 0;
-    for first in &TABLE {
-        let first = first.load(Relaxed);
-        for i in 0..if first.is_null() { 0 } else { IN_SEGMENT } {
-            // SAFETY: the caller's contract: whoever held the lock does not exist here.
-            unsafe {
-                let slot = first.add(i);
-                let was_socket = (*slot).mark.load(Relaxed) == SOCKET;
-                left += u32::from(was_socket);
-                slot.write(Slot::new(if was_socket { Entry::Lost } else { Entry::Nothing }));
-            }
-        }
+    // SAFETY: the caller's contract: whoever held a lock does not exist here.
+    unsafe {
+        TABLE.rewrite(|slot| {
+            let was_socket = slot.mark.load(Relaxed) == SOCKET;
+            left += u32::from(was_socket);
+            Slot::new(if was_socket { Entry::Lost } else { Entry::Nothing })
+        });
     }
     IN_USE.store(left, SeqCst);
 }

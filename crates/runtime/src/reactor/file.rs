@@ -1,8 +1,9 @@
 //! What is known of a file, by its number: who waits for it, and how often something has happened.
 
 use crate::park::SpinLock;
+use crate::segments::Segments;
 use crate::sync::list::WaitList;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU32};
 
 /// Events of epoll that end any wait.
 pub(super) const ANY: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
@@ -49,56 +50,17 @@ impl File {
     }
 }
 
-const IN_SEGMENT: usize = 256;
-const SEGMENTS: usize = 4096;
-
-/// Part of the table.
-struct Segment([File; IN_SEGMENT]);
-
-static TABLE: [AtomicPtr<Segment>; SEGMENTS] =
-    [const { AtomicPtr::new(core::ptr::null_mut()) }; SEGMENTS];
+static TABLE: Segments<File> = Segments::new();
 
 /// The file of this number, if there has ever been a wait for one near it.
 pub(super) fn known(fd: i32) -> Option<&'static File> {
-    let fd = usize::try_from(fd).ok()?;
-    let segment = TABLE.get(fd / IN_SEGMENT)?.load(Acquire);
-    // SAFETY: null, or leaked.
-    Some(&unsafe { segment.as_ref() }?.0[fd % IN_SEGMENT])
+    TABLE.get(fd)
 }
 
 /// The file of this number; `None` for those beyond what Linux allows by default (a million), and
 /// where there is no memory.
 pub(super) fn of(fd: i32) -> Option<&'static File> {
-    known(fd).or_else(|| make(fd))
-}
-
-#[cold]
-fn make(fd: i32) -> Option<&'static File> {
-    let place = TABLE.get(usize::try_from(fd).ok()? / IN_SEGMENT)?;
-    let new = map_segment()?;
-    // SAFETY: mapped for this, not yet shared; files that are all zero bytes need not be equal to
-    // new ones, so they are written.
-    unsafe {
-        for i in 0..IN_SEGMENT {
-            (&raw mut (*new).0[i]).write(File::new());
-        }
-    }
-    if place.compare_exchange(core::ptr::null_mut(), new, AcqRel, Acquire).is_err() {
-        // SAFETY: mapped above, known to nobody.
-        unsafe { libc::munmap(new.cast(), size_of::<Segment>()) };
-    }
-    known(fd)
-}
-
-/// Memory from the kernel: waits may happen in signal handlers, which the allocator does not
-/// survive.
-fn map_segment() -> Option<*mut Segment> {
-    let (rights, flags) =
-        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: new memory.
-    let at =
-        unsafe { libc::mmap(core::ptr::null_mut(), size_of::<Segment>(), rights, flags, -1, 0) };
-    (at != libc::MAP_FAILED).then_some(at.cast())
+    TABLE.get_or_make(fd, File::new)
 }
 
 /// In the child of a fork: nobody waits, and nobody holds a lock.
@@ -107,31 +69,8 @@ fn map_segment() -> Option<*mut Segment> {
 ///
 /// There is no other thread.
 pub(super) unsafe fn forget_all() {
-    for segment in &TABLE {
-        let segment = segment.load(Relaxed);
-        if segment.is_null() {
-            continue;
-        }
-        for i in 0..IN_SEGMENT {
-            // SAFETY: the caller's contract; nothing in a file needs to be dropped.
-            unsafe { (&raw mut (*segment).0[i]).write(File::new()) };
-        }
-    }
+    // SAFETY: the caller's contract; nothing in a file needs to be dropped.
+    unsafe { TABLE.rewrite(|_| File::new()) };
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_is_found_by_its_number() {
-        for fd in [0, 255, 256, 70_000, (IN_SEGMENT * SEGMENTS) as i32 - 1] {
-            let file = of(fd).unwrap();
-            assert!(core::ptr::eq(file, known(fd).unwrap()));
-            assert!(core::ptr::eq(file, of(fd).unwrap()));
-        }
-        assert!(of(-1).is_none() && of((IN_SEGMENT * SEGMENTS) as i32).is_none());
-        assert!(known(500_000).is_none());
-        assert_eq!(size_of::<File>(), 64);
-    }
-}
+const _: () = assert!(size_of::<File>() == 64);
