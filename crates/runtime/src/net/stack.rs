@@ -9,6 +9,8 @@
 //! Nothing here waits. Who waits, and how, is the runtime's affair: it asks
 //! [`Socket::readiness`], parks the thread, and is told of news by an [`Announcer`].
 
+pub use crate::reactor::bell::Bell;
+
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, Shutdown, SocketAddr};
@@ -119,9 +121,11 @@ pub enum Opt {
 /// ([`io::Error::from_raw_os_error`]).
 ///
 /// Any thread may call anything at any time, but never in a signal handler that has interrupted
-/// the runtime. Calls can be preempted: a stack that holds a lock disables preemption meanwhile,
-/// and then must not allocate or free. Whoever was preempted may have the allocator's lock, and
-/// would not run before the only worker has it.
+/// the runtime. Calls can be preempted, so a stack has locks of one of two kinds. Those who wait
+/// for the lock park ([`sync::Mutex`](crate::sync::Mutex)): then its holder may allocate, and may be
+/// preempted. Or they spin: then the holder disables preemption, and must not allocate or free.
+/// Whoever was preempted may have the allocator's lock, and would not run before the only worker
+/// has it.
 pub trait Socket: Send + Sync {
     /// `bind(2)`; port 0 asks for one that is free.
     ///

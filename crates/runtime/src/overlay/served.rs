@@ -173,8 +173,18 @@ impl Served {
         self.with(|socket| socket.local_addr())
     }
 
-    /// The descriptor is served by this from now on. `false`: there is no room for such numbers.
+    /// Another descriptor is served by this from now on. `false`: there is no room for such
+    /// numbers.
     pub(super) fn serve(self: &Arc<Self>, fd: i32) -> bool {
+        let serves = self.serve_silently(fd);
+        if serves {
+            // The end, say, was announced to the others before.
+            reactor::announce(fd, self.readiness());
+        }
+        serves
+    }
+
+    fn serve_silently(self: &Arc<Self>, fd: i32) -> bool {
         if !table::make_room(fd) || !reactor::serve(fd) {
             return false;
         }
@@ -187,7 +197,7 @@ impl Served {
 
     /// [`serve`](Self::serve) for the first descriptor, from which on news are heard.
     pub(super) fn begin(self: &Arc<Self>, fd: i32) -> bool {
-        if !self.serve(fd) {
+        if !self.serve_silently(fd) {
             return false;
         }
         let news = self.news.clone();

@@ -13,8 +13,10 @@ pub(super) const ANY: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
 pub(super) enum Kind {
     /// Not yet, or as a file that belongs to others: each wait arms it.
     Foreign,
-    /// For good, edge-triggered.
-    Source,
+    /// For good, edge-triggered: its reads, and its writes since somebody has waited for them.
+    /// Sockets of datagrams, and those of AF_XDP, can be written to again with each one that has
+    /// gone: who only sends must not be told of that.
+    Source { writes: bool },
     /// Not at all: a stack in user space announces its events.
     Served,
 }

@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+pub(crate) mod bell;
 mod epoll;
 mod file;
 mod source;
@@ -249,7 +250,10 @@ impl Reactor {
         self.waiting.store(0, SeqCst);
         self.listener.store(NOBODY, SeqCst);
         // SAFETY: the caller's contract.
-        unsafe { file::forget_all() };
+        unsafe {
+            bell::forget_all();
+            file::forget_all();
+        }
     }
 }
 

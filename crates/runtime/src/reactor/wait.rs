@@ -18,8 +18,12 @@ pub(super) const READS: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLPRI
 pub(super) const WRITES: u32 = libc::EPOLLOUT as u32;
 /// Events that are not about data, or not about data alone.
 pub(super) const SPECIAL: u32 = (libc::EPOLLRDHUP | libc::EPOLLPRI) as u32 | ANY;
+
 /// What sources are registered for.
-const SOURCE: u32 = READS | WRITES | libc::EPOLLET as u32;
+const fn source(writes: bool) -> u32 {
+    libc::EPOLLET as u32 | READS | if writes { WRITES } else { 0 }
+}
+
 const ONE_SHOT: u32 = libc::EPOLLONESHOT as u32;
 
 /// Files of others for which a thread waits at once.
@@ -86,14 +90,19 @@ fn be_heard() {
     rt.watch.is_wanted(rt);
 }
 
-/// Sees to it that the epoll instance knows the source. The error is the errno.
-fn register(state: &mut State, file: &File, fd: i32) -> Result<(), i32> {
-    if state.kind != Kind::Foreign {
-        return Ok(());
+/// Sees to it that the epoll instance knows the source, and for a wait for writing that it reports
+/// that; if it can be written to now, at once. The error is the errno.
+fn register(state: &mut State, file: &File, fd: i32, writes: bool) -> Result<(), i32> {
+    let first = match state.kind {
+        Kind::Source { writes: has } if writes && !has => libc::EPOLL_CTL_MOD,
+        Kind::Source { .. } | Kind::Served => return Ok(()),
+        Kind::Foreign => libc::EPOLL_CTL_ADD,
+    };
+    add_or_change(REACTOR.instance_or_new()?, first, fd, source(writes))?;
+    if state.kind == Kind::Foreign {
+        file.special.store(false, Relaxed);
     }
-    add_or_change(REACTOR.instance_or_new()?, libc::EPOLL_CTL_ADD, fd, SOURCE)?;
-    state.kind = Kind::Source;
-    file.special.store(false, Relaxed);
+    state.kind = Kind::Source { writes };
     Ok(())
 }
 
@@ -113,7 +122,7 @@ fn add_or_change(epoll: i32, first: i32, fd: i32, events: u32) -> Result<(), i32
 pub(super) fn forget_source(fd: i32) {
     let Some(file) = file::known(fd) else { return };
     let mut state = file.state.lock();
-    if state.kind == Kind::Source {
+    if let Kind::Source { .. } = state.kind {
         if let Some(epoll) = REACTOR.instance() {
             // A duplicate would keep it in the instance after it has been closed.
             let _ = epoll::control(epoll, (libc::EPOLL_CTL_DEL, fd, 0), 0);
@@ -138,7 +147,7 @@ pub(super) fn wait_source(
     let me = park::current();
     let node = Node::new(me, bits);
     let mut state = file.state.lock();
-    register(&mut state, file, fd)?;
+    register(&mut state, file, fd, direction == super::Direction::Write)?;
     if count.load(Relaxed) != seen {
         return Ok(true);
     }
@@ -158,8 +167,9 @@ pub(crate) fn serve(fd: i32) -> bool {
     let Some(file) = file::of(fd) else { return false };
     forget_source(fd);
     file.state.lock().kind = Kind::Served;
-    file.special.store(false, Relaxed);
     super::announce(fd, READS | WRITES | ANY);
+    // That was no event of the stack's: it announces its own from now on.
+    file.special.store(false, Relaxed);
     true
 }
 
@@ -190,7 +200,10 @@ pub(super) fn arm(epoll: i32, state: &State, fd: i32) -> Result<(), i32> {
         at = Some(node);
     }
     // A source's registration reports everything already; changing it makes the kernel look again.
-    let events = if state.kind == Kind::Source { SOURCE } else { events | ONE_SHOT };
+    let events = match state.kind {
+        Kind::Source { writes } => source(writes || events & WRITES != 0),
+        _ => events | ONE_SHOT,
+    };
     add_or_change(epoll, libc::EPOLL_CTL_MOD, fd, events)
 }
 

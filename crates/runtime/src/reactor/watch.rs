@@ -4,7 +4,7 @@
 //! for the instance to become readable, and takes events as a worker would. While threads are short
 //! it looks seldom ([`Pace`]), and while nobody waits for files, or no worker is busy, not at all.
 
-use super::REACTOR;
+use super::{REACTOR, bell};
 use crate::clock::Sleep;
 use crate::runtime::Inner;
 use crate::sys;
@@ -151,6 +151,9 @@ pub(crate) fn run(rt: &'static Inner) {
     let mut quiet = 0;
     while !rt.stopping.load(Relaxed) {
         watch.sleep.begin_to_look();
+        if bell::is_due() {
+            bell::ring_all();
+        }
         let now = tsc::now();
         let found = look(rt, now);
         quiet = if found == Found::Nothing { quiet + 1 } else { 0 };

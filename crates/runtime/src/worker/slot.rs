@@ -5,7 +5,7 @@ use crate::lateness;
 use crate::park::SpinLock;
 use crate::park::shim::Futex;
 use crate::preempt::{Request, probe::Pacing};
-use crate::reactor::REACTOR;
+use crate::reactor::{REACTOR, bell};
 use crate::runtime::Inner;
 use crate::stats::Counters;
 use crate::thread::control::Uthread;
@@ -433,6 +433,11 @@ impl Slot {
         }
         match self.policy().task_dequeue(self.id, now) {
             None if self.poll(now) => self.policy().task_dequeue(self.id, now),
+            // It runs long, so nobody who has sent something should wait for its next stop.
+            Some(pick) if bell::is_due() && pick.class == Class::Preempted => {
+                bell::ring_all();
+                Some(pick)
+            }
             pick => pick,
         }
     }
@@ -447,6 +452,9 @@ impl Slot {
     pub(crate) fn poll(&self, now: Ticks) -> bool {
         let rt = self.rt();
         self.next_poll.store(now.saturating_add(rt.poll_every), Relaxed);
+        if bell::is_due() {
+            bell::ring_all();
+        }
         REACTOR.is_awaited() && REACTOR.poll(rt, Some(self))
     }
 

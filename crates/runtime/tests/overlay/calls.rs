@@ -1,7 +1,8 @@
 //! Calls of C, on what is served beside what is not, on kernel threads and on user threads.
 
+use crate::install;
 use crate::on::{On, a_moment};
-use crate::{install, on_runtime};
+use crate::support::{on_runtime, setup::alone};
 use quaver::Builder;
 use std::fs::File;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Seek, Write, pipe};
@@ -10,7 +11,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 fn everywhere(body: fn(On)) {
-    crate::alone(|| {
+    alone(|| {
         install();
         body(On::Kernel);
     });
@@ -302,6 +303,25 @@ fn duplicates_are_one_socket() {
 }
 
 #[test]
+fn a_duplicate_knows_of_the_end_before_it() {
+    use quaver::net;
+
+    everywhere(|_| {
+        let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let one = net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut other, _) = listener.accept().unwrap();
+        other.write_all(b"last").unwrap();
+        drop(other);
+        a_moment();
+        let mut copy = one.try_clone().unwrap();
+        let mut room = [0; 16];
+        assert_eq!(copy.read(&mut room).unwrap(), 4);
+        // Less than there was room for, and yet the next read need not wait.
+        assert_eq!(copy.read(&mut room).unwrap(), 0);
+    });
+}
+
+#[test]
 fn messages_and_flags() {
     everywhere(|on| {
         let (one, mut other) = connected();
@@ -431,7 +451,7 @@ fn options_are_handed_down() {
 /// A child of fork has no stack; what it closes stays open here.
 #[test]
 fn children_have_none() {
-    crate::alone(|| {
+    alone(|| {
         install();
         let (mut one, mut other) = connected();
         // SAFETY: the child makes calls and exits.

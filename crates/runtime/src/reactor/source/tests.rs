@@ -183,3 +183,54 @@ fn a_thread_without_a_worker_is_heard() {
         kernel.join().unwrap();
     });
 }
+
+#[test]
+fn only_a_stacks_own_events_are_special() {
+    let (mine, _other) = pair();
+    let fd = mine.as_fd().as_raw_fd();
+    assert!(crate::reactor::serve(fd));
+    // Those who had waited were woken, whatever for; that does not count.
+    assert!(!mine.is_special());
+    crate::reactor::announce(fd, libc::POLLIN as u32);
+    assert!(!mine.is_special());
+    crate::reactor::announce(fd, libc::POLLRDHUP as u32);
+    assert!(mine.is_special());
+    crate::reactor::unserve(fd);
+}
+
+#[test]
+fn a_reader_hears_of_no_room_and_a_writer_does() {
+    on(1, || {
+        let (mine, other) = pair();
+        let fd = mine.as_fd().as_raw_fd();
+        let reader = crate::spawn({
+            let mine = mine.clone();
+            move || read(&mine, &mut [0; 8]).unwrap()
+        });
+        crate::yield_now();
+        // Room comes and goes, and is of no interest.
+        let writes = || file::known(fd).unwrap().writes.load(Relaxed);
+        let before = writes();
+        let mut sent = 0;
+        while with_stream(mine.as_fd(), |s| s.write(&[7; 4096])).is_ok() {
+            sent += 4096;
+        }
+        while sent > 0 {
+            sent -= read(&other, &mut vec![0; sent]).unwrap();
+        }
+        crate::sleep(Duration::from_millis(1));
+        assert_eq!(writes(), before);
+        // From now on it is.
+        let big = vec![7; 1 << 20];
+        let len = big.len();
+        let writer = crate::spawn(move || write(&mine, &big));
+        let mut got = 0;
+        while got < len {
+            got += read(&other, &mut vec![0; 1 << 16]).unwrap();
+        }
+        writer.join().unwrap();
+        assert!(writes() > before);
+        write(&other, b"end");
+        assert_eq!(reader.join().unwrap(), 3);
+    });
+}
