@@ -5,11 +5,11 @@ use super::served::failed;
 use super::table::{self, Entry};
 use super::wait::How;
 use super::{Words, kernel};
-use crate::foreign::calls::Span;
+use crate::foreign::calls::{Sets, Span};
 use crate::foreign::files::{End, Wanted};
 use libc::{
-    EINTR, EINVAL, FD_SETSIZE, POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLPRI, SYS_ppoll,
-    pollfd, timespec, timeval,
+    EINTR, EINVAL, POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLPRI, SYS_ppoll, pollfd,
+    timespec, timeval,
 };
 use std::time::Instant;
 
@@ -165,11 +165,13 @@ unsafe fn look_at_all(files: &mut [pollfd], mask: usize, size: usize) -> isize {
     files.iter().filter(|file| file.revents != 0).count() as isize
 }
 
-const SETS: usize = 3;
-const WORD: usize = u64::BITS as usize;
-const WORDS: usize = FD_SETSIZE / WORD;
-/// Events that put a descriptor into each set, as the kernel has it.
-const EVENTS: [i16; SETS] = [POLLIN | POLLHUP | POLLERR, POLLOUT | POLLERR, POLLPRI];
+/// What `select` calls readable is more than [`POLLIN`], and so on.
+fn events_of_select(found: i16) -> i16 {
+    let sets =
+        [(POLLIN | POLLHUP | POLLERR, POLLIN), (POLLOUT | POLLERR, POLLOUT), (POLLPRI, POLLPRI)];
+    let set = |(events, set)| if found & events != 0 { set } else { 0 };
+    sets.map(set).into_iter().fold(0, |all, event| all | event)
+}
 
 /// `select`.
 ///
@@ -201,31 +203,19 @@ pub(super) unsafe fn pselect(a: Words, how: How) -> Option<isize> {
 ///
 /// As for `pselect6`, whose mask is this.
 unsafe fn select_for(a: Words, time: Result<Time, isize>, mask: usize, how: How) -> Option<isize> {
-    let n = (a[0] as i32).clamp(0, FD_SETSIZE as i32) as usize;
-    let words = n.div_ceil(WORD);
-    let at = [a[1], a[2], a[3]].map(|at| at as *mut u64);
-    let mut wanted = [[0u64; WORDS]; SETS];
-    for (set, at) in wanted.iter_mut().zip(at).filter(|(_, at)| !at.is_null()) {
-        // SAFETY: the caller's contract.
-        unsafe { core::ptr::copy_nonoverlapping(at, set.as_mut_ptr(), words) };
-    }
-    let is_in = |set: &[u64; WORDS], fd: usize| set[fd / WORD] >> (fd % WORD) & 1 != 0;
-    let asked = (0..n).filter(|&fd| wanted.iter().any(|set| is_in(set, fd)));
-    let asked: Vec<usize> = asked.collect();
-    if !asked.iter().any(|&fd| table::has(fd as i32)) {
+    let at = [a[1], a[2], a[3]].map(|at| at as *mut libc::fd_set);
+    // SAFETY: the caller's contract.
+    let asked = unsafe { Sets::read(at, a[0] as i32) };
+    if !asked.files().any(|fd| table::has(fd as i32)) {
         return None;
     }
     let time = match time {
         Ok(time) => time,
         Err(e) => return Some(e),
     };
-    let events = |fd: usize| {
-        let of = |(set, events): (&[u64; WORDS], i16)| if is_in(set, fd) { events } else { 0 };
-        wanted.iter().zip(EVENTS).map(of).fold(0, |all, events| all | events)
-    };
-    let files: Vec<Wanted> =
-        asked.iter().map(|&fd| Wanted { fd: fd as i32, events: events(fd) }).collect();
-    let mut found = [[0u64; WORDS]; SETS];
+    let wanted = |fd| Wanted { fd: fd as i32, events: asked.events(fd) };
+    let files: Vec<Wanted> = asked.files().map(wanted).collect();
+    let mut found = asked.empty();
     let result = until(time, how, &files, || {
         let mut all: Vec<pollfd> =
             files.iter().map(|f| pollfd { fd: f.fd, events: f.events, revents: 0 }).collect();
@@ -239,24 +229,18 @@ unsafe fn select_for(a: Words, time: Result<Time, isize>, mask: usize, how: How)
         if all.iter().any(|file| file.revents & POLLNVAL != 0) {
             return failed(libc::EBADF);
         }
+        found = asked.empty();
         let mut count = 0;
-        found = [[0; WORDS]; SETS];
         for file in &all {
-            let fd = file.fd as usize;
-            for (i, events) in EVENTS.into_iter().enumerate() {
-                if file.revents & events != 0 && is_in(&wanted[i], fd) {
-                    found[i][fd / WORD] |= 1 << (fd % WORD);
-                    count += 1;
-                }
-            }
+            let events = events_of_select(file.revents) & file.events;
+            found.add(file.fd as usize, events);
+            count += events.count_ones() as isize;
         }
         count
     });
     if result >= 0 {
-        for (set, at) in found.iter().zip(at).filter(|(_, at)| !at.is_null()) {
-            // SAFETY: the caller's contract.
-            unsafe { core::ptr::copy_nonoverlapping(set.as_ptr(), at, words) };
-        }
+        // SAFETY: the caller's contract.
+        unsafe { found.write(at) };
     }
     Some(result)
 }

@@ -226,6 +226,16 @@ unsafe fn write_sender(
     }
 }
 
+/// What comes of `f` with the buffers of a message.
+///
+/// # Safety
+///
+/// As for `recvmsg` and `sendmsg`.
+unsafe fn with_buffers(message: *const msghdr, f: impl FnOnce(&[iovec]) -> isize) -> isize {
+    // SAFETY: the caller's contract.
+    unsafe { buffers((*message).msg_iov, (*message).msg_iovlen) }.map_or_else(|e| e, f)
+}
+
 /// `recvmsg`.
 ///
 /// # Safety
@@ -238,21 +248,21 @@ pub(super) unsafe fn receive_message(
     flags: i32,
     how: How,
 ) -> isize {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let all = match buffers((*message).msg_iov, (*message).msg_iovlen) {
-            Ok(all) => all,
-            Err(e) => return e,
-        };
+    let receive = |all: &[iovec]| {
         let (n, said, from) = receive(served, fd, all, flags, how);
         if n >= 0 {
-            let at = (*message).msg_name.cast();
-            write_sender(served, from, at, &raw mut (*message).msg_namelen);
-            (*message).msg_controllen = 0;
-            (*message).msg_flags = said;
+            // SAFETY: the caller's contract.
+            unsafe {
+                let at = (*message).msg_name.cast();
+                write_sender(served, from, at, &raw mut (*message).msg_namelen);
+                (*message).msg_controllen = 0;
+                (*message).msg_flags = said;
+            }
         }
         n
-    }
+    };
+    // SAFETY: the caller's contract.
+    unsafe { with_buffers(message, receive) }
 }
 
 /// The address in these arguments.
@@ -294,18 +304,14 @@ pub(super) unsafe fn send_message(
     flags: i32,
     how: How,
 ) -> isize {
+    let send = |all: &[iovec]| {
+        // SAFETY: the caller's contract.
+        let to =
+            unsafe { target(served, (*message).msg_name.cast(), (*message).msg_namelen as usize) };
+        to.map_or_else(|e| e, |to| send(served, fd, all, to, flags, how))
+    };
     // SAFETY: the caller's contract.
-    unsafe {
-        let all = match buffers((*message).msg_iov, (*message).msg_iovlen) {
-            Ok(all) => all,
-            Err(e) => return e,
-        };
-        let len = (*message).msg_namelen as usize;
-        match target(served, (*message).msg_name.cast(), len) {
-            Ok(to) => send(served, fd, all, to, flags, how),
-            Err(e) => e,
-        }
-    }
+    unsafe { with_buffers(message, send) }
 }
 
 /// `recvmmsg` and `sendmmsg`: `one` transfers a message, with flags of its own. After the first

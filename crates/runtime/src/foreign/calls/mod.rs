@@ -35,6 +35,7 @@ mod waiting;
 pub use connection::{accept, connect};
 pub use many::{Epoll, Span, epoll_wait, poll};
 pub use receive::{read, receive};
+pub(crate) use selection::Sets;
 pub use selection::select;
 pub use send::{send_message, send_to, write};
 pub(crate) use waiting::forget_all;

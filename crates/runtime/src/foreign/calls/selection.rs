@@ -30,7 +30,7 @@ const EVENTS: [i16; 3] = [POLLIN, POLLOUT, POLLPRI];
 
 /// Three sets, of which the program's have room for `words` words.
 #[derive(Clone, Copy)]
-struct Sets {
+pub(crate) struct Sets {
     bits: [[u64; WORDS]; 3],
     words: usize,
     /// Descriptors from here on are not asked for.
@@ -42,10 +42,15 @@ impl Sets {
         Sets { bits: [[0; WORDS]; 3], words: n.div_ceil(BITS), n }
     }
 
+    /// As long as these, and empty.
+    pub(crate) fn empty(&self) -> Sets {
+        Sets::new(self.n)
+    }
+
     /// # Safety
     ///
     /// Null, or sets with room for `n` descriptors.
-    unsafe fn read(at: [*mut fd_set; 3], n: c_int) -> Sets {
+    pub(crate) unsafe fn read(at: [*mut fd_set; 3], n: c_int) -> Sets {
         let mut sets = Sets::new(n.clamp(0, FD_SETSIZE as c_int) as usize);
         for (from, to) in at.iter().zip(&mut sets.bits) {
             if !from.is_null() {
@@ -59,7 +64,7 @@ impl Sets {
     /// # Safety
     ///
     /// As for [`read`](Self::read).
-    unsafe fn write(&self, at: [*mut fd_set; 3]) {
+    pub(crate) unsafe fn write(&self, at: [*mut fd_set; 3]) {
         for (to, from) in at.iter().zip(&self.bits) {
             if !to.is_null() {
                 // SAFETY: the caller's contract.
@@ -69,7 +74,7 @@ impl Sets {
     }
 
     /// Which sets have `fd`, as events.
-    fn events(&self, fd: usize) -> i16 {
+    pub(crate) fn events(&self, fd: usize) -> i16 {
         let of = |(set, event): (&[u64; WORDS], i16)| {
             if set[fd / BITS] >> (fd % BITS) & 1 != 0 { event } else { 0 }
         };
@@ -77,7 +82,7 @@ impl Sets {
     }
 
     /// Puts `fd` into the sets of these events.
-    fn add(&mut self, fd: usize, events: i16) {
+    pub(crate) fn add(&mut self, fd: usize, events: i16) {
         for (set, event) in self.bits.iter_mut().zip(EVENTS) {
             if events & event != 0 {
                 set[fd / BITS] |= 1 << (fd % BITS);
@@ -86,7 +91,7 @@ impl Sets {
     }
 
     /// The descriptors in them.
-    fn files(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = usize> {
         let all = |i: usize| self.bits[0][i] | self.bits[1][i] | self.bits[2][i];
         (0..self.words).flat_map(move |i| {
             let word = all(i);
@@ -144,7 +149,7 @@ impl<C: Caller> Operation for Select<C> {
         let bits = moved.bits.each_mut().map(|set| set.as_mut_ptr().cast::<fd_set>());
         let result = self.call(FD_SETSIZE, bits, Some(&NOT_AT_ALL));
         if result >= 0 {
-            let mut found = Sets::new(self.wanted.n);
+            let mut found = self.wanted.empty();
             for (given, &fd) in self.wanted.files().zip(files) {
                 found.add(given, moved.events(fd as usize));
             }
