@@ -15,6 +15,25 @@ pub enum Checksums {
     Device,
 }
 
+/// For [`Device::receive`]: takes frames by `one`, which says whether there was one, up to `most`.
+///
+/// # Errors
+///
+/// Those of `one`, if there was no frame before. Otherwise the next call finds the error again.
+pub(crate) fn take_up_to(
+    most: usize,
+    mut one: impl FnMut() -> io::Result<bool>,
+) -> io::Result<usize> {
+    for count in 0..most {
+        match one() {
+            Ok(true) => {}
+            Err(e) if count == 0 => return Err(e),
+            Ok(false) | Err(_) => return Ok(count),
+        }
+    }
+    Ok(most)
+}
+
 /// A queue of an interface, which carries Ethernet frames.
 pub trait Device: Send {
     /// The interface's hardware address.
@@ -47,6 +66,18 @@ pub trait Device: Send {
     /// The interface has gone. A full queue of the kernel's is no error: what is left goes with the
     /// next call.
     fn flush(&mut self) -> io::Result<()>;
+
+    /// Shows the kernel what is in the queue, for a device with a [`bell`](Device::bell). Has the
+    /// kernel to be told, because it does not look by itself?
+    fn publish(&mut self) -> bool {
+        true
+    }
+
+    /// A file by which anybody sends what was [published](Device::publish), at any time: with an
+    /// empty `sendto`. `None`: only [`flush`](Device::flush) sends.
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// A file that is readable while there are frames to receive, for a thread that waits for them;
     /// `None`: somebody has to look.

@@ -3,7 +3,7 @@
 //! The kernel has one end, with an address and routes that `ip` gives it; the stack has the other.
 //! An interface that was made here disappears with the process.
 
-use crate::device::Device;
+use crate::device::{Device, take_up_to};
 use crate::sys::{self, Request};
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
@@ -111,19 +111,17 @@ impl Device for Tap {
     }
 
     fn receive(&mut self, most: usize, take: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
-        let mut count = 0;
-        while count < most {
-            match self.file.read(&mut self.frame) {
-                Ok(len) => take(&self.frame[..len]),
-                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
-                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                // Reported by the next call, which finds nothing before it.
-                Err(_) if count > 0 => break,
-                Err(e) => return Err(e),
+        take_up_to(most, || {
+            loop {
+                match self.file.read(&mut self.frame) {
+                    Ok(len) => take(&self.frame[..len]),
+                    Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
+                    Err(e) => return Err(e),
+                }
+                return Ok(true);
             }
-            count += 1;
-        }
-        Ok(count)
+        })
     }
 
     fn transmit(&mut self, len: usize, fill: &mut dyn FnMut(&mut [u8])) -> bool {

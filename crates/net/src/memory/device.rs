@@ -2,7 +2,7 @@
 
 use super::Faults;
 use super::queue::Direction;
-use crate::device::Device;
+use crate::device::{Device, take_up_to};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -62,12 +62,13 @@ impl Device for MemoryDevice {
     }
 
     fn receive(&mut self, most: usize, take: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
-        let mut count = 0;
-        while count < most && self.incoming.receive(self.queue, &mut self.frame) {
-            take(&self.frame);
-            count += 1;
-        }
-        Ok(count)
+        take_up_to(most, || {
+            let received = self.incoming.receive(self.queue, &mut self.frame);
+            if received {
+                take(&self.frame);
+            }
+            Ok(received)
+        })
     }
 
     fn transmit(&mut self, len: usize, fill: &mut dyn FnMut(&mut [u8])) -> bool {

@@ -1,7 +1,7 @@
 //! Segments that only acknowledge, made here and not by smoltcp.
 
 use super::core::Core;
-use super::egress::Route;
+use super::egress::{Route, Sink};
 use super::packet::{ETHERTYPE_IPV4, IPV4, Packet};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{

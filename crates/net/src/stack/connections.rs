@@ -3,7 +3,7 @@
 use super::NEVER;
 use super::connection::{Connection, Id, Options, Phase};
 use super::core::{Core, Listening};
-use super::egress::{Egress, Route, Sender};
+use super::egress::{Egress, Port, Route, Sink};
 use super::errno;
 use super::listener::Listener;
 use super::neighbours::Wanting;
@@ -195,7 +195,7 @@ impl Core {
         };
         let Core { interface, connections, capabilities, .. } = self;
         let connection = connections[id.slot as usize].as_deref_mut().expect("it is there");
-        let mut sender = Sender { egress, to, capabilities };
+        let mut sender = Port { packet: None, sink: &mut *egress, to, capabilities };
         while interface.poll_egress(time, &mut sender, &mut connection.set)
             == PollResult::SocketStateChanged
         {}

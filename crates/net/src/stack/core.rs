@@ -2,7 +2,7 @@
 
 use super::NEVER;
 use super::connection::{Connection, Id};
-use super::egress::{Egress, Replies, Route};
+use super::egress::{Egress, Replies, Route, Sink};
 use super::icmp::Limiter;
 use super::ingress::Stray;
 use super::listener::Listener;
@@ -88,9 +88,9 @@ impl Core {
         let seed = Seed(config.seed);
         let mac = device.address();
         let mut replies = Replies::new();
-        let mut probe = super::egress::Receiver {
+        let mut probe = super::egress::Port {
             packet: None,
-            replies: &mut replies,
+            sink: &mut replies,
             to: Route::Own,
             capabilities: &capabilities,
         };

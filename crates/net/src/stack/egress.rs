@@ -2,6 +2,7 @@
 
 use super::packet::{ETHERNET, ETHERTYPE_IPV4, write_header};
 use crate::device::Device;
+use quaver::net::stack::Bell;
 use smoltcp::phy::{self, DeviceCapabilities};
 use smoltcp::time::Instant;
 use std::io;
@@ -28,6 +29,10 @@ pub(crate) struct Egress {
     pending: Vec<u8>,
     /// Something was put into the device since the last flush.
     dirty: bool,
+    /// The same, since anybody has cared.
+    fresh: bool,
+    /// By which several threads' frames are sent together.
+    bell: Option<Bell>,
     /// Frames to itself.
     pub(crate) looped: Vec<Vec<u8>>,
     pub(crate) frames: u64,
@@ -38,9 +43,13 @@ pub(crate) struct Egress {
 impl Egress {
     pub(crate) fn new(device: Box<dyn Device>) -> Egress {
         let address = device.address();
+        // Without a descriptor for it, all is as without a bell.
+        let bell = device.bell().and_then(|file| file.try_clone_to_owned().ok()).map(Bell::new);
         Egress {
             device,
             address,
+            bell,
+            fresh: false,
             pending: Vec::new(),
             dirty: false,
             looped: Vec::new(),
@@ -50,19 +59,56 @@ impl Egress {
         }
     }
 
-    /// Can a frame be sent? Ask before making one.
-    pub(crate) fn has_room(&self) -> bool {
+    /// After a call: sends what it has put into the device, unless others are about to send, too,
+    /// and it goes with theirs.
+    pub(crate) fn flush_soon(&mut self) -> io::Result<()> {
+        if !std::mem::take(&mut self.fresh) && self.pending.is_empty() {
+            return Ok(());
+        }
+        if let Some(bell) = &self.bell
+            && self.pending.is_empty()
+        {
+            // What it finds by itself is found after this: no flush is missing.
+            if !self.device.publish() || bell.put_off() {
+                return Ok(());
+            }
+        }
+        self.flush()
+    }
+
+    /// Sends everything that the device has room for.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.fresh = false;
+        if !std::mem::take(&mut self.dirty) && self.pending.is_empty() {
+            return Ok(());
+        }
+        self.device.flush()?;
+        let pending = &self.pending;
+        if !pending.is_empty()
+            && self.device.transmit(pending.len(), &mut |frame| frame.copy_from_slice(pending))
+        {
+            self.pending.clear();
+            self.device.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// Where packets go that smoltcp makes.
+pub(crate) trait Sink {
+    /// Can a packet be sent that nothing has asked for? Ask before making one.
+    fn has_room(&self) -> bool;
+
+    /// Sends what `fill` writes: `len` bytes after the header.
+    fn put<R>(&mut self, to: Route, kind: u16, len: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R;
+}
+
+impl Sink for Egress {
+    fn has_room(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// Sends what `fill` writes: `len` bytes after the header.
-    pub(crate) fn put<R>(
-        &mut self,
-        to: Route,
-        kind: u16,
-        len: usize,
-        fill: impl FnOnce(&mut [u8]) -> R,
-    ) -> R {
+    fn put<R>(&mut self, to: Route, kind: u16, len: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R {
         let len = ETHERNET + len;
         let Route::Mac(mac) = to else {
             let mut frame = vec![0; len];
@@ -85,8 +131,10 @@ impl Egress {
                 result = fill.take().map(|fill| fill(&mut frame[ETHERNET..]));
             };
             // A full device may have room when the kernel has been told.
-            self.dirty |= device.transmit(len, &mut write)
+            let sent = device.transmit(len, &mut write)
                 || (device.flush().is_ok() && device.transmit(len, &mut write));
+            self.dirty |= sent;
+            self.fresh |= sent;
         } else {
             self.lost += 1;
         }
@@ -97,64 +145,6 @@ impl Egress {
             write_header(&mut self.pending, mac, self.address, kind);
         }
         result.expect("`fill` was called once")
-    }
-
-    /// Sends everything that the device has room for.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
-        if !std::mem::take(&mut self.dirty) && self.pending.is_empty() {
-            return Ok(());
-        }
-        self.device.flush()?;
-        let pending = &self.pending;
-        if !pending.is_empty()
-            && self.device.transmit(pending.len(), &mut |frame| frame.copy_from_slice(pending))
-        {
-            self.pending.clear();
-            self.device.flush()?;
-        }
-        Ok(())
-    }
-}
-
-/// Sends for a connection.
-pub(crate) struct Sender<'a> {
-    pub(crate) egress: &'a mut Egress,
-    pub(crate) to: Route,
-    pub(crate) capabilities: &'a DeviceCapabilities,
-}
-
-impl phy::Device for Sender<'_> {
-    type RxToken<'a>
-        = Arrival<'a>
-    where
-        Self: 'a;
-    type TxToken<'a>
-        = SendToken<'a>
-    where
-        Self: 'a;
-
-    fn receive(&mut self, _: Instant) -> Option<(Self::RxToken<'_>, Self::TxToken<'_>)> {
-        None
-    }
-
-    fn transmit(&mut self, _: Instant) -> Option<Self::TxToken<'_>> {
-        self.egress.has_room().then_some(SendToken { egress: self.egress, to: self.to })
-    }
-
-    fn capabilities(&self) -> DeviceCapabilities {
-        self.capabilities.clone()
-    }
-}
-
-/// The right to send a packet.
-pub(crate) struct SendToken<'a> {
-    egress: &'a mut Egress,
-    to: Route,
-}
-
-impl phy::TxToken for SendToken<'_> {
-    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
-        self.egress.put(self.to, ETHERTYPE_IPV4, len, f)
     }
 }
 
@@ -170,25 +160,6 @@ impl Replies {
         Replies { bytes: Vec::with_capacity(REPLIES), frames: Vec::new(), lost: 0 }
     }
 
-    pub(crate) fn put<R>(
-        &mut self,
-        to: Route,
-        kind: u16,
-        len: usize,
-        fill: impl FnOnce(&mut [u8]) -> R,
-    ) -> R {
-        let at = self.bytes.len();
-        self.bytes.resize(at + len, 0);
-        let result = fill(&mut self.bytes[at..]);
-        if at + len > REPLIES {
-            self.bytes.truncate(at);
-            self.lost += 1;
-        } else {
-            self.frames.push((to, kind, len));
-        }
-        result
-    }
-
     /// Sends them.
     pub(crate) fn drain(&mut self, egress: &mut Egress) {
         let mut at = 0;
@@ -201,31 +172,51 @@ impl Replies {
     }
 }
 
-/// One packet that has come, for smoltcp.
-pub(crate) struct Receiver<'a> {
+impl Sink for Replies {
+    /// There are answers only.
+    fn has_room(&self) -> bool {
+        false
+    }
+
+    fn put<R>(&mut self, to: Route, kind: u16, len: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R {
+        let at = self.bytes.len();
+        self.bytes.resize(at + len, 0);
+        let result = fill(&mut self.bytes[at..]);
+        if at + len > REPLIES {
+            self.bytes.truncate(at);
+            self.lost += 1;
+        } else {
+            self.frames.push((to, kind, len));
+        }
+        result
+    }
+}
+
+/// smoltcp's view of the device: one packet that has come, or none, and where it may send to.
+pub(crate) struct Port<'a, S> {
     pub(crate) packet: Option<&'a [u8]>,
-    pub(crate) replies: &'a mut Replies,
+    pub(crate) sink: &'a mut S,
     pub(crate) to: Route,
     pub(crate) capabilities: &'a DeviceCapabilities,
 }
 
-impl phy::Device for Receiver<'_> {
+impl<S: Sink> phy::Device for Port<'_, S> {
     type RxToken<'a>
         = Arrival<'a>
     where
         Self: 'a;
     type TxToken<'a>
-        = ReplyToken<'a>
+        = SendToken<'a, S>
     where
         Self: 'a;
 
     fn receive(&mut self, _: Instant) -> Option<(Self::RxToken<'_>, Self::TxToken<'_>)> {
         let packet = self.packet.take()?;
-        Some((Arrival(packet), ReplyToken { replies: self.replies, to: self.to }))
+        Some((Arrival(packet), SendToken { sink: self.sink, to: self.to }))
     }
 
     fn transmit(&mut self, _: Instant) -> Option<Self::TxToken<'_>> {
-        None
+        self.sink.has_room().then_some(SendToken { sink: self.sink, to: self.to })
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
@@ -242,14 +233,14 @@ impl phy::RxToken for Arrival<'_> {
     }
 }
 
-/// The right to answer a packet.
-pub(crate) struct ReplyToken<'a> {
-    replies: &'a mut Replies,
+/// The right to send a packet.
+pub(crate) struct SendToken<'a, S> {
+    sink: &'a mut S,
     to: Route,
 }
 
-impl phy::TxToken for ReplyToken<'_> {
+impl<S: Sink> phy::TxToken for SendToken<'_, S> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
-        self.replies.put(self.to, ETHERTYPE_IPV4, len, f)
+        self.sink.put(self.to, ETHERTYPE_IPV4, len, f)
     }
 }

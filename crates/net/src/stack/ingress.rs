@@ -3,7 +3,7 @@
 use super::connection::{Id, Phase};
 use super::connections::reply_route;
 use super::core::{Core, Listening};
-use super::egress::{Receiver, Route};
+use super::egress::{Port, Route};
 use super::icmp;
 use super::packet::{
     ETHERTYPE_ARP, ETHERTYPE_IPV4, Frame, ICMP, Packet, Segment, TCP, UDP_PROTOCOL,
@@ -157,11 +157,11 @@ impl Core {
         let received = connection.peek_socket().recv_queue();
         if let Some(news) = &news {
             let packet = Some(&news[..]);
-            let mut receiver = Receiver { packet, replies, to: reply, capabilities };
+            let mut receiver = Port { packet, sink: &mut *replies, to: reply, capabilities };
             interface.poll_ingress_single(time, &mut receiver, &mut connection.set);
         }
         let packet = Some(packet.bytes);
-        let mut receiver = Receiver { packet, replies, to: reply, capabilities };
+        let mut receiver = Port { packet, sink: &mut *replies, to: reply, capabilities };
         interface.poll_ingress_single(time, &mut receiver, &mut connection.set);
         let before = connection.state();
         let complete = connection.heard(received, now);
@@ -341,7 +341,7 @@ impl Core {
         let time = self.time();
         let Core { interface, nobody, capabilities, replies, .. } = self;
         let mut receiver =
-            Receiver { packet: Some(packet.bytes), replies, to: reply, capabilities };
+            Port { packet: Some(packet.bytes), sink: replies, to: reply, capabilities };
         interface.poll_ingress_single(time, &mut receiver, nobody);
     }
 

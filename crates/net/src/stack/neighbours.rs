@@ -7,7 +7,7 @@
 //! somebody should ask again.
 
 use super::connection::Id;
-use super::egress::{Replies, Route};
+use super::egress::{Replies, Route, Sink};
 use super::packet::ETHERTYPE_ARP;
 use super::table::{Seed, Table};
 use smoltcp::wire::{ArpOperation, ArpPacket, ArpRepr, EthernetAddress};

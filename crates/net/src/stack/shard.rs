@@ -78,7 +78,7 @@ impl Shard {
         let result = f(&mut state);
         let State { egress, core, .. } = &mut *state;
         core.settle(egress);
-        if egress.flush().is_err() {
+        if egress.flush_soon().is_err() {
             self.fail(&mut state);
         }
         let early = self.is_early(&mut state);

@@ -1,7 +1,7 @@
 //! Datagrams: the queue of a UDP socket, and how one is sent.
 
 use super::core::Core;
-use super::egress::Egress;
+use super::egress::{Egress, Sink};
 use super::neighbours::Wanting;
 use super::packet::{ETHERTYPE_IPV4, IPV4, UDP};
 use super::{errno, readiness};

@@ -132,6 +132,14 @@ impl Device for Xdp {
         flushed
     }
 
+    fn publish(&mut self) -> bool {
+        self.socket.publish()
+    }
+
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
     fn file(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
     }

@@ -87,18 +87,24 @@ impl<T: Copy> Ring<T> {
     }
 }
 
-/// A ring that we fill.
+/// Our side of a ring: that which produces, or that which consumes.
 #[derive(Debug)]
-pub(crate) struct Producer<T> {
+pub(crate) struct Side<T, const PRODUCES: bool> {
     ring: Ring<T>,
-    /// Written so far; the kernel sees them after [`publish`](Producer::publish).
+    /// Our index. The kernel sees it after [`show`](Side::show).
     next: u32,
-    published: u32,
+    shown: u32,
     /// The kernel's index, as last seen.
-    consumed: u32,
+    seen: u32,
 }
 
-impl<T: Copy> Producer<T> {
+/// A ring that we fill.
+pub(crate) type Producer<T> = Side<T, true>;
+
+/// A ring that the kernel fills.
+pub(crate) type Consumer<T> = Side<T, false>;
+
+impl<T: Copy, const PRODUCES: bool> Side<T, PRODUCES> {
     pub(crate) fn map(
         file: BorrowedFd<'_>,
         at: libc::off_t,
@@ -109,18 +115,41 @@ impl<T: Copy> Producer<T> {
     }
 
     fn over(ring: Ring<T>) -> Self {
-        let next = ring.producer().load(Ordering::Relaxed);
-        let consumed = ring.consumer().load(Ordering::Acquire);
-        Producer { ring, next, published: next, consumed }
+        let mut side = Side { ring, next: 0, shown: 0, seen: 0 };
+        side.next = side.ours().load(Ordering::Relaxed);
+        side.shown = side.next;
+        side.look();
+        side
     }
 
+    fn ours(&self) -> &AtomicU32 {
+        if PRODUCES { self.ring.producer() } else { self.ring.consumer() }
+    }
+
+    /// Sees how far the kernel is. What it has done before is seen, too.
+    fn look(&mut self) {
+        let theirs = if PRODUCES { self.ring.consumer() } else { self.ring.producer() };
+        self.seen = theirs.load(Ordering::Acquire);
+    }
+
+    /// Lets the kernel see how far we are: what was pushed, or that the places of what was popped
+    /// are its again.
+    pub(crate) fn show(&mut self) {
+        if self.shown != self.next {
+            self.ours().store(self.next, Ordering::Release);
+            self.shown = self.next;
+        }
+    }
+}
+
+impl<T: Copy> Producer<T> {
     /// Is there no room?
     pub(crate) fn is_full(&mut self) -> bool {
-        if self.next.wrapping_sub(self.consumed) <= self.ring.mask {
+        if self.next.wrapping_sub(self.seen) <= self.ring.mask {
             return false;
         }
-        self.consumed = self.ring.consumer().load(Ordering::Acquire);
-        self.next.wrapping_sub(self.consumed) > self.ring.mask
+        self.look();
+        self.next.wrapping_sub(self.seen) > self.ring.mask
     }
 
     /// Writes an entry, if there is room.
@@ -135,18 +164,10 @@ impl<T: Copy> Producer<T> {
         true
     }
 
-    /// Shows the kernel what was pushed.
-    pub(crate) fn publish(&mut self) {
-        if self.published != self.next {
-            self.ring.producer().store(self.next, Ordering::Release);
-            self.published = self.next;
-        }
-    }
-
-    /// How many published entries the kernel has not taken.
+    /// How many shown entries the kernel has not taken.
     pub(crate) fn pending(&mut self) -> u32 {
-        self.consumed = self.ring.consumer().load(Ordering::Acquire);
-        self.published.wrapping_sub(self.consumed)
+        self.look();
+        self.shown.wrapping_sub(self.seen)
     }
 
     /// Does the kernel sleep, so that it has to be told?
@@ -155,54 +176,20 @@ impl<T: Copy> Producer<T> {
     }
 }
 
-/// A ring that the kernel fills.
-#[derive(Debug)]
-pub(crate) struct Consumer<T> {
-    ring: Ring<T>,
-    /// Taken so far; the kernel sees that after [`release`](Consumer::release).
-    next: u32,
-    released: u32,
-    /// The kernel's index, as last seen.
-    produced: u32,
-}
-
 impl<T: Copy> Consumer<T> {
-    pub(crate) fn map(
-        file: BorrowedFd<'_>,
-        at: libc::off_t,
-        layout: impl Into<Layout>,
-        len: u32,
-    ) -> io::Result<Self> {
-        Ok(Self::over(Ring::map(file, at, layout.into(), len)?))
-    }
-
-    fn over(ring: Ring<T>) -> Self {
-        let next = ring.consumer().load(Ordering::Relaxed);
-        let produced = ring.producer().load(Ordering::Acquire);
-        Consumer { ring, next, released: next, produced }
-    }
-
     /// The next entry, if there is one.
     pub(crate) fn pop(&mut self) -> Option<T> {
-        if self.next == self.produced {
-            self.produced = self.ring.producer().load(Ordering::Acquire);
-            if self.next == self.produced {
+        if self.next == self.seen {
+            self.look();
+            if self.next == self.seen {
                 return None;
             }
         }
         // SAFETY: the place is in bounds. The producer's index is beyond it, so the entry has been
-        // written, and nobody writes over it before it is released.
+        // written, and nobody writes over it before it is shown that it was taken.
         let entry = unsafe { self.ring.entry(self.next).read() };
         self.next = self.next.wrapping_add(1);
         Some(entry)
-    }
-
-    /// Gives the places of what was popped back to the kernel.
-    pub(crate) fn release(&mut self) {
-        if self.released != self.next {
-            self.ring.consumer().store(self.next, Ordering::Release);
-            self.released = self.next;
-        }
     }
 }
 

@@ -170,8 +170,8 @@ impl Socket {
             self.fill.push(self.area.address(&frame));
             self.filled += 1;
         }
-        self.fill.publish();
-        self.rx.release();
+        self.fill.show();
+        self.rx.show();
         if self.fill.wants_wakeup() {
             // It only wakes the driver; there is nothing to be received this way.
             let _ = self.look();
@@ -214,7 +214,13 @@ impl Socket {
             // SAFETY: the kernel has given back a frame that was in `tx`.
             stock.put(unsafe { self.area.frame_at(address) }.0);
         }
-        self.completion.release();
+        self.completion.show();
+    }
+
+    /// Shows the kernel what is in the queue. Must it be told to send that?
+    pub(crate) fn publish(&mut self) -> bool {
+        self.tx.show();
+        self.tx.wants_wakeup()
     }
 
     /// Lets the kernel send what is in the queue. Does not wait: what it cannot take stays.
@@ -223,7 +229,7 @@ impl Socket {
     ///
     /// The interface has gone.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.tx.publish();
+        self.tx.show();
         let mut left = self.tx.pending();
         let mut in_vain = 0;
         while left > 0 && self.tx.wants_wakeup() {

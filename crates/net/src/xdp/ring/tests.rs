@@ -23,21 +23,21 @@ fn pair(start: u32) -> (Producer<u64>, Consumer<u64>) {
 }
 
 #[test]
-fn nothing_is_seen_before_it_is_published_and_no_room_before_it_is_released() {
+fn nothing_is_seen_and_no_room_is_there_before_it_is_shown() {
     let (mut producer, mut consumer) = pair(u32::MAX - 2);
     for entry in 0..8 {
         assert!(producer.push(entry));
     }
     assert!(producer.is_full() && !producer.push(99));
     assert_eq!((consumer.pop(), producer.pending()), (None, 0));
-    producer.publish();
+    producer.show();
     assert_eq!(producer.pending(), 8);
     for entry in 0..8 {
         assert_eq!(consumer.pop(), Some(entry));
     }
     assert_eq!(consumer.pop(), None);
     assert!(producer.is_full());
-    consumer.release();
+    consumer.show();
     assert_eq!(producer.pending(), 0);
     assert!(producer.push(7));
 }
@@ -59,7 +59,7 @@ fn entries_arrive_in_order_between_threads() {
             while !producer.push(entry) {
                 thread::yield_now();
             }
-            producer.publish();
+            producer.show();
         }
     });
     for expected in 0..ENTRIES {
@@ -70,7 +70,7 @@ fn entries_arrive_in_order_between_threads() {
             }
         };
         assert_eq!(got, expected);
-        consumer.release();
+        consumer.show();
     }
     sender.join().unwrap();
 }
@@ -91,7 +91,7 @@ proptest! {
                     }
                 }
                 1 => {
-                    producer.publish();
+                    producer.show();
                     visible.append(&mut hidden);
                 }
                 2 => {
@@ -100,7 +100,7 @@ proptest! {
                     popped += usize::from(entry.is_some());
                 }
                 _ => {
-                    consumer.release();
+                    consumer.show();
                     popped = 0;
                 }
             }
