@@ -48,6 +48,8 @@ pub enum Work {
     Probes(probes::ProbesSpec),
     /// A server over sockets, and its client.
     Net(net::NetSpec),
+    /// A key-value server by a stack in user space, and its client.
+    NetBypass(net::BypassSpec),
     /// Packets by AF_XDP.
     L3fwd(l3fwd::L3fwdSpec),
     /// Quaver's server over sockets.
@@ -91,6 +93,7 @@ pub fn run(work: &str) -> anyhow::Result<()> {
         Work::Mixes(spec) => mixes::run(spec),
         Work::Probes(spec) => probes::run(spec),
         Work::Net(spec) => net::run(spec),
+        Work::NetBypass(spec) => net::bypass::run(spec),
         Work::L3fwd(spec) => l3fwd::run(spec),
         Work::NetServe(spec) => net::serve(spec),
         Work::ServersRound(spec) => servers::round::run(spec),

@@ -71,19 +71,25 @@ enum What {
 /// The jobs of this benchmark.
 pub fn plan(context: &Context) -> Plan {
     let mut plan = Plan::default();
-    let why = match (context.place.helper, xdp::is_built(), Namespace::new()) {
-        (None, _, _) => "load and forwarder take two CPUs".to_owned(),
-        (_, false, _) => "this was built without clang".to_owned(),
-        (_, _, Err(why)) => {
-            format!("it makes network namespaces, with root's rights and `ip`: {why}")
+    match can_run(context) {
+        Ok(helper) => {
+            plan.groups = vec![forwarders(context, helper), endpoints(context, helper, "")];
         }
-        (Some(helper), true, Ok(_)) => {
-            plan.groups = vec![forwarders(context, helper), endpoints(context, helper)];
-            return plan;
-        }
-    };
-    plan.notes.push(format!("l3fwd: left out: {why}"));
+        Err(why) => plan.notes.push(format!("l3fwd: left out: {why}")),
+    }
     plan
+}
+
+/// Can packets go by AF_XDP between namespaces, and on which CPU is their load made? If not, why.
+pub fn can_run(context: &Context) -> Result<usize, String> {
+    match (context.place.helper, xdp::is_built(), Namespace::new()) {
+        (None, _, _) => Err("load and server take two CPUs".into()),
+        (_, false, _) => Err("this was built without clang".into()),
+        (_, _, Err(why)) => {
+            Err(format!("it makes network namespaces, with root's rights and `ip`: {why}"))
+        }
+        (Some(helper), true, Ok(_)) => Ok(helper),
+    }
 }
 
 fn spec(context: &Context, helper: usize, what: What) -> L3fwdSpec {
@@ -114,8 +120,9 @@ fn forwarders(context: &Context, helper: usize) -> Group {
     Group { title, jobs: jobs.into() }
 }
 
-fn endpoints(context: &Context, helper: usize) -> Group {
-    const KERNEL: &str = "recvmmsg + epoll";
+/// Endpoints of UDP, whose names begin with `prefix`.
+pub fn endpoints(context: &Context, helper: usize, prefix: &str) -> Group {
+    let kernel = format!("{prefix}recvmmsg + epoll");
     let title = "udp echo".to_owned();
     let readings = vec![
         Reading::new("udp echo server CPU", ONE_NS, "ns"),
@@ -123,9 +130,9 @@ fn endpoints(context: &Context, helper: usize) -> Group {
         Reading::new("udp echo rate", PER_S, "/s"),
     ];
     let ways = [
-        (KERNEL, By::Kernel, By::Kernel),
-        ("quaver afxdp", By::Afxdp, By::Kernel),
-        ("quaver afxdp, client too", By::Afxdp, By::Afxdp),
+        (kernel.clone(), By::Kernel, By::Kernel),
+        (format!("{prefix}quaver afxdp"), By::Afxdp, By::Kernel),
+        (format!("{prefix}quaver afxdp, client too"), By::Afxdp, By::Afxdp),
     ];
     let jobs = ways.map(|(name, server, client)| {
         let spec = spec(context, helper, What::Echo { server, client });
@@ -133,8 +140,8 @@ fn endpoints(context: &Context, helper: usize) -> Group {
         let mut job = task.job(name, context.child(&Work::L3fwd(spec)));
         if client == By::Afxdp {
             for (row, metric) in [("server CPU", ONE_NS), ("server and client CPU", ALL_NS)] {
-                let row = format!("udp echo {row} / {KERNEL}");
-                job.aims.push(Aim::new(row, metric, Bound::AtMost(ENDPOINT), &[KERNEL]));
+                let row = format!("udp echo {row} / {kernel}");
+                job.aims.push(Aim::new(row, metric, Bound::AtMost(ENDPOINT), &[&kernel]));
             }
         }
         job

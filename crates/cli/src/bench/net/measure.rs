@@ -144,6 +144,45 @@ fn measure(spec: &NetSpec, server: &Server) -> anyhow::Result<Sample> {
         .with(SERVER_PERCENT, percent))
 }
 
+/// A closed loop of one kind of requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Loop {
+    /// What is asked for.
+    pub dialogue: Dialogue,
+    /// By how many.
+    pub connections: usize,
+    /// Before the measurement, in ms.
+    pub warmup_ms: u64,
+    /// The measurement, in ms.
+    pub measure_ms: u64,
+}
+
+/// Measures what a server's answers to a closed loop cost: [`SERVER_NS`], [`BOTH_NS`], [`PER_S`].
+///
+/// # Errors
+///
+/// It answers wrongly, or not at all.
+pub fn closed_loop(server: &Server, each: &Loop) -> anyhow::Result<Sample> {
+    let mut client = Client::new()?;
+    let class = client.connect(server.address, each.connections, each.dialogue, true)?;
+    client.start_loops()?;
+    client.go_on_until(monotonic_ns() + each.warmup_ms * 1_000_000, Wait::Sleep)?;
+    client.forget();
+    let before = Moment::now(server)?;
+    client.go_on_until(before.wall_ns + each.measure_ms * 1_000_000, Wait::Sleep)?;
+    let used = Moment::now(server)?.since(&before);
+    let answers = client.class(class).answers;
+    client.stop_loops()?;
+    ensure!(answers > 0, "no request was answered");
+    let each = |ns: u64| ns as f64 / answers as f64;
+    let sample =
+        Sample { ops: answers, cpu_ns: used.server_ns, wall_ns: used.wall_ns, ..Sample::default() };
+    Ok(sample
+        .with(SERVER_NS, each(used.server_ns))
+        .with(BOTH_NS, each(used.server_ns + used.client_ns))
+        .with(PER_S, answers as f64 * 1e9 / used.wall_ns as f64))
+}
+
 /// The connections of a load.
 struct Crowd {
     /// Names and classes of closed loops.

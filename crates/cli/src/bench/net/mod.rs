@@ -6,6 +6,7 @@
 //!   one worker: latency of the GETs, how many SCANs are answered.
 //! * [`pages`]: axum, 8 clients of a page that is there at once beside 4 of one that takes 10 ms of
 //!   computing, two CPUs: latency of the former.
+//! * [`bypass`]: the key-value server on a stack in user space, against the same on the kernel's.
 //!
 //! ```text
 //! quaver bench net ──> quaver bench --child NetSpec ──> server: listening ADDRESS
@@ -19,10 +20,11 @@
 //! the whole process, clocks and reactors among it. The kernel bills much of the network's work to
 //! whoever sends, so the CPU time of server and client together is given, too.
 
+pub mod bypass;
 pub mod client;
 pub mod dialogue;
 mod echo;
-mod measure;
+pub mod measure;
 mod ours;
 mod pages;
 mod scans;
@@ -31,6 +33,7 @@ mod servers;
 
 use std::collections::HashSet;
 
+pub use bypass::BypassSpec;
 pub use measure::{NetSpec, run};
 pub use ours::{OursSpec, serve};
 
@@ -47,7 +50,7 @@ pub fn plan(context: &Context) -> Plan {
         plan.notes.push("net: left out: server and client take two CPUs".into());
         return plan;
     }
-    for part in [echo::plan, scans::plan, pages::plan] {
+    for part in [echo::plan, scans::plan, pages::plan, bypass::plan] {
         let Plan { groups, notes } = part(context);
         plan.groups.extend(groups);
         plan.notes.extend(notes);

@@ -8,8 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
-use quaver_bench_common::clock::{monotonic_ns, process_cpu_ns};
+use anyhow::Context as _;
 use quaver_bench_common::{Outcome, Sample, affinity};
 use quaver_load::net::{Protocol, fill};
 use serde::{Deserialize, Serialize};
@@ -17,20 +16,12 @@ use serde::{Deserialize, Serialize};
 use super::programs::{memcached_command, text, under_quaver};
 use crate::bench::child::Work;
 use crate::bench::context::{Context, Task};
-use crate::bench::net::client::{Client, Wait};
 use crate::bench::net::dialogue::{self, Dialogue};
+use crate::bench::net::measure::{BOTH_NS, Loop, PER_S, SERVER_NS, closed_loop};
 use crate::bench::net::server::Server;
 use crate::bench::plan::{Aim, Bound, Group, Job, Plan, Reading};
 use crate::run::find_shim;
 use crate::slice;
-
-/// Metric: CPU time of the server for each answer.
-const SERVER_NS: &str = "server_cpu_ns";
-/// Metric: the same of server and client. The kernel bills much of the network's work to whoever
-/// sends.
-const BOTH_NS: &str = "both_cpu_ns";
-/// Metric: answers a second.
-const PER_S: &str = "per_s";
 
 /// What user threads may cost programs that know nothing of them.
 const AIM: Bound = Bound::AtMost(1.3);
@@ -217,23 +208,15 @@ fn measure(spec: &NativeSpec, server: &Server) -> anyhow::Result<Sample> {
     if let Some(protocol) = protocol {
         fill(protocol, server.address, KEYS, dialogue::VALUE)?;
     }
-    let mut client = Client::new()?;
-    let class = client.connect(server.address, CONNECTIONS, spec.native.dialogue(), true)?;
-    client.start_loops()?;
-    client.go_on_until(monotonic_ns() + spec.warmup_ms * 1_000_000, Wait::Sleep)?;
-    client.forget();
-    let (server_ns, client_ns, begun) = (server.cpu_ns()?, process_cpu_ns(), monotonic_ns());
-    client.go_on_until(begun + spec.measure_ms * 1_000_000, Wait::Sleep)?;
-    let server_ns = server.cpu_ns()? - server_ns;
-    let (client_ns, wall_ns) = (process_cpu_ns() - client_ns, monotonic_ns() - begun);
-    let answers = client.class(class).answers;
-    client.stop_loops()?;
-    ensure!(answers > 0, "no request was answered");
-    let each = |ns: u64| ns as f64 / answers as f64;
-    Ok(Sample { ops: answers, cpu_ns: server_ns, wall_ns, ..Sample::default() }
-        .with(SERVER_NS, each(server_ns))
-        .with(BOTH_NS, each(server_ns + client_ns))
-        .with(PER_S, answers as f64 * 1e9 / wall_ns as f64))
+    closed_loop(
+        server,
+        &Loop {
+            dialogue: spec.native.dialogue(),
+            connections: CONNECTIONS,
+            warmup_ms: spec.warmup_ms,
+            measure_ms: spec.measure_ms,
+        },
+    )
 }
 
 #[cfg(test)]
