@@ -18,11 +18,8 @@ use super::error::Error;
 use super::interface::Interface;
 use super::{Filter, Mode};
 
-#[cfg(xdp_program)]
-const OBJECT: Option<&[u8]> =
-    Some(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/redirect.o")));
-#[cfg(not(xdp_program))]
-const OBJECT: Option<&[u8]> = None;
+/// Empty if there was no clang.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/redirect.o"));
 
 /// For how long another program may be there: that of a process that has just ended.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -42,12 +39,12 @@ pub(crate) struct Attachment {
 impl Program {
     /// Is it here?
     pub(super) fn check() -> Result<(), Error> {
-        OBJECT.map(drop).ok_or(Error::Unbuilt)
+        if OBJECT.is_empty() { Err(Error::Unbuilt) } else { Ok(()) }
     }
 
     /// Loads the program for one interface.
     pub(super) fn load(interface: &Interface, filter: &Filter) -> Result<Program, Error> {
-        let object = OBJECT.ok_or(Error::Unbuilt)?;
+        Self::check()?;
         let (all, addresses): (u32, &[Ipv4Addr]) = match filter {
             Filter::All => (1, &[]),
             Filter::Addresses(addresses) => (0, addresses),
@@ -57,7 +54,7 @@ impl Program {
             .override_global("all_frames", &all, true)
             .map_max_entries("sockets", interface.queues)
             .map_max_entries("addresses", addresses.len().max(1) as u32)
-            .load(object)
+            .load(OBJECT)
             .map_err(|error| failed(cause(error)))?;
         let map = ebpf.map_mut("addresses").expect("the program has it");
         let mut map: HashMap<_, u32, u8> = map.try_into().expect("it is such a map");
