@@ -145,23 +145,7 @@ nginx() {
     program=$(PATH=$PATH:/usr/sbin type -P nginx) || { say "skipped: there is no nginx"; return 0; }
     mkdir -p "$work/www"
     head -c 50000 /dev/urandom >"$work/www/file"
-    cat >"$work/nginx.conf" <<CONF
-daemon off;
-master_process off;
-pid $work/nginx.pid;
-error_log stderr;
-events { worker_connections 256; }
-http {
-    access_log off;
-    sendfile on;
-    client_body_temp_path $work/body;
-    proxy_temp_path $work/proxy;
-    fastcgi_temp_path $work/fastcgi;
-    uwsgi_temp_path $work/uwsgi;
-    scgi_temp_path $work/scgi;
-    server { listen $host:8080; root $work/www; }
-}
-CONF
+    nginx_conf "$work" "$host:8080" "sendfile on;" >"$work/nginx.conf"
     start 8080 "$quaver" run --net "$net" --workers 2 -- "$program" -c "$work/nginx.conf"
     asks ab -q -k -n 500 -c 20 "http://$host:8080/file"
     contains 'Failed requests: *0$'

@@ -77,22 +77,7 @@ nginx() {
     port=$(free_port)
     mkdir -p "$work/www"
     head -c 50000 /dev/urandom >"$work/www/file"
-    cat >"$work/nginx.conf" <<CONF
-daemon off;
-master_process off;
-pid $work/nginx.pid;
-error_log stderr;
-events { worker_connections 256; }
-http {
-    access_log off;
-    client_body_temp_path $work/body;
-    proxy_temp_path $work/proxy;
-    fastcgi_temp_path $work/fastcgi;
-    uwsgi_temp_path $work/uwsgi;
-    scgi_temp_path $work/scgi;
-    server { listen 127.0.0.1:$port; root $work/www; }
-}
-CONF
+    nginx_conf "$work" "127.0.0.1:$port" >"$work/nginx.conf"
     start "$port" "$@" "$(PATH=$PATH:/usr/sbin type -P nginx)" -c "$work/nginx.conf"
     asks "$*" ab -q -k -n 2000 -c 20 "http://127.0.0.1:$port/file"
     contains 'Failed requests: *0$'

@@ -36,3 +36,21 @@ target_dir() {
     cargo metadata --format-version 1 --no-deps --offline 2>/dev/null |
         sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p' | grep . || printf '%s\n' "${CARGO_TARGET_DIR:-$root/target}"
 }
+
+# nginx_conf FOLDER LISTEN [LINE...]: a configuration of nginx, in one process in the foreground, which serves FOLDER/www
+nginx_conf() {
+    local folder=$1 listen=$2 line
+    shift 2
+    cat <<CONF
+daemon off;
+master_process off;
+pid $folder/nginx.pid;
+error_log stderr;
+events { worker_connections 256; }
+http {
+    access_log off;
+CONF
+    for line; do printf '    %s\n' "$line"; done
+    for line in client_body proxy fastcgi uwsgi scgi; do printf '    %s_temp_path %s/%s;\n' "$line" "$folder" "$line"; done
+    printf '    server { listen %s; root %s/www; }\n}\n' "$listen" "$folder"
+}
