@@ -1,6 +1,7 @@
 //! What users write to say on which network a stack is: `--net tap:NAME`, `--net afxdp:IFACE`.
 
 use crate::device::Device;
+use crate::l3fwd::PortSettings;
 use crate::net::{Builder, Net};
 use crate::tap::Tap;
 use crate::xdp::{self, Filter};
@@ -85,20 +86,62 @@ pub enum SpecError {
     Queues(String),
 }
 
+/// The medium, the interface, and the options behind it.
+fn split(text: &str) -> Result<(Medium, &str, impl Iterator<Item = &str>), SpecError> {
+    let (medium, rest) = match text.split_once(':') {
+        Some(("tap", rest)) => (Medium::Tap, rest),
+        Some(("afxdp", rest)) => (Medium::AfXdp, rest),
+        _ => return Err(SpecError::Medium(text.into())),
+    };
+    let mut parts = rest.split(',');
+    let interface = parts.next().unwrap_or_default();
+    if interface.is_empty() || interface.contains('=') {
+        return Err(SpecError::Interface(text.into()));
+    }
+    Ok((medium, interface, parts))
+}
+
+/// The form of a port of a [router](crate::l3fwd).
+const PORT: &str = "afxdp:NAME or afxdp:NAME,address=10.0.1.1/24";
+
+/// A port of a [router](crate::l3fwd), such as `afxdp:eth1,address=10.0.1.1/24`.
+impl FromStr for PortSettings {
+    type Err = PortError;
+
+    fn from_str(text: &str) -> Result<PortSettings, PortError> {
+        let Ok((Medium::AfXdp, interface, parts)) = split(text) else {
+            return Err(PortError::Form(text.into()));
+        };
+        let mut address = None;
+        for part in parts {
+            match part.split_once('=') {
+                Some(("address", value)) => set(&mut address, parse_address(value)?, "address")?,
+                _ => return Err(PortError::Option(part.into())),
+            }
+        }
+        Ok(PortSettings { interface: interface.into(), address })
+    }
+}
+
+/// Why a text is no port of a router.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PortError {
+    /// Not by AF_XDP, or without a name.
+    #[error("{0:?} is no port that can forward; it is {PORT}")]
+    Form(String),
+    /// Not an option.
+    #[error("{0:?} is not address=A/P; a port is {PORT}")]
+    Option(String),
+    /// The address.
+    #[error(transparent)]
+    Address(#[from] SpecError),
+}
+
 impl FromStr for Spec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Spec, SpecError> {
-        let (medium, rest) = match text.split_once(':') {
-            Some(("tap", rest)) => (Medium::Tap, rest),
-            Some(("afxdp", rest)) => (Medium::AfXdp, rest),
-            _ => return Err(SpecError::Medium(text.into())),
-        };
-        let mut parts = rest.split(',');
-        let interface = parts.next().unwrap_or_default();
-        if interface.is_empty() || interface.contains('=') {
-            return Err(SpecError::Interface(text.into()));
-        }
+        let (medium, interface, parts) = split(text)?;
         let (mut queues, mut address, mut gateway) = (None, None, None);
         for part in parts {
             match part.split_once('=') {
@@ -226,6 +269,28 @@ mod tests {
         ] {
             let error = text.parse::<Spec>().unwrap_err().to_string();
             assert!(error.contains(says), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn ports_of_a_router() {
+        let port = |text: &str| text.parse::<PortSettings>();
+        let plain = PortSettings { interface: "va".into(), address: None };
+        assert_eq!(port("afxdp:va"), Ok(plain));
+        let address = Some(([10, 0, 1, 1].into(), 24));
+        let with = PortSettings { interface: "va".into(), address };
+        assert_eq!(port("afxdp:va,address=10.0.1.1/24"), Ok(with));
+        for (text, says) in [
+            ("va", "it is afxdp:NAME"),
+            ("afxdp:", "it is afxdp:NAME"),
+            ("tap:t0", "\"tap:t0\" is no port that can forward"),
+            ("afxdp:va,mtu=9", "\"mtu=9\" is not address=A/P"),
+            ("afxdp:va,address=10.0.1.1", "no address with a prefix"),
+            ("afxdp:va,address=10.0.1.1/33", "no address with a prefix"),
+            ("afxdp:va,address=10.0.1.1/8,address=10.0.1.1/8", "address is given twice"),
+        ] {
+            let error = port(text).unwrap_err().to_string();
+            assert!(error.contains(says), "{text}: {error}");
         }
     }
 }

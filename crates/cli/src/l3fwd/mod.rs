@@ -4,8 +4,6 @@
 //! 2. `forwarding between ...` on standard output says that packets may come.
 //! 3. SIGINT or SIGTERM stops it: what has become of packets is printed, and the exit status is 0.
 
-mod port;
-
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -28,7 +26,7 @@ use crate::output;
 pub struct Args {
     /// An interface, as `afxdp:NAME[,address=10.0.1.1/24]`; may be repeated. With an address it
     /// answers ARP for it, asks for next hops from it, and has a route to its network
-    #[arg(long = "port", value_name = "PORT", required = true, value_parser = port::parse)]
+    #[arg(long = "port", value_name = "PORT", required = true)]
     ports: Vec<PortSettings>,
 
     /// A file of routes, each line `NETWORK INTERFACE [NEXT-HOP]`; or a number: so many random
