@@ -122,8 +122,8 @@ pub enum Opt {
 ///
 /// Any thread may call anything at any time, but never in a signal handler that has interrupted
 /// the runtime. Calls can be preempted, so a stack has locks of one of two kinds. Those who wait
-/// for the lock park ([`sync::Mutex`](crate::sync::Mutex)): then its holder may allocate, and may be
-/// preempted. Or they spin: then the holder disables preemption, and must not allocate or free.
+/// for the lock park ([`sync::Mutex`](crate::sync::Mutex)): then its holder may allocate, and may
+/// be preempted. Or they spin: then the holder disables preemption, and must not allocate or free.
 /// Whoever was preempted may have the allocator's lock, and would not run before the only worker
 /// has it.
 pub trait Socket: Send + Sync {

@@ -91,8 +91,8 @@ pub(super) unsafe fn forget_all() {
 }
 
 /// A file of the kernel's that sends what a stack has put into a ring that both share, when it is
-/// asked to by an empty `sendto`: an AF_XDP socket. With it a [`stack`](crate::net::stack) can leave
-/// the asking to its worker, which asks once for the frames of several threads.
+/// asked to by an empty `sendto`: an AF_XDP socket. With it a [`stack`](crate::net::stack) can
+/// leave the asking to its worker, which asks once for the frames of several threads.
 #[derive(Debug)]
 pub struct Bell {
     file: OwnedFd,
