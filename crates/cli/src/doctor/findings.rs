@@ -1,6 +1,7 @@
 //! What the facts mean, and what to do about them: one [`Finding`] for each line of the report.
 
 mod machine;
+mod network;
 mod preemption;
 mod rights;
 mod threads;
@@ -98,6 +99,7 @@ pub fn judge(facts: &Facts) -> Vec<Finding> {
     findings.extend(threads::judge(facts));
     findings.extend(preemption::judge(facts));
     findings.extend(rights::judge(facts));
+    findings.extend(network::judge(facts));
     findings
 }
 
@@ -105,8 +107,17 @@ pub fn judge(facts: &Facts) -> Vec<Finding> {
 pub(crate) mod tests {
     use super::*;
     use crate::doctor::detect::{
-        bpf::Bpf, cgroup::Cgroup, clocks::Clocks, cpus::Cpus, features::Features, kernel::Kernel,
-        libc_version::Libc, limits::Limits, memory::Memory, user_interrupts::UserInterrupts,
+        bpf::Bpf,
+        cgroup::Cgroup,
+        clocks::Clocks,
+        cpus::Cpus,
+        features::Features,
+        kernel::Kernel,
+        libc_version::Libc,
+        limits::Limits,
+        memory::Memory,
+        network::{Interface, Network},
+        user_interrupts::UserInterrupts,
     };
 
     /// A machine on which nothing is wanting.
@@ -171,6 +182,18 @@ pub(crate) mod tests {
                 unprivileged_disabled: Some(2),
                 lock_monitor_built: true,
                 lockd: true,
+            },
+            network: Network {
+                tap: Ok(()),
+                xdp_socket: Ok(()),
+                xdp_program_built: true,
+                net_admin: true,
+                net_raw: true,
+                interfaces: vec![Interface {
+                    name: "eth0".into(),
+                    driver: Some("ixgbe".into()),
+                    queues: 4,
+                }],
             },
             interruption_us: Some(12.5),
         }

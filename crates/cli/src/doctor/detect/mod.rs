@@ -15,6 +15,7 @@ pub mod kernel;
 pub mod libc_version;
 pub mod limits;
 pub mod memory;
+pub mod network;
 pub mod user_interrupts;
 
 use std::path::Path;
@@ -39,6 +40,7 @@ pub struct Facts {
     pub memory: memory::Memory,
     pub limits: limits::Limits,
     pub bpf: bpf::Bpf,
+    pub network: network::Network,
     /// What an interruption takes of a worker's time with the clock that the runtime chooses, in
     /// us; `None`: no runtime can be built.
     pub interruption_us: Option<f64>,
@@ -63,6 +65,7 @@ pub fn detect() -> Facts {
         memory: memory::detect(),
         limits: limits::detect(),
         bpf: bpf::detect(),
+        network: network::detect(),
         interruption_us: interruption_us(),
     }
 }
