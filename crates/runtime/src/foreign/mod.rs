@@ -27,6 +27,8 @@ pub mod futex;
 #[cfg(not(loom))]
 pub mod lock;
 #[cfg(not(loom))]
+pub mod names;
+#[cfg(not(loom))]
 pub mod once;
 #[cfg(not(loom))]
 pub mod overlay;

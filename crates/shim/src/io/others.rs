@@ -2,8 +2,9 @@
 
 use super::{Restart, aliases, always, off_worker, when_ready};
 use crate::real::real;
-use core::ffi::{c_char, c_int, c_long, c_uint, c_void};
+use core::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use libc::*;
+use quaver::foreign::names::are_numbers;
 
 aliases! {
     /// See `msgrcv(2)`.
@@ -20,13 +21,18 @@ aliases! {
     /// See `getaddrinfo(3)`.
     fn getaddrinfo(node: *const c_char, service: *const c_char, hints: *const addrinfo,
         result: *mut *mut addrinfo)
-        -> c_int = off_worker(|| {
-            // SAFETY: handed on.
-            unsafe {
-                real!(getaddrinfo(node => *const c_char, service => *const c_char,
-                    hints => *const addrinfo, result => *mut *mut addrinfo) -> c_int)
-            }
-        });
+        -> c_int = {
+            let real = || {
+                // SAFETY: handed on.
+                unsafe {
+                    real!(getaddrinfo(node => *const c_char, service => *const c_char,
+                        hints => *const addrinfo, result => *mut *mut addrinfo) -> c_int)
+                }
+            };
+            // SAFETY: null, or texts that live across the call.
+            let text = |at: *const c_char| (!at.is_null()).then(|| unsafe { CStr::from_ptr(at) });
+            if are_numbers(text(node), text(service)) { real() } else { off_worker(real) }
+        };
     /// See `semtimedop(2)`.
     fn semtimedop(id: c_int, operations: *mut c_void, n: usize, timeout: *const timespec) -> c_int =
         always(Restart::Never, SYS_semtimedop,
