@@ -37,6 +37,8 @@ pub(crate) trait Machine {
     fn enqueue(&mut self) -> Option<Self::Node>;
     /// Tells the one before where the own node is.
     fn link(&mut self, before: Self::Node);
+    /// As the first of the queue: lets whoever has the lock use it for a while.
+    fn stand_back(&mut self);
     /// Whether the own node is first.
     fn is_first(&mut self) -> bool;
     /// Leaves the queue if nobody is behind.
@@ -55,6 +57,7 @@ pub(crate) fn wait<M: Machine>(m: &mut M) -> bool {
         let mut queued = m.may_queue();
         if queued {
             join(m);
+            m.stand_back();
         }
         loop {
             let word = m.try_word();

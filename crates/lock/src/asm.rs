@@ -5,8 +5,8 @@
 //! of the C calling convention. None has a stack frame, so the canonical frame address stays
 //! `rsp + 8`.
 //!
-//! Offsets, checked at compile time below: `Lock` word 0, tail 4; `Cell` held 0; `Node` place 0,
-//! next 8.
+//! Offsets, checked at compile time below: `Lock` word 0, tail 4; `Cell` held 0, last
+//! 32; `Node` place 0, next 8.
 
 use crate::cell::Cell;
 use crate::node::Node;
@@ -16,13 +16,13 @@ use std::mem::offset_of;
 std::arch::global_asm!(
     // A thread's cell: zero at its start, at a fixed distance from its thread pointer.
     ".section .tbss.quaver_lock, \"awT\", @nobits",
-    ".balign 32",
+    ".balign 64",
     ".hidden quaver_lock_cell",
     ".globl quaver_lock_cell",
     ".type quaver_lock_cell, @object",
-    ".size quaver_lock_cell, 32",
+    ".size quaver_lock_cell, 64",
     "quaver_lock_cell:",
-    ".zero 32",
+    ".zero 64",
     ".section .text.quaver_lock, \"ax\", @progbits",
     ".balign 64",
     ".hidden quaver_lock_text",
@@ -44,6 +44,7 @@ std::arch::global_asm!(
     "mov rcx, qword ptr [rip + quaver_lock_cell@gottpoff]",
     "inc dword ptr fs:[rcx]",
     ".Lquaver_lock_try_counted:",
+    "mov qword ptr fs:[rcx + 32], rdi",
     "2:",
     "ret",
     ".cfi_endproc",
@@ -63,6 +64,7 @@ std::arch::global_asm!(
     "mov rcx, qword ptr [rip + quaver_lock_cell@gottpoff]",
     "inc dword ptr fs:[rcx]",
     ".Lquaver_lock_mark_counted:",
+    "mov qword ptr fs:[rcx + 32], rdi",
     "2:",
     "ret",
     ".cfi_endproc",
@@ -175,8 +177,9 @@ std::arch::global_asm!(
 const _: () = {
     assert!(offset_of!(Lock, word) == 0 && offset_of!(Lock, tail) == 4);
     assert!(offset_of!(Cell, held) == 0 && offset_of!(Cell, node) == 8);
+    assert!(offset_of!(Cell, last) == 32);
     assert!(offset_of!(Node, place) == 0 && offset_of!(Node, next) == 8);
-    assert!(size_of::<Cell>() == 32);
+    assert!(size_of::<Cell>() == 64);
 };
 
 unsafe extern "C" {

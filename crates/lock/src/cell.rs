@@ -4,6 +4,7 @@
 //! restartable sequences, to which the kernel has an address.
 
 use crate::node::Node;
+use crate::raw::Lock;
 use std::arch::asm;
 
 /// A thread's own words. Only the thread itself writes them. All zero at its start.
@@ -18,7 +19,15 @@ pub(crate) struct Cell {
     pub(crate) node: *const Node,
     /// The handle of `node`.
     pub(crate) handle: u32,
-    _rest: [u32; 3],
+    _rest: u32,
+    /// Pauses in all its waits.
+    pub(crate) pauses: u64,
+    /// The lock that the thread took last; only to compare.
+    pub(crate) last: *const Lock,
+    /// When it last had to stand back, by the TSC, and for how many cycles.
+    pub(crate) stood: u64,
+    pub(crate) back: u64,
+    _more: u64,
 }
 
 /// The calling thread's cell.
@@ -42,4 +51,10 @@ pub fn held() -> u32 {
     // SAFETY: the cell is the calling thread's, which alone writes it, in assembly. Volatile,
     // because the compiler does not see these writes.
     unsafe { (&raw const (*cell()).held).read_volatile() }
+}
+
+/// How often the calling thread has paused while it waited for locks, ever.
+pub fn pauses() -> u64 {
+    // SAFETY: the cell is the calling thread's, which alone uses this field.
+    unsafe { (*cell()).pauses }
 }

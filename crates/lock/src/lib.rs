@@ -25,6 +25,6 @@ mod windows;
 #[cfg(all(test, not(loom)))]
 static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
-pub use cell::held;
+pub use cell::{held, pauses};
 pub use mutex::{Mutex, MutexGuard};
 pub use raw::Lock;

@@ -12,6 +12,11 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// Cycles of the TSC that a wait may spin while the monitor sees nobody preempted.
 const BUDGET: u64 = 1 << 20;
+/// Cycles for which the first of a queue stands back from a lock that its threads take again and
+/// again: at first, and at most. It is a few times what blocking costs.
+const BACK: [u64; 2] = [1 << 10, 1 << 14];
+/// A thread that stood back within so many cycles does so for longer.
+const AGAIN: u64 = 1 << 18;
 /// Pauses between two looks at clocks.
 const LOOKS: u32 = 32;
 /// Pauses before blocking without a monitor: at most.
@@ -66,6 +71,8 @@ impl<'a> Waiter<'a> {
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         self.learn();
+        // SAFETY: the calling thread's cell, of which nobody else uses `pauses`.
+        unsafe { (*cell()).pauses += u64::from(self.pauses) };
     }
 }
 
@@ -127,6 +134,25 @@ impl Machine for Waiter<'_> {
             0 => None,
             before => Some(node::node(before)),
         }
+    }
+
+    fn stand_back(&mut self) {
+        // SAFETY: the calling thread's cell; the wait uses these fields, and assembly, which does
+        // not run meanwhile, writes `last`.
+        let cell = unsafe { &mut *cell() };
+        // SAFETY: as above. Volatile, because the compiler does not see the write.
+        let last = unsafe { (&raw const cell.last).read_volatile() };
+        if !std::ptr::eq(last, self.lock) {
+            return;
+        }
+        let begun = cycles();
+        let hot = begun.wrapping_sub(cell.stood) < AGAIN;
+        cell.back = if hot { (2 * cell.back).clamp(BACK[0], BACK[1]) } else { BACK[0] };
+        while cycles().wrapping_sub(begun) < cell.back && !page::anyone_preempted() {
+            spin_loop();
+            self.pauses += 1;
+        }
+        cell.stood = cycles();
     }
 
     fn link(&mut self, before: &'static Node) {

@@ -156,6 +156,10 @@ impl Machine for Waiter<'_> {
         }
     }
 
+    fn stand_back(&mut self) {
+        // Only time passes.
+    }
+
     fn link(&mut self, before: u32) {
         assert_ne!(before, self.me, "a thread waits for itself");
         self.node(before).next.store(self.me, Release);
