@@ -39,7 +39,7 @@ pub enum Work {
     /// Waits for locks that keep a worker.
     Stall(stall::StallSpec),
     /// Threads that contend for a lock.
-    Lock(lock::LockSpec),
+    Lock(lock::Work),
     /// Threads that wake one another.
     Schbench(schbench::SchbenchSpec),
     /// A paper's mix of requests.

@@ -15,7 +15,7 @@ use quaver_bench_common::{Outcome, Sample};
 use serde::Serialize;
 
 use super::lock;
-use super::plan::{Aim, Bound, Group, Job, Labels, Plan};
+use super::plan::{Aim, Bound, Group, Job, Labels, Pick, Plan};
 use super::process::{self, Crash};
 use super::stats::{Summary, median_interval, paired_ratios};
 
@@ -54,10 +54,10 @@ pub struct Row {
     /// Of `lock`: what it is about, and its numbers under names that programs look for.
     #[serde(flatten)]
     pub lock: Option<lock::Labelled>,
-    /// With labels: the numbers of all rounds; `null` where there is none.
+    /// With labels, or of `lock`: the numbers of all rounds; `null` where there is none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<Option<f64>>,
-    /// With labels: medians of the other metrics.
+    /// With these: medians of the other metrics.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, f64>,
     /// Of a row that is a ratio by itself: what it should be.
@@ -118,7 +118,7 @@ fn start(job: &Job) -> anyhow::Result<Outcome> {
 
 /// What a job answered, round by round.
 #[derive(Debug, Default)]
-struct Log {
+pub struct Log {
     samples: Vec<Option<Sample>>,
     /// Why it has no numbers: it cannot do that.
     unsupported: Option<String>,
@@ -154,7 +154,8 @@ impl Log {
         });
     }
 
-    fn values(&self, metric: &str) -> Vec<Option<f64>> {
+    /// A metric, round by round.
+    pub fn values(&self, metric: &str) -> Vec<Option<f64>> {
         let value = |sample: &Option<Sample>| sample.as_ref()?.metrics.get(metric).copied();
         self.samples.iter().map(value).collect()
     }
@@ -203,8 +204,13 @@ fn rows(benchmark: &'static str, group: &Group, logs: &[Log]) -> Vec<Row> {
                 let ratios = ratios.unwrap_or_default();
                 let labels = job.labels.clone();
                 let ratio = Summary::of(&ratios).map(|summary| summary.median);
-                let labelled =
-                    |about| lock::Labelled { about, ops_per_s: median, ratio_to_pthread: ratio };
+                let labelled = |about| lock::Labelled {
+                    about,
+                    ops_per_s: median,
+                    ratio_to_pthread: ratio,
+                    better: lock::Better::of(&values, &reading.metric, group, logs),
+                };
+                let tells = labels.is_some() || job.about.is_some();
                 rows.push(Row {
                     benchmark,
                     name: name.to_owned(),
@@ -216,11 +222,8 @@ fn rows(benchmark: &'static str, group: &Group, logs: &[Log]) -> Vec<Row> {
                     runs,
                     ratio,
                     ratio_interval: median_interval(&ratios),
-                    values: if labels.is_some() { values.clone() } else { Vec::new() },
-                    metrics: match labels {
-                        Some(_) => log.others(&reading.metric),
-                        None => BTreeMap::new(),
-                    },
+                    values: if tells { values.clone() } else { Vec::new() },
+                    metrics: if tells { log.others(&reading.metric) } else { BTreeMap::new() },
                     labels,
                     lock: job.about.clone().map(labelled),
                     aim: None,
@@ -266,14 +269,26 @@ fn aims(benchmark: &'static str, group: &Group, logs: &[Log]) -> Vec<Row> {
     rows
 }
 
-/// Of each round, the best of the implementations that `aim` names.
+/// What `aim` compares with, round by round.
 fn best(aim: &Aim, group: &Group, logs: &[Log]) -> Vec<Option<f64>> {
     let others = group.jobs.iter().zip(logs);
     let others = others.filter(|(job, _)| aim.against.contains(&job.implementation));
     let others: Vec<_> = others.map(|(_, log)| log.values(&aim.metric)).collect();
-    let rounds = others.iter().map(Vec::len).max().unwrap_or(0);
-    let of_round = |round| others.iter().filter_map(move |values| *values.get(round)?);
-    (0..rounds).map(|round| aim.bound.best(of_round(round))).collect()
+    match aim.pick {
+        Pick::Round => {
+            let rounds = others.iter().map(Vec::len).max().unwrap_or(0);
+            let of_round = |round| others.iter().filter_map(move |values| *values.get(round)?);
+            (0..rounds).map(|round| aim.bound.best(of_round(round))).collect()
+        }
+        Pick::Median => {
+            let median = |values: &Vec<Option<f64>>| {
+                let numbers: Vec<f64> = values.iter().copied().flatten().collect();
+                Summary::of(&numbers).map(|summary| summary.median)
+            };
+            let best = aim.bound.best(others.iter().filter_map(median));
+            others.into_iter().find(|values| median(values) == best).unwrap_or_default()
+        }
+    }
 }
 
 fn notes(group: &Group, logs: &[Log]) -> Vec<String> {
@@ -375,6 +390,22 @@ mod tests {
         let rows = results.rows.iter().filter(|row| row.aim.is_some());
         let rows: Vec<_> = rows.map(|row| (row.name.as_str(), row.median, row.runs)).collect();
         assert_eq!(rows, [("less", 1.5, 2), ("more", 0.5, 2)]);
+    }
+
+    #[test]
+    fn aims_by_median_take_one_implementation_for_all_rounds() {
+        let state = tempfile::tempdir().unwrap();
+        // Of the rounds 9, 1, 1 and 2, 2, 2 the second has the better median.
+        let odd =
+            r#"n=$(cat $1 2>/dev/null || echo 9); echo 1 > $1; "#.to_owned() + &answer("'$n'");
+        let mut ours = job("quaver", &answer("2"), state.path());
+        let pick = Pick::Median;
+        let aim = Aim::new("aim", "x", Bound::AtLeast(1.0), &["odd", "even"]);
+        ours.aims = vec![Aim { pick, ..aim.clone() }];
+        let others = [job("odd", &odd, state.path()), job("even", &answer("2"), state.path())];
+        let results = run_jobs(others.into_iter().chain([ours]).collect(), 3);
+        let row = results.rows.iter().find(|row| row.aim.is_some()).unwrap();
+        assert_eq!((row.min, row.median, row.max), (1.0, 1.0, 1.0));
     }
 
     #[test]

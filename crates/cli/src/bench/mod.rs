@@ -97,6 +97,8 @@ pub struct Args {
     /// [default: 1, with --quick 0.02, among `all` 0.1]
     #[arg(long, value_name = "N", value_parser = probes::parse_scale)]
     scale: Option<f64>,
+    #[command(flatten)]
+    lock: lock::Choice,
     /// Do the work (JSON) of one measurement and print its outcome
     #[arg(long, value_name = "WORK", hide = true)]
     child: Option<String>,
@@ -230,7 +232,7 @@ impl Name {
             #[cfg(feature = "selftest")]
             Name::Shim => Ok(shim::plan(context)),
             Name::Stall => Ok(stall::plan(context)),
-            Name::Lock => Ok(lock::plan(context)),
+            Name::Lock => lock::plan(context, &args.lock),
             Name::Schbench => Ok(schbench::plan(context, args.schbench)),
             Name::Mixes => Ok(mixes::plan(context)),
             Name::Net => Ok(net::plan(context)),
@@ -256,6 +258,7 @@ impl Name {
             (Name::Kv | Name::Scale, false) => 5,
             (Name::Schbench | Name::Mixes | Name::Servers, false) => 3,
             (Name::Lock, false) => 15,
+            (Name::Lock, true) => 1,
             (Name::Probes, false) => 21,
             (_, true) => 3,
             (_, false) => 9,

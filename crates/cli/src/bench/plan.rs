@@ -59,6 +59,17 @@ pub struct Aim {
     pub bound: Bound,
     /// The implementations that it is compared with.
     pub against: Vec<String>,
+    /// Which of them is the best.
+    pub pick: Pick,
+}
+
+/// What makes an implementation the best one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pick {
+    /// Its value in each round: the strictest, because the best of several is also the luckiest.
+    Round,
+    /// Its median.
+    Median,
 }
 
 impl Aim {
@@ -70,7 +81,7 @@ impl Aim {
         against: &[impl AsRef<str>],
     ) -> Aim {
         let against = against.iter().map(|name| name.as_ref().to_owned()).collect();
-        Aim { row: row.into(), metric: metric.into(), bound, against }
+        Aim { row: row.into(), metric: metric.into(), bound, against, pick: Pick::Round }
     }
 }
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use super::probes;
+use super::{locks, probes};
 use crate::chart::{self, Bar, number};
 use crate::html::escape;
 
@@ -35,6 +35,10 @@ pub struct Row {
     pub ratio: Option<f64>,
     #[serde(flatten)]
     pub labels: Option<probes::Labels>,
+    #[serde(flatten)]
+    pub lock: Option<locks::Measured>,
+    #[serde(default)]
+    pub metrics: std::collections::BTreeMap<String, f64>,
 }
 
 impl Bench {
@@ -69,10 +73,15 @@ impl Bench {
         Ok(page)
     }
 
+    /// How many CPUs could be used.
+    pub fn cpus(&self) -> usize {
+        self.machine["cpus"]["allowed"].as_array().map_or(0, Vec::len)
+    }
+
     /// Where it was measured, in one line.
     fn place(&self) -> String {
         let text = |key: &str| self.machine["kernel"][key].as_str().unwrap_or_default();
-        let cpus = self.machine["cpus"]["allowed"].as_array().map_or(0, Vec::len);
+        let cpus = self.cpus();
         let mut parts = vec![text("processor").to_owned(), format!("{cpus} usable CPUs")];
         for (before, key) in [("Linux", "release"), ("under", "hypervisor")] {
             if !text(key).is_empty() {

@@ -10,7 +10,7 @@ use super::benchmarks::Bench;
 use super::counterpart::{self, Counterpart};
 use super::curves::{self, Simulated};
 use super::figure::{Figure, Headline, Points};
-use super::go;
+use super::{go, locks};
 use crate::chart::{self, Chart, Curve, Line, number};
 use crate::output;
 
@@ -66,9 +66,11 @@ impl Sources<'_> {
             Some(reference) => reference.curves(&published)?,
             None => BTreeMap::new(),
         };
-        let ours = match &figure.go {
-            Some(go) => go.best(self.go),
-            None => {
+        let (rows, cpus) = self.bench.map_or((&[][..], 0), |bench| (&bench.rows[..], bench.cpus()));
+        let ours = match (&figure.go, &figure.locks) {
+            (Some(go), _) => go.best(self.go),
+            (_, Some(locks)) => locks.best(rows, cpus),
+            (None, None) => {
                 let simulate = |curve| curves::simulate(&figure, curve, self.quick);
                 figure.curve.iter().map(simulate).collect::<Result<Vec<_>>>()?
             }
@@ -97,6 +99,11 @@ impl Sources<'_> {
                 let y = (drawing.y.as_str(), drawing.log);
                 write(&drawing.suffix, &figure.title, y, &drawing.curves, limit)?;
             }
+        } else if let Some(locks) = &figure.locks {
+            for drawing in locks.drawings(rows, cpus) {
+                let y = (drawing.y.as_str(), drawing.log);
+                write(&drawing.suffix, &figure.title, y, &drawing.curves, None)?;
+            }
         } else {
             write("", &figure.title, (&y, log), &beside(&ours, points, &papers), limit)?;
         }
@@ -118,7 +125,11 @@ impl Sources<'_> {
             one.chart = files.pop();
             measured.push(one);
         }
-        let missing = figure.go.as_ref().filter(|go| !go.is_measured(self.go));
+        let to_run = match (&figure.go, &figure.locks) {
+            (Some(go), _) if !go.is_measured(self.go) => Some(go::COMMAND),
+            (_, Some(of)) if !of.is_measured(rows, cpus) => Some(locks::COMMAND),
+            _ => None,
+        };
         Ok(Drawn {
             figure: name.to_owned(),
             title: figure.title,
@@ -130,7 +141,7 @@ impl Sources<'_> {
             simulated: figure.simulated.unwrap_or_else(|| "all curves".to_owned()),
             real: figure.real,
             difference: figure.difference,
-            to_run: missing.map(|_| go::COMMAND.to_owned()),
+            to_run: to_run.map(str::to_owned),
             charts,
         })
     }
@@ -255,6 +266,8 @@ fn drawable(points: &[(f64, Option<f64>)]) -> Vec<(f64, f64)> {
 fn x_label(figure: &Figure) -> &'static str {
     if let Some(go) = &figure.go {
         go.x_label()
+    } else if figure.locks.is_some() {
+        locks::X_LABEL
     } else if figure.threads.is_some() {
         "threads"
     } else if figure.quanta_us.is_some() || figure.timer_quanta_us.is_some() {

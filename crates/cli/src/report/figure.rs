@@ -1,9 +1,9 @@
 //! A figure of a paper, as its `figure.toml` states it, and the paper's own curves.
 //!
-//! There are five kinds: a percentile over the load, whose result is the highest load within
+//! There are six kinds: a percentile over the load, whose result is the highest load within
 //! `limit-us`; that highest load over the quantum (`quanta-us`); the workers that one timer core
 //! serves over the quantum (`timer-quanta-us`); a percentile over the threads of a message
-//! benchmark (`threads`); and what was measured of Go programs (`go`).
+//! benchmark (`threads`); and what was measured of Go programs (`go`) or of locks (`locks`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,6 +15,7 @@ use serde_json::Value as Json;
 use toml::{Table, Value};
 
 use super::go::Go;
+use super::locks::Locks;
 
 /// Points by ascending x; `None`: the workers cannot follow.
 pub type Points = Vec<(f64, Option<f64>)>;
@@ -46,6 +47,8 @@ pub struct Figure {
     pub share_reference: Option<Reference>,
     /// Drawn from measurements; then there is neither a scenario nor a curve.
     pub go: Option<Go>,
+    /// The same, of locks.
+    pub locks: Option<Locks>,
     #[serde(default)]
     pub scenario: Table,
     #[serde(default)]
@@ -134,7 +137,7 @@ impl Figure {
         let measured = figure.go.iter().flat_map(Go::names);
         let names: Vec<_> =
             figure.curve.iter().map(|curve| curve.name.as_str()).chain(measured).collect();
-        if names.is_empty() {
+        if names.is_empty() && figure.locks.is_none() {
             bail!("{}: there is no curve", path.display());
         }
         for headline in &figure.headlines {

@@ -11,6 +11,7 @@ mod curves;
 mod drawing;
 mod figure;
 mod go;
+mod locks;
 mod page;
 mod probes;
 
@@ -26,7 +27,7 @@ use crate::output::{self, Directory, Target};
 /// Make a page with charts of the demonstration, the benchmarks and the papers' figures
 ///
 /// A figure is simulated and drawn beside the paper's curves and one real worker; figures of Go
-/// programs are drawn from measurements. Without --quick
+/// programs and of locks are drawn from measurements. Without --quick
 /// all figures take half an hour.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {

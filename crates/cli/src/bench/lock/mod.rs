@@ -1,66 +1,71 @@
-//! `quaver bench lock`: threads that contend for one lock, by lock and number of threads.
-//! (FlexGuard 5.2, the shared-memory-access microbenchmark of Figures 1 and 2.)
+//! `quaver bench lock`: threads that contend for locks, by lock and number of threads. (FlexGuard
+//! 5.)
 //!
-//! Each thread takes the lock, reads and writes two lines of the cache, frees the lock, and spins
-//! for 100 cycles of the TSC. All threads of a measurement are there from its beginning, on all
-//! CPUs of the place. The reference is the C library's mutex, in the same round.
+//! The locks and what threads do with them are in the crate `quaver-bench-locks`; here is what is
+//! measured, and what it is compared with: the C library's mutex in the same round, and the better
+//! of it and a lock of nothing but `futex`.
 
-mod contend;
-mod locks;
+mod programs;
 
 use std::time::Duration;
 
 use anyhow::bail;
-use quaver_bench_common::{Outcome, Sample};
-use quaver_lock::monitor;
+use quaver_bench_common::Outcome;
+use quaver_bench_locks::Kind;
+use quaver_bench_locks::measure::{OPS, Overhead, Spec, Watched, Workload};
 use serde::{Deserialize, Serialize};
 
-use super::child::Work;
+use super::child;
 use super::context::{Context, Task};
-use super::plan::{Group, Plan, Reading};
+use super::harness::Log;
+use super::plan::{Aim, Bound, Group, Job, Pick, Plan, Reading};
+use super::stats::{Summary, median_interval, paired_ratios};
 
-const METRIC: &str = "ops_per_s";
-const THREADS: [usize; 6] = [1, 2, 4, 8, 16, 32];
+/// What ours is compared with.
+const OTHERS: [&str; 2] = ["pthread", "futex"];
+/// What the ratio to the better of them should be. (Its lower bound should be 0.90.)
+const AIM: Bound = Bound::AtLeast(0.95);
+/// Cycles between two sections, for fairness. (Figure 5b.)
+const BETWEEN: [u64; 3] = [100, 1000, 10_000];
 
-/// Which lock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Kind {
-    /// The C library's.
-    Pthread,
-    /// A word and `futex`, nothing else.
-    Futex,
-    /// The same after a short spin.
-    SpinPark,
-    /// A queue whose threads spin on words of their own.
-    Mcs,
-    /// Ours without a monitor.
-    Unmonitored,
-    /// Ours.
-    Quaver,
+/// What of `lock` is measured.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct Choice {
+    /// Of `lock`: only these locks, by their full names: pthread, futex, quaver, ...
+    #[arg(long, value_name = "LOCK", value_delimiter = ',')]
+    locks: Vec<String>,
+    /// Of `lock`: only these workloads: shared-memory, hash-table, fairness, runnable, index,
+    /// dedup, raytrace, streamcluster, overhead, programs
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    workloads: Vec<String>,
+    /// Of `lock`: how many threads contend [default: 1,2,4,8,16,32,64]
+    #[arg(long, value_name = "N", value_delimiter = ',',
+        value_parser = clap::value_parser!(u16).range(1..=4096))]
+    threads: Vec<u16>,
+    /// Of `lock`: how many threads compute beside them [default: 0, and one for each CPU]
+    #[arg(long, value_name = "N", value_delimiter = ',',
+        value_parser = clap::value_parser!(u16).range(..=4096))]
+    background: Vec<u16>,
 }
 
-impl Kind {
-    /// The reference first.
-    const ALL: [Kind; 6] =
-        [Kind::Pthread, Kind::Futex, Kind::SpinPark, Kind::Mcs, Kind::Unmonitored, Kind::Quaver];
-
-    fn name(self) -> &'static str {
-        match self {
-            Kind::Pthread => "pthread",
-            Kind::Futex => "futex",
-            Kind::SpinPark => "spin-park",
-            Kind::Mcs => "mcs",
-            Kind::Unmonitored => "quaver unmonitored",
-            Kind::Quaver => "quaver",
-        }
-    }
-}
+/// All workloads; the first two are the core.
+const WORKLOADS: [&str; 10] = [
+    "shared-memory",
+    "hash-table",
+    "fairness",
+    "runnable",
+    "index",
+    "dedup",
+    "raytrace",
+    "streamcluster",
+    "overhead",
+    "programs",
+];
 
 /// What a row is about, for programs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct About {
-    /// What the threads do: `shared-memory`.
+    /// What the threads do.
     pub workload: &'static str,
     /// How many contend.
     pub threads: usize,
@@ -68,6 +73,9 @@ pub struct About {
     pub lock: &'static str,
     /// How many threads compute beside them.
     pub background: usize,
+    /// Of `fairness`: cycles between two sections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub between: Option<u64>,
 }
 
 /// The numbers of a row, under the names that programs look for.
@@ -76,72 +84,277 @@ pub struct Labelled {
     /// What it is about.
     #[serde(flatten)]
     pub about: About,
-    /// Median: critical sections a second, of all threads.
+    /// Median: operations a second, of all threads.
     pub ops_per_s: f64,
     /// Median over rounds: this by that of the C library's mutex in the same round.
     pub ratio_to_pthread: Option<f64>,
+    /// Beside the better of two.
+    #[serde(flatten)]
+    pub better: Option<Better>,
+}
+
+/// A lock beside the better of pthread and futex: the one with the higher median.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Better {
+    /// Which one that is.
+    pub better: String,
+    /// Median over rounds of this by that in the same round.
+    pub ratio_to_better: f64,
+    /// Where the median of these ratios lies, with a probability of 95 %.
+    pub ratio_to_better_interval: Option<[f64; 2]>,
+}
+
+impl Better {
+    /// Of a lock's `values`; `None` where neither was measured.
+    pub fn of(values: &[Option<f64>], metric: &str, group: &Group, logs: &[Log]) -> Option<Self> {
+        let jobs = group.jobs.iter().zip(logs);
+        let others = jobs.filter(|(job, _)| OTHERS.contains(&job.implementation.as_str()));
+        let median = |(job, log): (&Job, &Log)| {
+            let values = log.values(metric);
+            let numbers: Vec<f64> = values.iter().copied().flatten().collect();
+            Some((Summary::of(&numbers)?.median, job.implementation.clone(), values))
+        };
+        let (_, better, reference) =
+            others.filter_map(median).max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let ratios = paired_ratios(values, &reference);
+        let ratio_to_better = Summary::of(&ratios)?.median;
+        let ratio_to_better_interval = median_interval(&ratios);
+        Some(Self { better, ratio_to_better, ratio_to_better_interval })
+    }
 }
 
 /// The work of one child.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct LockSpec {
-    lock: Kind,
-    threads: usize,
-    duration_ms: u64,
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// A lock under a workload.
+    Lock(Spec),
+    /// What the monitor costs switches.
+    Overhead(Overhead),
+    /// A program of others.
+    Program(programs::Run),
 }
 
 /// The jobs of this benchmark.
-pub fn plan(context: &Context) -> Plan {
-    let notes = vec![
-        format!("lock: all threads on {} CPUs, from the beginning", context.place.all.len()),
-        "lock: ratios are to pthread in the same round".into(),
-    ];
-    Plan { groups: THREADS.map(|threads| group(context, threads)).into(), notes }
+///
+/// # Errors
+///
+/// When there is no such lock or workload, or nothing is left.
+pub fn plan(context: &Context, choice: &Choice) -> anyhow::Result<Plan> {
+    let all = Kind::ALL.map(Kind::name);
+    for (name, known, what) in
+        [(&choice.locks, &all[..], "lock"), (&choice.workloads, &WORKLOADS[..], "workload")]
+    {
+        if let Some(name) = name.iter().find(|name| !known.contains(&name.as_str())) {
+            bail!("there is no {what} {name}; there are: {}", known.join(", "));
+        }
+    }
+    let cpus = context.place.all.len();
+    let mut plan = Plan::default();
+    plan.notes.push(format!("lock: all threads on {cpus} CPUs, from the beginning"));
+    plan.notes.push(
+        "lock: ratios are to pthread in the same round, aims to the better of pthread \
+                     and futex by median"
+            .into(),
+    );
+    let builder = Builder { context, choice, cpus };
+    let wants =
+        |name: &str| choice.workloads.is_empty() || choice.workloads.iter().any(|n| n == name);
+    for workload in [Workload::SharedMemory, Workload::HashTable] {
+        if wants(workload.name()) {
+            for background in builder.backgrounds() {
+                let threads = builder.threads(&[1, 2, 4, 8, 16, 32, 64], &[1, 2, 8]);
+                let groups =
+                    threads.into_iter().map(|threads| builder.group(workload, threads, background));
+                plan.groups.extend(groups);
+            }
+        }
+    }
+    if wants("fairness") {
+        let threads = builder.threads(&[cpus.div_ceil(2), cpus, 2 * cpus], &[2 * cpus]);
+        let mut threads: Vec<_> = threads.into_iter().filter(|&threads| threads > 1).collect();
+        threads.dedup();
+        for threads in threads {
+            for between in BETWEEN {
+                plan.groups.push(builder.group(Workload::Fairness(between), threads, 0));
+            }
+        }
+    }
+    if wants("runnable") {
+        // 140 threads on 104 CPUs, in the paper.
+        let threads = builder.threads(&[(cpus * 140).div_ceil(104)], &[(cpus * 140).div_ceil(104)]);
+        let groups =
+            threads.into_iter().map(|threads| builder.group(Workload::Runnable, threads, 0));
+        plan.groups.extend(groups);
+    }
+    for workload in [Workload::Index, Workload::Dedup, Workload::Raytrace, Workload::Streamcluster]
+    {
+        if wants(workload.name()) {
+            for background in builder.backgrounds() {
+                let threads = builder.threads(&[cpus, 2 * cpus, 4 * cpus], &[2 * cpus]);
+                let groups =
+                    threads.into_iter().map(|threads| builder.group(workload, threads, background));
+                plan.groups.extend(groups);
+            }
+        }
+    }
+    if wants("overhead") {
+        plan.groups.push(builder.overhead());
+    }
+    if wants("programs") && (!context.effort.quick || choice.workloads.len() == 1) {
+        let (groups, notes) = programs::groups(context, &builder.threads(&[1, 2, 4, 8, 16], &[2]))?;
+        plan.groups.extend(groups);
+        plan.notes.extend(notes);
+    }
+    Ok(plan)
 }
 
-fn group(context: &Context, threads: usize) -> Group {
-    let duration_ms = context.effort.pick(150, 1000);
-    let row = format!("{threads:2} threads");
-    let jobs = Kind::ALL.map(|lock| {
-        let task = Task {
-            cpus: context.place.all.clone(),
-            expected: Duration::from_millis(duration_ms),
-            readings: vec![Reading::new(row.clone(), METRIC, "ops/s")],
+struct Builder<'a> {
+    context: &'a Context,
+    choice: &'a Choice,
+    cpus: usize,
+}
+
+impl Builder<'_> {
+    fn threads(&self, full: &[usize], quick: &[usize]) -> Vec<usize> {
+        if self.choice.threads.is_empty() {
+            return self.context.effort.pick(quick, full).to_vec();
+        }
+        self.choice.threads.iter().map(|&threads| threads.into()).collect()
+    }
+
+    fn backgrounds(&self) -> Vec<usize> {
+        if self.choice.background.is_empty() {
+            return vec![0, self.cpus];
+        }
+        self.choice.background.iter().map(|&threads| threads.into()).collect()
+    }
+
+    fn wants(&self, lock: Kind) -> bool {
+        self.choice.locks.is_empty() || self.choice.locks.iter().any(|name| name == lock.name())
+    }
+
+    fn group(&self, workload: Workload, threads: usize, background: usize) -> Group {
+        let program = matches!(
+            workload,
+            Workload::Index | Workload::Dedup | Workload::Raytrace | Workload::Streamcluster
+        );
+        let duration_ms = match program {
+            true => self.context.effort.pick(10, 1000),
+            false => self.context.effort.pick(40, 500),
         };
-        let spec = LockSpec { lock, threads, duration_ms };
-        let mut job = task.job(lock.name(), context.child(&Work::Lock(spec)));
-        let workload = "shared-memory";
-        job.about = Some(About { workload, threads, lock: lock.name(), background: 0 });
-        job
-    });
-    Group { title: format!("lock {threads} threads"), jobs: jobs.into() }
+        let (name, beside) = (workload.name(), if background > 0 { " + load" } else { "" });
+        let between = match workload {
+            Workload::Fairness(between) => Some(between),
+            _ => None,
+        };
+        let gap = between.map(|cycles| format!(" {cycles} cycles")).unwrap_or_default();
+        let row = format!("{name}{gap} {threads:2} threads{beside}");
+        let locks = Kind::ALL.into_iter().filter(|&lock| self.wants(lock));
+        let locks = locks.filter(|&lock| workload.refuses(lock).is_none());
+        let jobs = locks.map(|lock| {
+            let task = Task {
+                cpus: self.context.place.all.clone(),
+                // A program may take that much longer with a lock that collapses.
+                expected: Duration::from_millis(duration_ms * if program { 4 } else { 1 }),
+                readings: vec![Reading::new(row.clone(), OPS, "ops/s")],
+            };
+            let spec = Spec { workload, lock, threads, background, duration_ms };
+            let work = child::Work::Lock(Work::Lock(spec));
+            let mut job = task.job(lock.name(), self.context.child(&work));
+            job.about =
+                Some(About { workload: name, threads, lock: lock.name(), background, between });
+            if lock == Kind::Quaver {
+                let aim = format!("{row} / the better of pthread, futex");
+                let aim = Aim::new(aim, OPS, AIM, &OTHERS);
+                job.aims = vec![Aim { pick: Pick::Median, ..aim }];
+            }
+            job
+        });
+        Group { title: format!("lock {row}"), jobs: jobs.collect() }
+    }
+
+    fn overhead(&self) -> Group {
+        let pairs = 16 * self.cpus;
+        let messages = self.context.effort.pick(20, 1000);
+        let jobs = Watched::ALL.map(|watched| {
+            let task = Task {
+                cpus: self.context.place.all.clone(),
+                expected: Duration::from_secs(5),
+                readings: vec![
+                    Reading::new("overhead: messages", OPS, "1/s"),
+                    Reading::new("overhead: CPU of a switch", "cpu_ns_per_switch", "ns"),
+                ],
+            };
+            let work = child::Work::Lock(Work::Overhead(Overhead { watched, pairs, messages }));
+            task.job(watched.name(), self.context.child(&work))
+        });
+        Group { title: "lock overhead".into(), jobs: jobs.into() }
+    }
 }
 
 /// Measures.
 ///
 /// # Errors
 ///
-/// When two threads were in the critical section at once.
-pub fn run(spec: &LockSpec) -> anyhow::Result<Outcome> {
-    if spec.lock == Kind::Quaver
-        && let Err(absent) = monitor::attach()
-    {
-        return Ok(Outcome::Unsupported { unsupported: absent.to_string() });
+/// When two threads were in the critical section at once, or a program failed.
+pub fn run(work: &Work) -> anyhow::Result<Outcome> {
+    match work {
+        Work::Lock(spec) => spec.run(),
+        Work::Overhead(overhead) => overhead.run(),
+        Work::Program(run) => run.run(),
     }
-    let (threads, time) = (spec.threads, Duration::from_millis(spec.duration_ms));
-    let done = match spec.lock {
-        Kind::Pthread => contend::run::<locks::Pthread>(threads, time),
-        Kind::Futex => contend::run::<locks::Futex<0>>(threads, time),
-        Kind::SpinPark => contend::run::<locks::Futex<100>>(threads, time),
-        Kind::Mcs => contend::run::<locks::Mcs>(threads, time),
-        Kind::Unmonitored | Kind::Quaver => contend::run::<quaver_lock::Lock>(threads, time),
-    };
-    if done.lost != 0 {
-        bail!("{} lost {} critical sections", spec.lock.name(), done.lost);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::peers::Peers;
+    use crate::bench::place::Place;
+    use crate::bench::plan::Effort;
+
+    fn planned(choice: &Choice) -> anyhow::Result<Plan> {
+        let peers = Peers { found: Vec::new(), notes: Vec::new() };
+        plan(&Context::new(Effort { quick: true }, Place::choose()?, peers)?, choice)
     }
-    let wall_ns = u64::try_from(done.took.as_nanos())?;
-    let ops_per_s = done.ops as f64 / done.took.as_secs_f64();
-    let sample = Sample { ops: done.ops, wall_ns, ..Sample::default() }.with(METRIC, ops_per_s);
-    let preempted = monitor::counts().map_or(0, |counts| counts.preempted);
-    Ok(sample.with("preempted", preempted as f64).into())
+
+    #[test]
+    fn only_what_was_chosen_is_measured() {
+        let choice = Choice {
+            locks: ["pthread", "quaver"].map(str::to_owned).into(),
+            workloads: vec!["hash-table".into()],
+            threads: vec![3, 5],
+            background: vec![0],
+        };
+        let plan = planned(&choice).unwrap();
+        let titles: Vec<_> = plan.groups.iter().map(|group| group.title.as_str()).collect();
+        assert_eq!(titles, ["lock hash-table  3 threads", "lock hash-table  5 threads"]);
+        for group in &plan.groups {
+            let jobs: Vec<_> = group.jobs.iter().map(|job| job.implementation.as_str()).collect();
+            assert_eq!(jobs, ["pthread", "quaver"]);
+            assert_eq!(group.jobs[1].aims.len(), 1);
+        }
+    }
+
+    #[test]
+    fn what_does_not_exist_is_named() {
+        let locks = Choice { locks: vec!["ticket".into()], ..Choice::default() };
+        let error = planned(&locks).unwrap_err().to_string();
+        assert!(error.contains("ticket") && error.contains("mcs-tp"), "{error}");
+        let workloads = Choice { workloads: vec!["tree".into()], ..Choice::default() };
+        let error = planned(&workloads).unwrap_err().to_string();
+        assert!(error.contains("tree") && error.contains("hash-table"), "{error}");
+    }
+
+    #[test]
+    fn a_look_has_all_locks_and_many_locks_no_accounts() {
+        let plan = planned(&Choice::default()).unwrap();
+        let of = |start: &str| {
+            let group = plan.groups.iter().find(|group| group.title.starts_with(start)).unwrap();
+            group.jobs.iter().map(|job| job.implementation.as_str()).collect::<Vec<_>>()
+        };
+        assert_eq!(of("lock shared-memory"), Kind::ALL.map(Kind::name));
+        assert!(!of("lock index").contains(&"u-scl"));
+        assert_eq!(of("lock overhead").len(), 4);
+    }
 }
