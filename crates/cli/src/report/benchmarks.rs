@@ -37,6 +37,7 @@ pub struct Row {
     pub labels: Option<probes::Labels>,
     #[serde(flatten)]
     pub lock: Option<locks::Measured>,
+    /// Of rows with either.
     #[serde(default)]
     pub metrics: std::collections::BTreeMap<String, f64>,
 }

@@ -39,8 +39,6 @@ pub struct Labels {
     variant: String,
     quantum_us: Option<u64>,
     instructions: Option<u64>,
-    #[serde(default)]
-    metrics: BTreeMap<String, f64>,
 }
 
 #[derive(Deserialize)]
@@ -277,7 +275,7 @@ fn figure_2(program: &str, rows: &[Row], compilers: &[String]) -> Result<String>
                     && labels.program == program
                     && labels.compiler == *compiler
                     && labels.instructions.is_some() == (variant == "placed");
-                let deviation = labels.metrics.get("deviation_us");
+                let deviation = row.metrics.get("deviation_us");
                 if let (true, Some(&deviation), Some(ratio)) = (is, deviation, row.ratio) {
                     points.push((deviation, (100.0 * (ratio - 1.0)).max(0.0)));
                 }

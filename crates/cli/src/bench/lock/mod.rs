@@ -157,7 +157,15 @@ pub fn plan(context: &Context, choice: &Choice) -> anyhow::Result<Plan> {
                      and futex by median"
             .into(),
     );
-    let builder = Builder { context, choice, cpus };
+    // Said once, and not with each measurement.
+    let slice = match Kind::Slice.prepare() {
+        Ok(()) => true,
+        Err(why) => {
+            plan.notes.push(format!("lock slice: left out: {why}"));
+            false
+        }
+    };
+    let builder = Builder { context, choice, cpus, slice };
     let wants =
         |name: &str| choice.workloads.is_empty() || choice.workloads.iter().any(|n| n == name);
     for workload in [Workload::SharedMemory, Workload::HashTable] {
@@ -213,6 +221,8 @@ struct Builder<'a> {
     context: &'a Context,
     choice: &'a Choice,
     cpus: usize,
+    /// Whether the kernel has it.
+    slice: bool,
 }
 
 impl Builder<'_> {
@@ -231,6 +241,9 @@ impl Builder<'_> {
     }
 
     fn wants(&self, lock: Kind) -> bool {
+        if lock == Kind::Slice && !self.slice {
+            return false;
+        }
         self.choice.locks.is_empty() || self.choice.locks.iter().any(|name| name == lock.name())
     }
 
@@ -353,7 +366,9 @@ mod tests {
             let group = plan.groups.iter().find(|group| group.title.starts_with(start)).unwrap();
             group.jobs.iter().map(|job| job.implementation.as_str()).collect::<Vec<_>>()
         };
-        assert_eq!(of("lock shared-memory"), Kind::ALL.map(Kind::name));
+        let here =
+            Kind::ALL.into_iter().filter(|kind| *kind != Kind::Slice || kind.prepare().is_ok());
+        assert_eq!(of("lock shared-memory"), here.map(Kind::name).collect::<Vec<_>>());
         assert!(!of("lock index").contains(&"u-scl"));
         assert_eq!(of("lock overhead").len(), 4);
     }
