@@ -197,6 +197,25 @@ def net_bench(document):
     need(aims, f"there are no aims; notes: {document.get('notes')}")
 
 
+def lock_bench(document):
+    rows = [row for row in document["rows"] if "lock" in row]
+    for row in rows:
+        where = f"{row['name']}, {row['implementation']}: "
+        need(isinstance(at(row, "workload"), str), f"{where}the workload is no text")
+        for path in ("threads", "background", "ops_per_s"):
+            need_number(row, path, where)
+        need(row["ops_per_s"] > 0, f"{where}nothing was done")
+        if row["lock"] not in ("pthread", "native"):
+            need_number(row, "ratio_to_pthread", where)
+    found = {(row["workload"], row["lock"]) for row in rows}
+    for workload in ("shared-memory", "hash-table", "fairness", "runnable", "dedup", "raytrace", "streamcluster"):
+        for name in ("pthread", "futex", "mcs-tp", "malthusian", "shuffle", "u-scl", "quaver unmonitored"):
+            missing = (workload, name) not in found and (workload, name) != ("dedup", "u-scl")
+            need(not missing, f"no row of {name} in {workload}; notes: {document.get('notes')}")
+    left_out = any("quaver: left out" in note for note in document["notes"])
+    need(left_out or aims_of(document["rows"]), f"there are no aims; notes: {document.get('notes')}")
+
+
 def bench(document):
     need(isinstance(at(document, "machine"), dict), "machine is no object")
     rows = at(document, "rows")
@@ -215,6 +234,8 @@ def bench(document):
         net_bench(document)
     if "servers" in document.get("benchmarks", []):
         servers_bench(document)
+    if document.get("benchmarks") == ["lock"]:
+        lock_bench(document)
     ours = [row for row in rows if row["implementation"].startswith("quaver")]
     need(ours, f"no rows of Quaver; notes: {document.get('notes')}")
     return f"{len(rows)} rows, {len(ours)} of them Quaver's"
@@ -240,6 +261,7 @@ CHECKS = {
     "demo": demo,
     "figures": figures,
     "bench": bench,
+    "lock": bench,
     "net": bench,
     "servers": bench,
     "selftest": selftest,

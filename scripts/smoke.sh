@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the commands in their quick forms and checks the shape of their JSON; timings decide nothing.
 #
-#   scripts/smoke.sh doctor|demo|figures|bench|bench-all|net|servers|selftest|boundaries-all|fuzz|fuzz-all PROGRAMS
+#   scripts/smoke.sh doctor|demo|figures|bench|bench-all|lock|net|servers|selftest|boundaries-all|fuzz|fuzz-all PROGRAMS
 #   scripts/smoke.sh probes|probes-all|random|random-all PROGRAMS
 #   scripts/smoke.sh torture-all PROGRAMS COUNTS
 #
@@ -63,6 +63,7 @@ torture-all)
 bench)
     "$quaver" bench ops probes --quick --programs fft,kvstore --scale 0.005 --json "$out/bench.json"
     ;;
+lock) "$quaver" bench lock --quick --json "$out/lock.json" ;;
 net)
     # A server and its client take a CPU each.
     [ "$(nproc)" -ge 2 ] || {

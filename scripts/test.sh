@@ -94,6 +94,7 @@ step smoke-doctor scripts/smoke.sh doctor "$programs"
 step smoke-demo scripts/smoke.sh demo "$programs"
 step smoke-figures scripts/smoke.sh figures "$programs"
 step smoke-bench scripts/smoke.sh bench "$programs"
+step smoke-lock scripts/smoke.sh lock "$programs"
 step smoke-net scripts/smoke.sh net "$programs"
 step smoke-servers scripts/smoke.sh servers "$programs"
 step capi scripts/check_capi.sh

@@ -1,5 +1,5 @@
-//! Small programs after those of FlexGuard 5.3. Each has a fixed amount of work and a result that is
-//! checked.
+//! Small programs after those of FlexGuard 5.3. Each has a fixed amount of work and a result that
+//! is checked.
 
 pub mod dedup;
 pub mod index;

@@ -232,6 +232,9 @@ impl Name {
             #[cfg(feature = "selftest")]
             Name::Shim => Ok(shim::plan(context)),
             Name::Stall => Ok(stall::plan(context)),
+            Name::Lock if args.names.contains(&Name::All) => {
+                lock::plan(context, &lock::Choice::in_passing())
+            }
             Name::Lock => lock::plan(context, &args.lock),
             Name::Schbench => Ok(schbench::plan(context, args.schbench)),
             Name::Mixes => Ok(mixes::plan(context)),

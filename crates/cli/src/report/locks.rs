@@ -1,4 +1,4 @@
-//! Figures of FlexGuard: drawn from what `quaver bench lock --json` measured instead of a simulation.
+//! Figures of FlexGuard: drawn from what `quaver bench lock --json` measured.
 //!
 //! The paper's machines have 104 and 512 CPUs, so what is comparable is the number of threads for
 //! each CPU: that is x.

@@ -104,6 +104,19 @@ pub struct Better {
     pub ratio_to_better_interval: Option<[f64; 2]>,
 }
 
+impl Choice {
+    /// Where everything else is measured, too: the core.
+    pub fn in_passing() -> Choice {
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        Choice {
+            locks: names(&["pthread", "futex", "spin-park", "mcs", "quaver unmonitored", "quaver"]),
+            workloads: names(&["shared-memory", "hash-table", "overhead"]),
+            threads: vec![1, 2, 4, 8, 16, 32],
+            background: vec![0],
+        }
+    }
+}
+
 impl Better {
     /// Of a lock's `values`; `None` where neither was measured.
     pub fn of(values: &[Option<f64>], metric: &str, group: &Group, logs: &[Log]) -> Option<Self> {
@@ -199,7 +212,7 @@ pub fn plan(context: &Context, choice: &Choice) -> anyhow::Result<Plan> {
     {
         if wants(workload.name()) {
             for background in builder.backgrounds() {
-                let threads = builder.threads(&[cpus, 2 * cpus, 4 * cpus], &[2 * cpus]);
+                let threads = builder.threads(&[2 * cpus], &[2 * cpus]);
                 let groups =
                     threads.into_iter().map(|threads| builder.group(workload, threads, background));
                 plan.groups.extend(groups);
@@ -209,7 +222,7 @@ pub fn plan(context: &Context, choice: &Choice) -> anyhow::Result<Plan> {
     if wants("overhead") {
         plan.groups.push(builder.overhead());
     }
-    if wants("programs") && (!context.effort.quick || choice.workloads.len() == 1) {
+    if wants("programs") && !(context.effort.quick && choice.workloads.is_empty()) {
         let (groups, notes) = programs::groups(context, &builder.threads(&[1, 2, 4, 8, 16], &[2]))?;
         plan.groups.extend(groups);
         plan.notes.extend(notes);
