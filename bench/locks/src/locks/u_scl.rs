@@ -1,10 +1,10 @@
 //! The user-space scheduler-cooperative lock: a thread owns the lock for a *slice* of 2 ms, in
-//! which it alone may take it, as often as it likes. After its slice it is banned for so long that each
-//! thread gets its share of the time in which the lock is held, by its nice value. (Yuvraj Patel et
-//! al., "Avoiding scheduler subversion using scheduler-cooperative locks", 2020.)
+//! which it alone may take it, as often as it likes. After its slice it is banned for so long that
+//! each thread gets its share of the time in which the lock is held, by its nice value. (Yuvraj
+//! Patel et al., "Avoiding scheduler subversion using scheduler-cooperative locks", 2020.)
 //!
-//! It keeps an account for each thread and lock, so that it does not suit very many locks
-//! (FlexGuard 5.3: it crashes there).
+//! It keeps an account for each thread and lock, so that it does not suit very many locks.
+//! (FlexGuard 5.3: it crashes there.)
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
