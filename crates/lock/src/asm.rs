@@ -5,13 +5,12 @@
 //! of the C calling convention. None has a stack frame, so the canonical frame address stays
 //! `rsp + 8`.
 //!
-//! Offsets, checked at compile time below: `Lock` word 0, tail 4; `Cell` held 0, last
-//! 32; `Node` place 0, next 8.
+//! Offsets, checked at compile time below: `Cell` held 0, last 32; `Node` place 0, next 8.
 
 use crate::cell::Cell;
 use crate::node::Node;
-use crate::raw::Lock;
 use std::mem::offset_of;
+use std::sync::atomic::AtomicU32;
 
 std::arch::global_asm!(
     // A thread's cell: zero at its start, at a fixed distance from its thread pointer.
@@ -28,7 +27,7 @@ std::arch::global_asm!(
     ".hidden quaver_lock_text",
     ".globl quaver_lock_text",
     "quaver_lock_text:",
-    // u32 try(Lock *rdi): takes the word if it is 0. Returns what it was.
+    // u32 try(u32 *rdi word): takes the word if it is 0. Returns what it was.
     ".hidden quaver_lock_try",
     ".globl quaver_lock_try",
     ".type quaver_lock_try, @function",
@@ -49,7 +48,7 @@ std::arch::global_asm!(
     "ret",
     ".cfi_endproc",
     ".size quaver_lock_try, . - quaver_lock_try",
-    // u32 mark(Lock *rdi): sets the word to 2. Returns what it was; 0 means that it is ours.
+    // u32 mark(u32 *rdi word): sets the word to 2. Returns what it was; 0 means that it is ours.
     ".balign 16",
     ".hidden quaver_lock_mark",
     ".globl quaver_lock_mark",
@@ -69,7 +68,7 @@ std::arch::global_asm!(
     "ret",
     ".cfi_endproc",
     ".size quaver_lock_mark, . - quaver_lock_mark",
-    // u32 release(Lock *rdi): sets the word to 0. Returns what it was.
+    // u32 release(u32 *rdi word): sets the word to 0. Returns what it was.
     ".balign 16",
     ".hidden quaver_lock_release",
     ".globl quaver_lock_release",
@@ -85,7 +84,7 @@ std::arch::global_asm!(
     "ret",
     ".cfi_endproc",
     ".size quaver_lock_release, . - quaver_lock_release",
-    // u32 enqueue(Lock *rdi, Node *rsi, u32 edx handle): joins the queue. Returns the handle of the
+    // u32 enqueue(u32 *rdi tail, Node *rsi, u32 edx handle): joins the queue. Returns the handle of the
     // one before, or 0: first.
     ".balign 16",
     ".hidden quaver_lock_enqueue",
@@ -96,7 +95,7 @@ std::arch::global_asm!(
     "mov qword ptr [rsi + 8], 0",
     "mov dword ptr [rsi], 1",
     "mov eax, edx",
-    "xchg dword ptr [rdi + 4], eax",
+    "xchg dword ptr [rdi], eax",
     ".Lquaver_lock_enqueue_decided:", // eax = 0: first
     "test eax, eax",
     "jne 2f",
@@ -106,7 +105,7 @@ std::arch::global_asm!(
     "ret",
     ".cfi_endproc",
     ".size quaver_lock_enqueue, . - quaver_lock_enqueue",
-    // u32 dequeue(Lock *rdi, Node *rsi, u32 edx handle): leaves the queue if nobody is behind.
+    // u32 dequeue(u32 *rdi tail, Node *rsi, u32 edx handle): leaves the queue if nobody is behind.
     // Returns 1 if so, else 0.
     ".balign 16",
     ".hidden quaver_lock_dequeue",
@@ -116,7 +115,7 @@ std::arch::global_asm!(
     ".cfi_startproc",
     "mov eax, edx",
     "xor ecx, ecx",
-    "lock cmpxchg dword ptr [rdi + 4], ecx",
+    "lock cmpxchg dword ptr [rdi], ecx",
     ".Lquaver_lock_dequeue_decided:", // ZF: left
     "jne 2f",
     "mov dword ptr [rsi], 0",
@@ -175,7 +174,6 @@ std::arch::global_asm!(
 );
 
 const _: () = {
-    assert!(offset_of!(Lock, word) == 0 && offset_of!(Lock, tail) == 4);
     assert!(offset_of!(Cell, held) == 0 && offset_of!(Cell, node) == 8);
     assert!(offset_of!(Cell, last) == 32);
     assert!(offset_of!(Node, place) == 0 && offset_of!(Node, next) == 8);
@@ -184,15 +182,15 @@ const _: () = {
 
 unsafe extern "C" {
     #[link_name = "quaver_lock_try"]
-    pub(crate) fn try_word(lock: &Lock) -> u32;
+    pub(crate) fn try_word(word: &AtomicU32) -> u32;
     #[link_name = "quaver_lock_mark"]
-    pub(crate) fn mark(lock: &Lock) -> u32;
+    pub(crate) fn mark(word: &AtomicU32) -> u32;
     #[link_name = "quaver_lock_release"]
-    pub(crate) fn release(lock: &Lock) -> u32;
+    pub(crate) fn release(word: &AtomicU32) -> u32;
     #[link_name = "quaver_lock_enqueue"]
-    pub(crate) fn enqueue(lock: &Lock, node: &Node, handle: u32) -> u32;
+    pub(crate) fn enqueue(tail: &AtomicU32, node: &Node, handle: u32) -> u32;
     #[link_name = "quaver_lock_dequeue"]
-    pub(crate) fn dequeue(lock: &Lock, node: &Node, handle: u32) -> u32;
+    pub(crate) fn dequeue(tail: &AtomicU32, node: &Node, handle: u32) -> u32;
     #[link_name = "quaver_lock_pass"]
     pub(crate) fn pass(next: &Node, own: &Node);
     #[link_name = "quaver_lock_text"]

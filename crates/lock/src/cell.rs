@@ -4,8 +4,8 @@
 //! restartable sequences, to which the kernel has an address.
 
 use crate::node::Node;
-use crate::raw::Lock;
 use std::arch::asm;
+use std::sync::atomic::AtomicU32;
 
 /// A thread's own words. Only the thread itself writes them. All zero at its start.
 #[derive(Debug)]
@@ -19,11 +19,12 @@ pub(crate) struct Cell {
     pub(crate) node: *const Node,
     /// The handle of `node`.
     pub(crate) handle: u32,
-    _rest: u32,
+    /// Not 0 while the node is in a queue, or about to be.
+    pub(crate) queued: u32,
     /// Pauses in all its waits.
     pub(crate) pauses: u64,
-    /// The lock that the thread took last; only to compare.
-    pub(crate) last: *const Lock,
+    /// The word of the lock that the thread took last; only to compare.
+    pub(crate) last: *const AtomicU32,
     /// When it last had to stand back, by the TSC, and for how many cycles.
     pub(crate) stood: u64,
     pub(crate) back: u64,

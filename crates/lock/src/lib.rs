@@ -17,6 +17,7 @@ pub mod monitor;
 mod mutex;
 mod node;
 mod page;
+pub mod parts;
 mod raw;
 #[cfg(all(test, feature = "host", not(loom)))]
 mod windows;

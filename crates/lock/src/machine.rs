@@ -3,15 +3,15 @@
 use crate::algorithm::{AWAITED, Machine};
 use crate::asm;
 use crate::cell::cell;
-use crate::futex;
+use crate::futex::{self, Deadline};
 use crate::node::{self, FIRST, Node};
 use crate::page;
-use crate::raw::Lock;
 use std::hint::spin_loop;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+use std::sync::atomic::{AtomicU32, compiler_fence};
 
 /// Cycles of the TSC that a wait may spin while the monitor sees nobody preempted.
-const BUDGET: u64 = 1 << 20;
+pub(crate) const BUDGET: u64 = 1 << 20;
 /// Cycles for which the first of a queue stands back from a lock that its threads take again and
 /// again: at first, and at most. It is a few times what blocking costs.
 const BACK: [u64; 2] = [1 << 10, 1 << 14];
@@ -24,20 +24,28 @@ const SHORT: u32 = 100;
 /// Pauses after which a thread that waits for a link gives its CPU away.
 const PATIENCE: u32 = 1000;
 
+/// Who stands before us, if that is nobody of this process.
+static NOBODY: Node = Node::new();
+
 /// One wait of the calling thread.
 pub(crate) struct Waiter<'a> {
-    lock: &'a Lock,
+    word: &'a AtomicU32,
+    tail: &'a AtomicU32,
     node: Option<(&'static Node, u32)>,
-    deadline: Option<u64>,
+    deadline: Option<Deadline>,
     monitored: bool,
     pauses: u32,
     begun: u64,
 }
 
 impl<'a> Waiter<'a> {
-    pub(crate) fn new(lock: &'a Lock, deadline: Option<u64>) -> Self {
+    pub(crate) fn new(
+        word: &'a AtomicU32,
+        tail: &'a AtomicU32,
+        deadline: Option<Deadline>,
+    ) -> Self {
         let monitored = page::monitored();
-        Self { lock, node: None, deadline, monitored, pauses: 0, begun: cycles() }
+        Self { word, tail, node: None, deadline, monitored, pauses: 0, begun: cycles() }
     }
 
     /// Whether the CPU may still be spent, by the clocks.
@@ -47,7 +55,7 @@ impl<'a> Waiter<'a> {
             page::look();
             return false;
         }
-        self.deadline.is_none_or(|d| futex::now() < d)
+        self.deadline.is_none_or(|d| !d.has_come())
     }
 
     /// As glibc's adaptive mutex: twice as many pauses as have been useful lately.
@@ -81,24 +89,31 @@ impl Machine for Waiter<'_> {
 
     fn try_word(&mut self) -> u32 {
         // SAFETY: any lock will do.
-        unsafe { asm::try_word(self.lock) }
+        unsafe { asm::try_word(self.word) }
     }
 
     fn mark(&mut self) -> u32 {
         // SAFETY: any lock will do.
-        unsafe { asm::mark(self.lock) }
+        unsafe { asm::mark(self.word) }
     }
 
     fn sleep(&mut self) -> bool {
         page::look();
-        futex::wait(&self.lock.word, AWAITED, self.deadline)
+        futex::wait(self.word, AWAITED, self.deadline)
     }
 
     fn may_queue(&mut self) -> bool {
         if !self.monitored || page::anyone_preempted() {
             return false;
         }
+        // A signal handler that has interrupted a wait must leave the node where it is.
+        if !claim_node() {
+            return false;
+        }
         self.node = node::own();
+        if self.node.is_none() {
+            free_node();
+        }
         self.node.is_some()
     }
 
@@ -124,15 +139,17 @@ impl Machine for Waiter<'_> {
     }
 
     fn expired(&mut self) -> bool {
-        self.deadline.is_some_and(|d| futex::now() >= d)
+        self.deadline.is_some_and(|d| d.has_come())
     }
 
     fn enqueue(&mut self) -> Option<&'static Node> {
         let (own, handle) = self.node.expect("may_queue was true");
         // SAFETY: the node is the calling thread's, and in no queue.
-        match unsafe { asm::enqueue(self.lock, own, handle) } {
+        match unsafe { asm::enqueue(self.tail, own, handle) } {
             0 => None,
-            before => Some(node::node(before)),
+            // A handle that this process has not given out: the memory was another process's. Then
+            // nobody tells us, and we spin at our own node until the budget is used up.
+            before => Some(node::find(before).unwrap_or(&NOBODY)),
         }
     }
 
@@ -142,7 +159,7 @@ impl Machine for Waiter<'_> {
         let cell = unsafe { &mut *cell() };
         // SAFETY: as above. Volatile, because the compiler does not see the write.
         let last = unsafe { (&raw const cell.last).read_volatile() };
-        if !std::ptr::eq(last, self.lock) {
+        if !std::ptr::eq(last, self.word) {
             return;
         }
         let begun = cycles();
@@ -168,7 +185,11 @@ impl Machine for Waiter<'_> {
     fn dequeue(&mut self) -> bool {
         let (own, handle) = self.node.expect("in the queue");
         // SAFETY: the node is the calling thread's, and in the queue of this lock.
-        unsafe { asm::dequeue(self.lock, own, handle) != 0 }
+        let left = unsafe { asm::dequeue(self.tail, own, handle) != 0 };
+        if left {
+            free_node();
+        }
+        left
     }
 
     fn behind(&mut self) -> Option<&'static Node> {
@@ -181,6 +202,7 @@ impl Machine for Waiter<'_> {
         let (own, _) = self.node.expect("in the queue");
         // SAFETY: both are nodes; the own one is behind no other any more.
         unsafe { asm::pass(behind, own) }
+        free_node();
     }
 
     fn pause(&mut self) {
@@ -192,7 +214,26 @@ impl Machine for Waiter<'_> {
     }
 }
 
-fn cycles() -> u64 {
+/// Whether the calling thread may put its node into a queue. It may, unless a wait that this one has
+/// interrupted has done so.
+fn claim_node() -> bool {
+    // SAFETY: the calling thread's cell. Volatile, because a signal handler may come in between.
+    unsafe {
+        let queued = &raw mut (*cell()).queued;
+        queued.read_volatile() == 0 && {
+            queued.write_volatile(1);
+            true
+        }
+    }
+}
+
+fn free_node() {
+    compiler_fence(SeqCst);
+    // SAFETY: the calling thread's cell.
+    unsafe { (&raw mut (*cell()).queued).write_volatile(0) }
+}
+
+pub(crate) fn cycles() -> u64 {
     // SAFETY: every x86-64 has a TSC; where user mode may not read it, glibc does not work either.
     unsafe { core::arch::x86_64::_rdtsc() }
 }

@@ -30,7 +30,6 @@ pub(crate) struct Node {
     pub(crate) next: AtomicPtr<Node>,
 }
 
-#[cfg(all(test, feature = "host", not(loom)))]
 impl Node {
     pub(crate) const fn new() -> Self {
         Self {
@@ -60,6 +59,14 @@ pub(crate) fn node(handle: u32) -> &'static Node {
     debug_assert!(!slab.is_null());
     // SAFETY: handles are given out only after their slab has been entered, and slabs stay.
     unsafe { &*slab.add(index % SLAB) }
+}
+
+/// The node of any `handle`; `None` if this process has not given it out.
+pub(crate) fn find(handle: u32) -> Option<&'static Node> {
+    let index = (handle as usize).checked_sub(1)?;
+    let slab = TABLE.get(index / SLAB)?.load(Acquire);
+    // SAFETY: slabs stay, and all their nodes are valid.
+    (!slab.is_null()).then(|| unsafe { &*slab.add(index % SLAB) })
 }
 
 /// The calling thread's node and its handle; `None` if memory is short. A thread's first call may
@@ -167,15 +174,19 @@ unsafe extern "C" fn forget(_: *mut libc::c_void) {
     }
 }
 
-/// In the child of `fork`: the nodes of all other threads are free, for these do not exist here.
+/// In the child of `fork`: the nodes of all other threads are free, for these do not exist here. Not
+/// those that were in a queue: the lock may still name them, and an owner would be told of others.
+/// Who comes behind such a node spins until its budget is used up, and leaves an empty queue.
 unsafe extern "C" fn only_this_thread() {
     // SAFETY: the cell is the calling thread's.
     let own = unsafe { (*cell()).handle };
     FREE.store(0, Relaxed);
     for handle in 1..=TAKEN.load(Relaxed) {
         let index = handle as usize - 1;
-        if handle != own && !TABLE[index / SLAB].load(Relaxed).is_null() {
-            node(handle).place.store(NONE, Relaxed);
+        if handle != own
+            && !TABLE[index / SLAB].load(Relaxed).is_null()
+            && node(handle).place.load(Relaxed) == NONE
+        {
             give(handle);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::algorithm::{self, AWAITED, FREE};
 use crate::asm;
-use crate::futex;
+use crate::futex::{self, Deadline};
 use crate::machine::Waiter;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -39,7 +39,7 @@ impl Lock {
     #[inline]
     pub fn try_lock(&self) -> bool {
         // SAFETY: any lock will do.
-        unsafe { asm::try_word(self) == FREE }
+        unsafe { asm::try_word(&self.word) == FREE }
     }
 
     /// Takes the lock, or returns false when `timeout` has passed. Takes a free lock even if
@@ -48,15 +48,12 @@ impl Lock {
         if self.try_lock() {
             return true;
         }
-        let nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        // A deadline after 292 years is none.
-        let deadline = futex::now().checked_add(nanos).filter(|d| *d < i64::MAX as u64);
-        self.wait(deadline)
+        self.wait(Deadline::after(timeout))
     }
 
     #[cold]
-    fn wait(&self, deadline: Option<u64>) -> bool {
-        algorithm::wait(&mut Waiter::new(self, deadline))
+    fn wait(&self, deadline: Option<Deadline>) -> bool {
+        algorithm::wait(&mut Waiter::new(&self.word, &self.tail, deadline))
     }
 
     /// Frees the lock; a system call only if somebody sleeps.
@@ -67,7 +64,7 @@ impl Lock {
     pub unsafe fn unlock(&self) {
         let word = self.word.as_ptr();
         // SAFETY: held by the calling thread, as the caller sees to.
-        if unsafe { asm::release(self) } == AWAITED {
+        if unsafe { asm::release(&self.word) } == AWAITED {
             // Whoever holds it now may free its memory; only the address is needed.
             futex::wake(word);
         }

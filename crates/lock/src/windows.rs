@@ -48,29 +48,29 @@ fn set(lock: &Lock, word: u32) {
 
 fn call_try(lock: &Lock) {
     // SAFETY: any lock will do.
-    unsafe { asm::try_word(lock) };
+    unsafe { asm::try_word(&lock.word) };
 }
 
 fn call_mark(lock: &Lock) {
     // SAFETY: any lock will do.
-    unsafe { asm::mark(lock) };
+    unsafe { asm::mark(&lock.word) };
 }
 
 fn call_release(lock: &Lock) {
     // SAFETY: `before` has taken it.
-    unsafe { asm::release(lock) };
+    unsafe { asm::release(&lock.word) };
 }
 
 fn call_enqueue(lock: &Lock) {
     let (node, handle) = own();
     // SAFETY: the node is in no queue.
-    unsafe { asm::enqueue(lock, node, handle) };
+    unsafe { asm::enqueue(&lock.tail, node, handle) };
 }
 
 fn call_dequeue(lock: &Lock) {
     let (node, handle) = own();
     // SAFETY: the node is first, or waits.
-    unsafe { asm::dequeue(lock, node, handle) };
+    unsafe { asm::dequeue(&lock.tail, node, handle) };
 }
 
 static NEXT: Node = Node::new();

@@ -22,7 +22,7 @@ pub use server::{Server, ServerError};
 use crate::page::{self, State};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, Once, PoisonError};
@@ -99,7 +99,12 @@ static ATTACHED: Mutex<Option<Source>> = Mutex::new(None);
 
 /// Whether a lockd accepts connections at its [socket](socket_path).
 pub fn lockd_answers() -> bool {
-    client::dial(&socket_path()).is_ok()
+    answers(&socket_path())
+}
+
+/// Whether a lockd accepts connections at `socket`.
+pub fn answers(socket: &Path) -> bool {
+    client::dial(socket).is_ok()
 }
 
 /// Finds a monitor for the locks of this process: lockd, or a program of its own.
@@ -122,6 +127,19 @@ pub fn attach() -> Result<Source, Absent> {
     Ok(source)
 }
 
+/// As [`attach`], but only asks lockd: for programs that are not ours, which may close descriptors
+/// that they do not know.
+///
+/// # Errors
+///
+/// lockd does not answer, or says no; locks then block early.
+pub fn attach_to_lockd() -> Result<(), Absent> {
+    let mut attached = ATTACHED.lock().unwrap_or_else(PoisonError::into_inner);
+    ask_lockd(&own_registration()?)?;
+    *attached = Some(Source::Lockd);
+    Ok(())
+}
+
 /// As [`attach`]; says once on standard error if there is no monitor, and why.
 pub fn attach_or_say() -> Option<Source> {
     static SAID: Once = Once::new();
@@ -135,18 +153,26 @@ pub fn attach_or_say() -> Option<Source> {
 }
 
 fn find() -> Result<Source, Absent> {
-    let none = |first| Absent { first, second: None };
-    let own = Registration::own().map_err(none)?;
-    match client::register(&socket_path(), &own) {
-        Ok(fd) => {
-            page::set(map(fd).map_err(none)?);
-            Ok(Source::Lockd)
-        }
-        Err(first) => match host_here(&own) {
+    let own = own_registration()?;
+    match ask_lockd(&own) {
+        Ok(()) => Ok(Source::Lockd),
+        Err(absent) => match host_here(&own) {
             Ok(()) => Ok(Source::Own),
-            Err(second) => Err(Absent { first, second: Some(second) }),
+            Err(second) => Err(Absent { second: Some(second), ..absent }),
         },
     }
+}
+
+fn own_registration() -> Result<Registration, Absent> {
+    Registration::own().map_err(|first| Absent { first, second: None })
+}
+
+/// Registers with lockd, and uses its page.
+fn ask_lockd(own: &Registration) -> Result<(), Absent> {
+    let none = |first| Absent { first, second: None };
+    let page = client::register(&socket_path(), own).map_err(none)?;
+    page::set(map(page).map_err(none)?);
+    Ok(())
 }
 
 #[cfg(not(feature = "host"))]
