@@ -1,0 +1,29 @@
+//! What happens when the library is loaded. All functions work before that, because the
+//! constructors of other libraries may come first; only without a monitor.
+
+use crate::thread;
+use quaver_lock::{monitor, parts};
+
+/// `none`: there is no monitor, and that has been said.
+const MONITOR: &str = "QUAVER_LOCK_MONITOR";
+/// The process that says why it has no monitor: the program itself, and not those that it starts.
+const SPEAKER: &str = "QUAVER_LOCK_PID";
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;
+
+extern "C" fn start() {
+    thread::find();
+    // Before the program has used up the keys that need no memory.
+    parts::prepare();
+    if std::env::var_os(MONITOR).is_some_and(|v| v == "none") {
+        return;
+    }
+    if let Err(absent) = monitor::attach_to_lockd() {
+        let speaker = std::env::var(SPEAKER).ok();
+        if speaker.is_some_and(|pid| pid == std::process::id().to_string()) {
+            eprintln!("quaver lock: {absent}");
+        }
+    }
+}
