@@ -32,6 +32,15 @@ pub const SHIM: Companion = Companion {
     program: false,
 };
 
+/// What `quaver lock` puts into programs.
+pub const LOCK_PRELOAD: Companion = Companion {
+    file: "libquaver_lock_preload.so",
+    variable: "QUAVER_LOCK_PRELOAD",
+    package: "quaver-lock-preload",
+    places: &[".", "deps", "../lib", "../lib64"],
+    program: false,
+};
+
 /// What `quaver cc` uses in place of the assembler.
 pub const ASSEMBLER: Companion = Companion {
     file: "quaver-as",

@@ -19,6 +19,7 @@ pub mod html;
 pub mod interrupt;
 pub mod l3fwd;
 pub mod load;
+pub mod lock;
 pub mod lockd;
 pub mod noise;
 pub mod output;
@@ -57,6 +58,7 @@ enum Command {
     Serve(serve::Args),
     Load(Box<load::Args>),
     L3fwd(l3fwd::Args),
+    Lock(lock::Args),
     Lockd(lockd::Args),
     Cc(cc::Args),
     Probes(probes::Args),
@@ -69,8 +71,9 @@ enum Command {
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| {
-        // Of `run` the codes from 0 to 124 are the program's.
-        if error.use_stderr() && std::env::args_os().nth(1).is_some_and(|name| name == "run") {
+        // Of `run` and `lock` the codes from 0 to 124 are the program's.
+        let name = std::env::args_os().nth(1);
+        if error.use_stderr() && name.is_some_and(|name| name == "run" || name == "lock") {
             let _ = error.print();
             std::process::exit(run::exit::SETTINGS.into());
         }
@@ -86,6 +89,7 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Load(args) => load::run(&args),
         Command::L3fwd(args) => l3fwd::run(&args),
+        Command::Lock(args) => Ok(lock::run(&args)),
         Command::Lockd(args) => lockd::run(&args),
         Command::Cc(args) => Ok(cc::run(&args)),
         Command::Probes(args) => probes::run(&args),

@@ -71,9 +71,9 @@ pub(crate) mod exit {
     /// An option or setting cannot be used, or `quaver run` itself fails.
     pub(crate) const SETTINGS: u8 = 125;
     /// The program cannot be executed, or not on user threads.
-    pub(super) const CANNOT_RUN: u8 = 126;
+    pub(crate) const CANNOT_RUN: u8 = 126;
     /// There is no such program.
-    pub(super) const NOT_FOUND: u8 = 127;
+    pub(crate) const NOT_FOUND: u8 = 127;
 }
 
 /// Replaces this process by the program. Returns only if that fails, which it has said.
@@ -189,7 +189,11 @@ fn fresh(file: &Path) -> anyhow::Result<PathBuf> {
 ///
 /// It is nowhere, or in a place whose name the loader would take for several.
 pub fn find_shim() -> anyhow::Result<PathBuf> {
-    let path = SHIM.find()?;
+    loadable(SHIM.find()?)
+}
+
+/// A path that the dynamic loader does not take for several.
+pub(crate) fn loadable(path: PathBuf) -> anyhow::Result<PathBuf> {
     if path.to_string_lossy().contains([':', ' ']) {
         bail!("{} cannot be preloaded: its path contains a colon or a blank", path.display());
     }

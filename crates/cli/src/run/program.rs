@@ -51,10 +51,15 @@ pub fn find(name: &OsStr) -> Result<PathBuf, NotFound> {
 ///
 /// That.
 pub fn check(path: &Path) -> anyhow::Result<()> {
-    check_file(path, 0)
+    check_for(path, "cannot run on user threads")
 }
 
-fn check_file(path: &Path, depth: u32) -> anyhow::Result<()> {
+/// [`check`], for another use of `LD_PRELOAD`; `cannot` says which is not possible.
+pub(crate) fn check_for(path: &Path, cannot: &str) -> anyhow::Result<()> {
+    check_file(path, cannot, 0)
+}
+
+fn check_file(path: &Path, cannot: &str, depth: u32) -> anyhow::Result<()> {
     let name = path.display();
     let file = fs::File::open(path).with_context(|| format!("cannot read {name}"))?;
     let mode = file.metadata()?.permissions().mode();
@@ -73,10 +78,10 @@ fn check_file(path: &Path, depth: u32) -> anyhow::Result<()> {
         if depth >= 4 {
             bail!("{name} is a script of a script of a script");
         }
-        return check_file(Path::new(interpreter), depth + 1)
+        return check_file(Path::new(interpreter), cannot, depth + 1)
             .with_context(|| format!("{name} is a script for {interpreter}"));
     }
-    check_elf(&head).with_context(|| format!("{name} cannot run on user threads"))
+    check_elf(&head).with_context(|| format!("{name} {cannot}"))
 }
 
 /// Looks at the first bytes of an ELF file.

@@ -1,0 +1,104 @@
+//! `quaver lock`: an unmodified pthread program with the locks of `quaver-lock`.
+//!
+//! The program is started with `libquaver_lock_preload.so` (`crates/lock-preload`) in `LD_PRELOAD`,
+//! which the programs that it starts inherit. Who counts preempted holders for it: a `quaver lockd`
+//! that runs already, or else one that is started here and ends with the program ([`company`]).
+
+mod company;
+
+use crate::companion::LOCK_PRELOAD;
+use crate::run::{exit, program};
+use anyhow::Context;
+use quaver_lock::monitor;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Run an unmodified pthread program with locks that know when their holder is preempted
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Do without the monitor of preemptions: locks block early
+    #[arg(long)]
+    no_monitor: bool,
+    /// The program and its arguments, after --
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
+    command: Vec<OsString>,
+}
+
+/// Replaces this process by the program. Returns only if that fails, which it has said.
+pub fn run(args: &Args) -> ExitCode {
+    let (code, error) = match prepare(args) {
+        Err((code, error)) => (code, error),
+        Ok(mut command) => {
+            if !args.no_monitor {
+                monitored(&mut command);
+            }
+            let error = command.exec();
+            let path = Path::new(command.get_program()).display();
+            (exit::CANNOT_RUN, anyhow::Error::new(error).context(format!("cannot run {path}")))
+        }
+    };
+    eprintln!("quaver: {error:#}");
+    code.into()
+}
+
+/// The command that becomes of this process; or why not, and the exit code.
+fn prepare(args: &Args) -> Result<Command, (u8, anyhow::Error)> {
+    let with = |code| move |error| (code, error);
+    let library = library().map_err(with(exit::SETTINGS))?;
+    // Clap asks for one word at least.
+    let name = &args.command[0];
+    if name.as_encoded_bytes().starts_with(b"-") {
+        let name = name.display();
+        return Err((
+            exit::SETTINGS,
+            anyhow::anyhow!("there is no option {name}; --help lists them"),
+        ));
+    }
+    let path = program::find(name).map_err(|e| match e {
+        program::NotFound::Nowhere(_) => (exit::NOT_FOUND, e.into()),
+        program::NotFound::NoProgram(_) => (exit::CANNOT_RUN, e.into()),
+    })?;
+    program::check_for(&path, "cannot be given other locks").map_err(with(exit::CANNOT_RUN))?;
+    let mut command = Command::new(path);
+    command.arg0(name).args(&args.command[1..]);
+    let mut preload = library.into_os_string();
+    if let Some(more) = std::env::var_os("LD_PRELOAD").filter(|v| !v.is_empty()) {
+        preload.push(":");
+        preload.push(more);
+    }
+    command.env("LD_PRELOAD", preload);
+    // What the library looks at: crates/lock-preload/src/start.rs.
+    command.env("QUAVER_LOCK_MONITOR", if args.no_monitor { "none" } else { "lockd" });
+    command.env("QUAVER_LOCK_PID", std::process::id().to_string());
+    Ok(command)
+}
+
+/// The library, as the dynamic loader can be told of it.
+///
+/// # Errors
+///
+/// It is nowhere, or in a place whose name the loader would take for several.
+pub fn library() -> anyhow::Result<PathBuf> {
+    crate::run::loadable(LOCK_PRELOAD.find()?)
+}
+
+/// Sees to it that a lockd serves the program; says once why none can.
+fn monitored(command: &mut Command) {
+    if monitor::lockd_answers() {
+        return;
+    }
+    match company::start().context("the locks of this program block early") {
+        Ok(socket) => command.env("QUAVER_LOCKD", socket),
+        Err(why) => {
+            eprintln!("quaver: {why:#}");
+            command.env("QUAVER_LOCK_MONITOR", "none")
+        }
+    };
+}
