@@ -24,6 +24,7 @@ fn mutexes() {
 #[test]
 fn conditions() {
     compare("conditions", 40);
+    compare("conditions.unwound", 40);
 }
 
 #[test]

@@ -12,11 +12,18 @@ pub fn library() -> PathBuf {
     path
 }
 
-/// Compiles `tests/programs/NAME.c`; `None`, which it has said: there is no C compiler.
+/// Compiles `tests/programs/NAME.c` as NAME, a program, or as NAME.so, or as NAME.unwound, whose
+/// cleanup handlers are run by the unwinder; `None`, which it has said: there is no C compiler.
 pub fn program(name: &str) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
     let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let (name, more) = match name.split_once('.') {
+        Some((name, "so")) => (name, &["-shared", "-fPIC"][..]),
+        Some((name, _)) => (name, &["-fexceptions"][..]),
+        None => (name, &[][..]),
+    };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
     let compiled = Command::new("cc")
+        .args(more)
         .args(["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror"])
         .arg(&source)
         .arg("-o")
