@@ -5,6 +5,7 @@
 mod child;
 mod fuzz;
 mod hunting;
+mod lock;
 mod parts;
 mod plan;
 mod probes;
@@ -103,6 +104,8 @@ enum What {
     Fuzz,
     /// Compile programs with preemption probes, make every probe hit, and compare their results
     Probes,
+    /// Whether locks, their monitor and `quaver lock` work here: seconds
+    Lock,
     /// Boundaries and torture
     All,
 }
@@ -139,6 +142,9 @@ enum Job {
 ///
 /// A name that does not exist, no place for the JSON file, or a process that cannot be started.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.what == What::Lock {
+        return lock::run(&args);
+    }
     if let Some(job) = &args.child {
         child::be_one(job)?;
         return Ok(ExitCode::SUCCESS);
