@@ -11,14 +11,14 @@ else
 fi
 
 # In one go, so that both mean the same `quaver`.
-cargo build --locked -p quaver -p quaver-net
+cargo build --locked -p quaver -p quaver-net -p quaver-lock
 built=$(target_dir)/debug
 pages=0
 for page in README.md docs/*.md; do
     grep -q '^```rust' "$page" || continue
     printf '   Doc-tests %s\n' "$page"
     rustdoc --test "$page" --edition 2024 -L "dependency=$built/deps" --extern "quaver=$built/libquaver.rlib" \
-        --extern "quaver_net=$built/libquaver_net.rlib"
+        --extern "quaver_net=$built/libquaver_net.rlib" --extern "quaver_lock=$built/libquaver_lock.rlib"
     pages=$((pages + 1))
 done
 [ "$pages" -gt 0 ] || die "no page has a program"

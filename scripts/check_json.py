@@ -1,6 +1,6 @@
 """Checks the shape of the JSON that `quaver doctor`, `demo`, `bench`, `selftest`, `report` and `load` promise to scripts.
 
-    python3 check_json.py doctor|demo|figures|bench|net|servers|random|load FILE
+    python3 check_json.py doctor|demo|figures|bench|net|servers|random|load|lock FILE
     python3 check_json.py selftest FILE PREEMPTIONS
     python3 check_json.py probes FILE HITS
 
@@ -94,6 +94,19 @@ def selftest(document, least):
         f"{len(rows)} rows; torture: {sums['preemptions']} preemptions, {sums['migrations']} migrations, "
         f"{sums['differences']} differences"
     )
+
+
+def lock(document):
+    need_number(document, "failed")
+    need(document["failed"] == 0, "a part has failed")
+    rows = {row.get("part"): row for row in at(document, "rows")}
+    need(list(rows) == ["lock", "monitor", "monitored", "preemption", "preload"], f"the parts {list(rows)}")
+    for part, row in rows.items():
+        need(row.get("outcome") in ("ok", "missing"), f"{part}: the outcome {row.get('outcome')}")
+        need(row.get("detail"), f"{part}: no detail")
+        need_number(row, "seconds", f"{part}: ")
+    need(rows["lock"]["outcome"] == "ok" and rows["preload"]["outcome"] == "ok", "locks or preloading are missing")
+    return f"{len(rows)} parts, {at(document, 'missing')} missing"
 
 
 def fuzz(document):
@@ -265,6 +278,7 @@ CHECKS = {
     "net": bench,
     "servers": bench,
     "selftest": selftest,
+    "lock": lock,
     "fuzz": fuzz,
     "probes": probes,
     "random": random,

@@ -8,7 +8,7 @@
 #   PREFIX/include/quaver.h                     PREFIX/LIBDIR/libquaver.so -> .so.0 -> .so.VERSION, libquaver.a
 #   PREFIX/LIBDIR/pkgconfig/quaver.pc           PREFIX/LIBDIR/cmake/quaver/quaver-config.cmake
 #   PREFIX/bin/quaver, quaver-as, cargo-quaver  PREFIX/lib/libquaver_shim.so, where `quaver run` looks for it
-#   PREFIX/share/quaver/quaver.cmake
+#   PREFIX/share/quaver/quaver.cmake            PREFIX/lib/libquaver_lock_preload.so, the same of `quaver lock`
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -32,7 +32,7 @@ packages=()
 for part in ${PARTS:-library programs}; do
     case $part in
     library) packages+=(-p quaver-capi) ;;
-    programs) packages+=(-p quaver-cli -p quaver-shim -p quaver-probes -p cargo-quaver) ;;
+    programs) packages+=(-p quaver-cli -p quaver-shim -p quaver-lock-preload -p quaver-probes -p cargo-quaver) ;;
     *) die "unknown part $part in PARTS: library and programs are known" ;;
     esac
 done
@@ -49,7 +49,7 @@ remove_library() {
 }
 
 remove_programs() {
-    rm -f "$to"/bin/{quaver,quaver-as,cargo-quaver} "$to/lib/libquaver_shim.so" "$to/share/quaver/quaver.cmake"
+    rm -f "$to"/bin/{quaver,quaver-as,cargo-quaver} "$to"/lib/libquaver_{shim,lock_preload}.so "$to/share/quaver/quaver.cmake"
     remove_empty share/quaver
 }
 
@@ -113,6 +113,7 @@ install_programs() {
     put 755 "$built/quaver-as" bin/quaver-as
     put 755 "$built/cargo-quaver" bin/cargo-quaver
     put 755 "$built/libquaver_shim.so" lib/libquaver_shim.so
+    put 755 "$built/libquaver_lock_preload.so" lib/libquaver_lock_preload.so
     put 644 crates/probes/cmake/quaver.cmake share/quaver/quaver.cmake
     say "installed $to/bin/quaver"
 }

@@ -28,7 +28,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 build_all=(cargo build --locked --workspace --lib --bins --examples)
 # The programs that the long forms of the tests run for hours.
 # shellcheck disable=SC2034
-build_fast=(cargo build --locked --profile fast -p quaver-cli -p quaver-shim -p quaver-probes -p quaver-bench-peers
+build_fast=(cargo build --locked --profile fast -p quaver-cli -p quaver-shim -p quaver-lock-preload -p quaver-probes -p quaver-bench-peers
     -p quaver-bench-async)
 
 # Where cargo builds: the environment and cargo's configuration may say somewhere else than target/.

@@ -99,6 +99,7 @@ step smoke-net scripts/smoke.sh net "$programs"
 step smoke-servers scripts/smoke.sh servers "$programs"
 step capi scripts/check_capi.sh
 step shim scripts/check_shim.sh "$size"
+step lock scripts/check_lock.sh "$programs"
 step serve scripts/check_serve.sh "$programs"
 step bypass scripts/check_bypass.sh "$programs"
 if have python3; then

@@ -1,5 +1,5 @@
-//! The library defines pthread functions and nothing else: not the C interface of quaver-lock, which
-//! the program may have from elsewhere.
+//! The library defines pthread functions and nothing else: not the C interface of quaver-lock,
+//! which the program may have from elsewhere.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,5 +1,5 @@
-//! Read-write locks. `pthread_rwlock_init` is glibc's, which writes the kind and whether the lock is
-//! shared; a shared one is glibc's altogether.
+//! Read-write locks. `pthread_rwlock_init` is glibc's, which writes the kind and whether the lock
+//! is shared; a shared one is glibc's altogether.
 //!
 //! ```text
 //!   0 state | 4 writers that wait | 24 the writer's thread | 28 shared | 48 kind
@@ -7,8 +7,8 @@
 //!   state:  31 a writer holds it | 30 readers may sleep | 29 writers may sleep | 28-0 readers
 //! ```
 //!
-//! * A free lock's state is 0: who frees it clears all bits, and wakes all readers and one writer if
-//!   their bits were set. Everybody sleeps at the state, as a reader or as a writer.
+//! * A free lock's state is 0: who frees it clears all bits, and wakes all readers and one writer
+//!   if their bits were set. Everybody sleeps at the state, as a reader or as a writer.
 //! * Who sleeps has set its bit in a state that is not free. A writer that comes from sleep takes
 //!   the lock with its bit set, because others may sleep that nobody has woken; one that gives up
 //!   does so only after it has set the bit again.

@@ -84,8 +84,8 @@ std::arch::global_asm!(
     "ret",
     ".cfi_endproc",
     ".size quaver_lock_release, . - quaver_lock_release",
-    // u32 enqueue(u32 *rdi tail, Node *rsi, u32 edx handle): joins the queue. Returns the handle of the
-    // one before, or 0: first.
+    // u32 enqueue(u32 *rdi tail, Node *rsi, u32 edx handle): joins the queue. Returns the handle of
+    // the one before, or 0: first.
     ".balign 16",
     ".hidden quaver_lock_enqueue",
     ".globl quaver_lock_enqueue",

@@ -106,6 +106,7 @@ pub(crate) fn wake(word: *const u32) {
 
 /// Wakes at most `number` of those who sleep at `word` as one of the `kinds`. The address need not
 /// be valid any more.
+#[expect(clippy::not_unsafe_ptr_arg_deref, reason = "the kernel reads nothing there")]
 pub fn wake_as(word: *const u32, number: i32, kinds: u32) {
     with_errno(|| {
         let operation = libc::FUTEX_WAKE_BITSET | libc::FUTEX_PRIVATE_FLAG;

@@ -214,8 +214,8 @@ impl Machine for Waiter<'_> {
     }
 }
 
-/// Whether the calling thread may put its node into a queue. It may, unless a wait that this one has
-/// interrupted has done so.
+/// Whether the calling thread may put its node into a queue. It may, unless a wait that this one
+/// has interrupted has done so.
 fn claim_node() -> bool {
     // SAFETY: the calling thread's cell. Volatile, because a signal handler may come in between.
     unsafe {

@@ -174,8 +174,9 @@ unsafe extern "C" fn forget(_: *mut libc::c_void) {
     }
 }
 
-/// In the child of `fork`: the nodes of all other threads are free, for these do not exist here. Not
-/// those that were in a queue: the lock may still name them, and an owner would be told of others.
+/// In the child of `fork`: the nodes of all other threads are free, for these do not exist here.
+/// Not those that were in a queue: the lock may still name them, and an owner would be told of
+/// others.
 /// Who comes behind such a node spins until its budget is used up, and leaves an empty queue.
 unsafe extern "C" fn only_this_thread() {
     // SAFETY: the cell is the calling thread's.

@@ -1,8 +1,8 @@
 //! A `quaver lockd` for one program, where nobody has started one for all.
 //!
 //! It watches the process that is to become the program, and ends soon after it. It is nobody's
-//! child, so the program does not find a child that it has not started; and it lives in a session of
-//! its own, so signals for the program's group do not end it.
+//! child, so the program does not find a child that it has not started; and it lives in a session
+//! of its own, so signals for the program's group do not end it.
 
 use anyhow::{Context, bail};
 use quaver_lock::monitor;

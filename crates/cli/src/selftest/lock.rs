@@ -48,7 +48,9 @@ struct Report {
 /// The result of a part: what it has found; or what is missing; or what is wrong.
 type Found = Result<String, (Outcome, String)>;
 
-const PARTS: &[(&str, fn() -> Found)] = &[
+type Part = (&'static str, fn() -> Found);
+
+const PARTS: &[Part] = &[
     ("lock", lock),
     ("monitor", attach),
     ("monitored", monitored),

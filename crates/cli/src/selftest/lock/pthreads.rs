@@ -1,8 +1,7 @@
-//! A program of pthreads: it is run under `quaver lock`, which replaces the functions that it calls.
+//! A program of pthreads: it is run under `quaver lock`, which replaces what it calls.
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
-use std::ptr::null;
 
 use libc::{pthread_cond_t, pthread_mutex_t, pthread_rwlock_t};
 
@@ -74,7 +73,7 @@ fn library() -> String {
     unsafe {
         let mut found = std::mem::zeroed::<libc::Dl_info>();
         let at = libc::dlsym(libc::RTLD_DEFAULT, c"pthread_mutex_lock".as_ptr());
-        if libc::dladdr(at.cast_const(), &mut found) == 0 || found.dli_fname == null() {
+        if libc::dladdr(at.cast_const(), &mut found) == 0 || found.dli_fname.is_null() {
             return "nowhere".into();
         }
         let path = CStr::from_ptr(found.dli_fname).to_string_lossy();
