@@ -7,12 +7,12 @@
 mod company;
 
 use crate::companion::LOCK_PRELOAD;
-use crate::run::{exit, program};
+use crate::run::{become_it, exit, preload, target};
 use anyhow::Context;
 use quaver_lock::monitor;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 /// Run an unmodified pthread program with locks that know when their holder is preempted
@@ -33,50 +33,24 @@ pub struct Args {
 
 /// Replaces this process by the program. Returns only if that fails, which it has said.
 pub fn run(args: &Args) -> ExitCode {
-    let (code, error) = match prepare(args) {
-        Err((code, error)) => (code, error),
-        Ok(mut command) => {
-            if !args.no_monitor {
-                monitored(&mut command);
-            }
-            let error = command.exec();
-            let path = Path::new(command.get_program()).display();
-            (exit::CANNOT_RUN, anyhow::Error::new(error).context(format!("cannot run {path}")))
-        }
-    };
-    eprintln!("quaver: {error:#}");
-    code.into()
+    become_it(prepare(args))
 }
 
 /// The command that becomes of this process; or why not, and the exit code.
 fn prepare(args: &Args) -> Result<Command, (u8, anyhow::Error)> {
-    let with = |code| move |error| (code, error);
-    let library = library().map_err(with(exit::SETTINGS))?;
+    let library = library().map_err(|error| (exit::SETTINGS, error))?;
     // Clap asks for one word at least.
     let name = &args.command[0];
-    if name.as_encoded_bytes().starts_with(b"-") {
-        let name = name.display();
-        return Err((
-            exit::SETTINGS,
-            anyhow::anyhow!("there is no option {name}; --help lists them"),
-        ));
-    }
-    let path = program::find(name).map_err(|e| match e {
-        program::NotFound::Nowhere(_) => (exit::NOT_FOUND, e.into()),
-        program::NotFound::NoProgram(_) => (exit::CANNOT_RUN, e.into()),
-    })?;
-    program::check_for(&path, "cannot be given other locks").map_err(with(exit::CANNOT_RUN))?;
+    let path = target(name, "cannot be given other locks")?;
     let mut command = Command::new(path);
     command.arg0(name).args(&args.command[1..]);
-    let mut preload = library.into_os_string();
-    if let Some(more) = std::env::var_os("LD_PRELOAD").filter(|v| !v.is_empty()) {
-        preload.push(":");
-        preload.push(more);
-    }
-    command.env("LD_PRELOAD", preload);
+    preload(&mut command, library);
     // What the library looks at: crates/lock-preload/src/start.rs.
     command.env("QUAVER_LOCK_MONITOR", if args.no_monitor { "none" } else { "lockd" });
     command.env("QUAVER_LOCK_PID", std::process::id().to_string());
+    if !args.no_monitor {
+        monitored(&mut command);
+    }
     Ok(command)
 }
 

@@ -8,7 +8,7 @@ pub mod program;
 
 use crate::companion::SHIM;
 use anyhow::{Context, bail};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -78,7 +78,12 @@ pub(crate) mod exit {
 
 /// Replaces this process by the program. Returns only if that fails, which it has said.
 pub fn run(args: Args) -> ExitCode {
-    let (code, error) = match prepare(&args) {
+    become_it(prepare(&args))
+}
+
+/// Replaces this process by a program; or says why not.
+pub(crate) fn become_it(prepared: Result<Command, (u8, anyhow::Error)>) -> ExitCode {
+    let (code, error) = match prepared {
         Err((code, error)) => (code, error),
         Ok(mut command) => {
             let error = command.exec();
@@ -96,7 +101,13 @@ fn prepare(args: &Args) -> Result<Command, (u8, anyhow::Error)> {
     check_options(args).map_err(with(exit::SETTINGS))?;
     let shim = find_shim().map_err(with(exit::SETTINGS))?;
     // Clap asks for one word at least.
-    let name = &args.command[0];
+    let path = target(&args.command[0], "cannot run on user threads")?;
+    command(args, &path, shim).map_err(with(exit::SETTINGS))
+}
+
+/// The program of this name, if libraries can be preloaded into it; or why not, and the exit code.
+/// `cannot` says what is not possible then.
+pub(crate) fn target(name: &OsStr, cannot: &str) -> Result<PathBuf, (u8, anyhow::Error)> {
     if name.as_encoded_bytes().starts_with(b"-") {
         let name = name.display();
         return Err((
@@ -108,20 +119,27 @@ fn prepare(args: &Args) -> Result<Command, (u8, anyhow::Error)> {
         program::NotFound::Nowhere(_) => (exit::NOT_FOUND, e.into()),
         program::NotFound::NoProgram(_) => (exit::CANNOT_RUN, e.into()),
     })?;
-    program::check(&path).map_err(with(exit::CANNOT_RUN))?;
-    command(args, &path, shim).map_err(with(exit::SETTINGS))
+    match program::check_for(&path, cannot) {
+        Ok(()) => Ok(path),
+        Err(error) => Err((exit::CANNOT_RUN, error)),
+    }
+}
+
+/// Puts `library` in front of what is preloaded already.
+pub(crate) fn preload(command: &mut Command, library: PathBuf) {
+    let mut all = library.into_os_string();
+    if let Some(more) = std::env::var_os("LD_PRELOAD").filter(|v| !v.is_empty()) {
+        all.push(":");
+        all.push(more);
+    }
+    command.env("LD_PRELOAD", all);
 }
 
 fn command(args: &Args, path: &Path, shim: PathBuf) -> anyhow::Result<Command> {
     let (name, rest) = args.command.split_first().context("no program given")?;
     let mut command = Command::new(path);
     command.arg0(name).args(rest);
-    let mut preload = shim.into_os_string();
-    if let Some(more) = std::env::var_os("LD_PRELOAD").filter(|v| !v.is_empty()) {
-        preload.push(":");
-        preload.push(more);
-    }
-    command.env("LD_PRELOAD", preload);
+    preload(&mut command, shim);
     let workers = args.workers.map(|n| n.to_string());
     let tax = args.tax.map(|n| n.to_string());
     for (name, value) in [
