@@ -48,6 +48,23 @@ fn ten_thousand_threads() {
 }
 
 #[test]
+fn locks_in_signal_handlers() {
+    let Some(handlers) = program("handlers") else { return };
+    for way in ways() {
+        assert_eq!(said(&mut preloaded(&handlers, way)), "80000 1\n");
+    }
+}
+
+/// It makes no difference whose functions lock and unlock a mutex.
+#[test]
+fn plugins_that_see_glibc_only() {
+    let (Some(program), Some(plugin)) = (program("plugin"), program("plugin.so")) else { return };
+    for way in ways() {
+        assert_eq!(said(preloaded(&program, way).arg(&plugin)), "80000\n".repeat(3));
+    }
+}
+
+#[test]
 fn fork_in_mid_use() {
     let Some(forks) = program("forks") else { return };
     for way in ways() {
