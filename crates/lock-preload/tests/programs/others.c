@@ -141,6 +141,34 @@ static void readers_share(void)
     SAY("readers inside together", inside);
 }
 
+/* Many sleep behind one holder, and each is woken by the one before. */
+static pthread_rwlock_t wanted = PTHREAD_RWLOCK_INITIALIZER;
+static long taken;
+
+static void *take_it(void *unused)
+{
+    (void)unused;
+    DO(pthread_rwlock_wrlock(&wanted));
+    taken++;
+    DO(pthread_rwlock_unlock(&wanted));
+    return 0;
+}
+
+static void writers_wake_each_other(void)
+{
+    pthread_t t[8];
+    DO(pthread_rwlock_wrlock(&wanted));
+    for (int i = 0; i < 8; i++)
+        DO(pthread_create(&t[i], 0, take_it, 0));
+    nap(50);
+    SHOW(pthread_rwlock_unlock(&wanted));
+    for (int i = 0; i < 8; i++) {
+        struct timespec until = in_ms(CLOCK_REALTIME, 10000);
+        DO(pthread_timedjoin_np(t[i], 0, &until));
+    }
+    SAY("writers that were woken", taken);
+}
+
 static int try_spin(pthread_spinlock_t *s) { return pthread_spin_trylock(s); }
 
 static void spinlocks(void)
@@ -180,11 +208,7 @@ static void *go_round(void *n)
     return 0;
 }
 
-static void *once_through(void *unused)
-{
-    (void)unused;
-    return (void *)(long)pthread_barrier_wait(&barrier);
-}
+static void *once_through(void *b) { return (void *)(long)pthread_barrier_wait(b); }
 
 static void barriers(void)
 {
@@ -206,14 +230,15 @@ static void barriers(void)
             SAY("out of step", n == 1 ? 0 : wrong);
             SHOW(pthread_barrier_destroy(&barrier));
         }
-        /* Destroyed by one who has come out, while others still are on their way. */
-        for (int i = 0; i < 100; i++) {
+        /* Destroyed by one who has come out, while the other still is on its way; then its memory is gone. */
+        for (int i = 0; i < 500; i++) {
             pthread_t t;
-            DO(pthread_barrier_init(&barrier, &a, 2));
-            DO(pthread_create(&t, 0, once_through, 0));
-            pthread_barrier_wait(&barrier);
-            DO(pthread_barrier_destroy(&barrier));
-            memset(&barrier, 0xff, sizeof barrier);
+            pthread_barrier_t *b = mmap(0, sizeof *b, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            DO(pthread_barrier_init(b, &a, 2));
+            DO(pthread_create(&t, 0, once_through, b));
+            pthread_barrier_wait(b);
+            DO(pthread_barrier_destroy(b));
+            DO(munmap(b, sizeof *b));
             DO(pthread_join(t, 0));
         }
     }
@@ -297,6 +322,7 @@ int main(void)
 {
     rwlocks();
     readers_share();
+    writers_wake_each_other();
     spinlocks();
     barriers();
     onces();
