@@ -63,7 +63,9 @@ impl Native {
         if pid == 0 {
             // SAFETY: as above; it is stopped before `_exit`, and goes on elsewhere.
             unsafe {
-                libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
+                if libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) == -1 {
+                    libc::_exit(1);
+                }
                 libc::raise(libc::SIGSTOP);
                 libc::_exit(1);
             }
@@ -84,7 +86,9 @@ impl Native {
         if pid == 0 {
             // SAFETY: as above.
             unsafe {
-                libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
+                if libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) == -1 {
+                    libc::_exit(1);
+                }
                 libc::dup2(nowhere, 1);
                 libc::execve(path.as_ptr(), arguments.as_ptr(), environment.as_ptr());
                 libc::_exit(127);
@@ -101,7 +105,7 @@ impl Native {
         let regs = unsafe { zeroed() };
         let upper = __cpuid_count(0xd, 2).ebx as usize;
         let mut native = Native { pid, regs, xstate: vec![0; 16384], upper };
-        if native.wait()? != Step::Signal(libc::SIGSTOP) && native.exited() {
+        if matches!(native.wait()?, Step::Exited(_)) {
             return Err(io::Error::other("ptrace is not allowed here"));
         }
         let options = libc::PTRACE_O_EXITKILL;
@@ -109,11 +113,6 @@ impl Native {
         check(unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, pid, 0, options) })?;
         native.read()?;
         Ok(native)
-    }
-
-    fn exited(&self) -> bool {
-        // SAFETY: no memory is passed.
-        unsafe { libc::kill(self.pid, 0) != 0 }
     }
 
     fn wait(&mut self) -> io::Result<Step> {
