@@ -95,6 +95,8 @@ for task in "$@"; do
         want g++ g++
         # Writes random C programs, for `quaver selftest probes`.
         want csmith csmith
+        # Explores the model of quaver-lock.
+        want spin spin
         compgen -G '/usr/include/csmith*/csmith.h' >/dev/null || packages+=(libcsmith-dev)
         # For jemalloc, which a test links.
         want make make

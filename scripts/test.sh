@@ -67,6 +67,11 @@ fi
 # shellcheck disable=SC2317 # called by `aside`
 computing() {
     step loom scripts/loom.sh
+    if have spin; then
+        step lock-model scripts/check_lock_model.sh "$size"
+    else
+        skip lock-model "spin is not installed"
+    fi
     step rustdoc env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
     step book scripts/check_book.sh
     step packages scripts/check_packages.sh
