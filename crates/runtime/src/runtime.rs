@@ -83,6 +83,8 @@ pub(crate) struct Inner {
     /// For how long a preemption is put off because the thread is in a library; `Ticks::MAX`: as
     /// long as it takes.
     pub(crate) max_deferral: Ticks,
+    /// For how long a preemption is put off because the thread holds a mutex; 0: it is not.
+    pub(crate) mutex_extension: Ticks,
     /// Threads that are preempted there none the less.
     pub(crate) in_library: preempt::InLibrary,
     /// When to ask again after one was put off by a region, which takes it itself at its end.
@@ -308,6 +310,7 @@ impl Runtime {
             max_retry: us(160),
             in_library: preempt::InLibrary::new(),
             max_deferral: config.max_deferral.map_or(Ticks::MAX, tsc::from_duration),
+            mutex_extension: tsc::from_duration(config.mutex_extension),
             region_retry: us(50),
             lost_after: us(50_000),
             backstop: quantum.filter(|_| config.probes).map_or(0, |quantum| {
@@ -325,6 +328,7 @@ impl Runtime {
             })
             .collect();
         let _ = inner.slots.set(slots);
+        preempt::extension::set(inner);
         preempt::install_overflow_report(&inner.table);
         LATEST.store(core::ptr::from_ref(inner).cast_mut(), Release);
         park::runtime_starts();

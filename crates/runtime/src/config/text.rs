@@ -132,6 +132,7 @@ impl Builder {
             ("max_blocking", Value::Number(n)) => self.max_blocking = number(n)?,
             ("idle_spin", Value::Duration(Some(spin))) => self.idle_spin = spin,
             ("max_deferral", Value::Duration(limit)) => self.max_deferral = limit,
+            ("mutex_extension", Value::Duration(Some(bound))) => self.mutex_extension = bound,
             ("tax", Value::Number(n)) => self.tax = Some(number(n)?),
             (name, value) => return Err(format!("nothing takes {value:?} as {name}")),
         }

@@ -3,6 +3,7 @@
 
 use super::blocked::{make_call_without_slot, wait_for_library};
 use super::defer::{defer_to_region, defer_to_section, put_off};
+use super::extension;
 use super::frame::Frame;
 use super::place::{Place, interrupted_at};
 use super::room::wait_in_room;
@@ -219,6 +220,12 @@ unsafe fn receive(
             rt.in_library.leave();
         }
         defer_to_region(slot, t, now);
+        return Verdict::Deferred;
+    }
+    if extension::prolong(slot, t, now) {
+        if in_library {
+            rt.in_library.leave();
+        }
         return Verdict::Deferred;
     }
     let lacks_probes = slot.lacks_probes();

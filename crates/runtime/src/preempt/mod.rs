@@ -2,6 +2,7 @@
 
 mod blocked;
 mod defer;
+pub(crate) mod extension;
 mod frame;
 mod gate;
 mod in_library;

@@ -21,6 +21,7 @@
 //! (Aspen, section 2.2, by Concord's probes; there a core keeps time. Here threads time
 //! themselves.)
 
+use super::extension;
 use super::notify::{Notifier, Stage};
 use super::signal::Signals;
 use crate::arch::probe::{PASSES, WORD};
@@ -185,6 +186,11 @@ unsafe fn look(t: &'static Uthread) {
         let look = tsc::from_duration(LOOK).max(1);
         passes(tp).store(slot.pacing.after(cause, now, due - now, look), Relaxed);
         word(tp).store(1, Relaxed);
+    }
+    if is_due && extension::prolong(slot, t, now) {
+        // Each probe looks, until the last mutex is free or the bound is reached.
+        arm(t);
+        return;
     }
     if (is_due || rt.stopping.load(Relaxed))
         // SAFETY: the caller's contract.

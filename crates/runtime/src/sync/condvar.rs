@@ -208,6 +208,9 @@ impl Condvar {
         // The lock is released and taken by hand. A panic of the thread's own cannot begin in
         // between.
         mem::forget(guard);
+        // The new guard counts again. Nothing is put off for this one: the thread is about to wait.
+        #[cfg(not(loom))]
+        crate::preempt::extension::given_up();
 
         let wanted = Wanted { mutex: ptr::from_ref(raw), on_condvar: Cell::new(true) };
         let node = Node::new(park::current(), wanted);

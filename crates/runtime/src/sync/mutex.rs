@@ -173,6 +173,8 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     pub(crate) fn guard(&self) -> MutexGuard<'_, T> {
         debug_assert!(self.raw.is_locked());
+        #[cfg(not(loom))]
+        crate::preempt::extension::taken();
         MutexGuard { lock: self, entry: self.poison.enter(), _not_send: PhantomData }
     }
 
@@ -192,6 +194,8 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     fn drop(&mut self) {
         self.lock.poison.leave(self.entry);
         self.lock.raw.unlock();
+        #[cfg(not(loom))]
+        crate::preempt::extension::freed();
     }
 }
 

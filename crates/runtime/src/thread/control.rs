@@ -51,6 +51,10 @@ pub(crate) struct Uthread {
     /// Depth of the user's non-preemptible regions, in which the thread may still wait of its own
     /// will.
     pub(crate) regions: Cell<u32>,
+    /// How many [mutexes](crate::sync::Mutex) it holds, where that is counted, and whether it has
+    /// not been preempted because of them. Cleared at dispatch. See [`crate::preempt::extension`].
+    pub(crate) mutexes: Cell<u32>,
+    pub(crate) extended: Cell<bool>,
     /// A preemption was asked for inside a section or region: see to it at the end. Cleared at
     /// dispatch.
     pub(crate) deferred: Cell<bool>,
@@ -127,6 +131,8 @@ impl Uthread {
             fs: Cell::new(0),
             no_preempt: Cell::new(1),
             regions: Cell::new(0),
+            mutexes: Cell::new(0),
+            extended: Cell::new(false),
             deferred: Cell::new(false),
             outlived: Cell::new(false),
             blocking: Cell::new(0),

@@ -2,6 +2,7 @@
 
 use crate::arch::{pkru, segment, switch::switch};
 use crate::clock::rescue::Rescue;
+use crate::preempt::extension;
 use crate::runtime::Inner;
 use crate::thread::control::{Uthread, park_state};
 use crate::tls::shared;
@@ -72,6 +73,7 @@ fn balance(slot: &Slot, now: Ticks) -> Option<Pick> {
 fn start(c: &Carrier, slot: &Slot, pick: Pick, now: Ticks) -> &'static Uthread {
     let t = c.rt().table.get(pick.task.0);
     t.deferred.set(false);
+    t.extended.set(false);
     slot.start_run(pick, now);
     slot.stats.switches.add(1);
     c.set_current(t);
@@ -398,7 +400,9 @@ pub(crate) unsafe fn preempted_at_region_end(t: &'static Uthread) {
             // SAFETY: as above.
             Some((_, due)) if due <= now + rt.timer_slop => unsafe {
                 let late = slot.late_by(now);
-                if leave_if_work(t, Why::Preempted) {
+                if extension::prolong(slot, t, now) {
+                    // Until its last mutex is free.
+                } else if leave_if_work(t, Why::Preempted) {
                     slot.count_useful(late);
                 } else {
                     #[cfg(feature = "inspect")]

@@ -10,6 +10,7 @@
     reason = "work whose value does not matter, and results that are named for what they are"
 )]
 
+mod extension;
 mod handlers;
 mod regions;
 mod requests;
