@@ -30,7 +30,7 @@ explore() {
     progress) define=(-DNP) run=(-m1000000 -l -f) ;;
     esac
     spin "${settings[@]}" -a "$file" || return
-    cc -O1 -w "${define[@]}" -DCOLLAPSE -DMEMLIM=12000 -o pan pan.c || return
+    cc -O1 -w "${define[@]}" -DCOLLAPSE -DMEMLIM=6000 -o pan pan.c || return
     ./pan "${run[@]}" 2>&1
 }
 
@@ -39,7 +39,7 @@ right() {
     local said states
     said=$(explore "$model" "$@") || die "$*: $said"
     if ! grep -q 'errors: 0' <<<"$said" || grep -qE 'Search not completed|max search depth too small' <<<"$said"; then
-        die "the model is wrong: $*: $said"
+        die "the model is wrong, or too large: $*: $(tail -n 30 <<<"$said")"
     fi
     states=$(awk '/states, stored/ { print $1 }' <<<"$said")
     printf 'right: %s, %s states\n' "$*" "$states"
@@ -110,13 +110,13 @@ mutants() {
 # shellcheck disable=SC2086
 full() {
     right progress $any THREADS=3 ROUNDS=1
-    right safety $any THREADS=3 ROUNDS=2
+    right safety WILD LOCKS=1 BUDGET=4 THREADS=3 ROUNDS=1
     right progress WILD LOCKS=2 BUDGET=2 THREADS=2 ROUNDS=3
     right safety WILD LOCKS=2 BUDGET=1 THREADS=3 ROUNDS=1
     right progress WILD LOCKS=1 BUDGET=1 THREADS=3 ROUNDS=1 TIMED
     right progress $two_cpus $never
-    right safety $two_cpus BUDGET=1 MISSES=1 DIES=1
-    right progress KERNEL LOCKS=1 THREADS=2 ROUNDS=2 CPUS=2 SWITCHES=2 BUDGET=1 MISSES=1 DIES=1
+    right safety KERNEL LOCKS=1 THREADS=2 ROUNDS=1 CPUS=2 SWITCHES=2 BUDGET=1 MISSES=1 DIES=1
+    right progress KERNEL LOCKS=1 THREADS=2 ROUNDS=1 CPUS=2 SWITCHES=2 BUDGET=1 MISSES=1 DIES=1
 }
 
 case $size in
