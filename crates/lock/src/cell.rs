@@ -28,7 +28,9 @@ pub(crate) struct Cell {
     /// When it last had to stand back, by the TSC, and for how many cycles.
     pub(crate) stood: u64,
     pub(crate) back: u64,
-    _more: u64,
+    /// Not 0: the thread has asked for the kernel's slice extension.
+    pub(crate) asked: u32,
+    _rest: u32,
 }
 
 /// The calling thread's cell.

@@ -119,7 +119,7 @@ pub fn wake_as(word: *const u32, number: i32, kinds: u32) {
 }
 
 /// Taking or freeing a lock does not change `errno`.
-fn with_errno<T>(f: impl FnOnce() -> T) -> T {
+pub(crate) fn with_errno<T>(f: impl FnOnce() -> T) -> T {
     // SAFETY: errno of this thread.
     unsafe {
         let before = *libc::__errno_location();

@@ -19,6 +19,7 @@ mod node;
 mod page;
 pub mod parts;
 mod raw;
+pub mod slice;
 #[cfg(all(test, feature = "host", not(loom)))]
 mod windows;
 

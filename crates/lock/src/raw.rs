@@ -4,6 +4,7 @@ use crate::algorithm::{self, AWAITED, FREE};
 use crate::asm;
 use crate::futex::{self, Deadline};
 use crate::machine::Waiter;
+use crate::slice;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -38,8 +39,23 @@ impl Lock {
     /// Takes the lock if it is free; never waits.
     #[inline]
     pub fn try_lock(&self) -> bool {
+        if slice::used() {
+            return self.try_with_slice();
+        }
         // SAFETY: any lock will do.
         unsafe { asm::try_word(&self.word) == FREE }
+    }
+
+    /// As [`try_lock`](Self::try_lock), in a slice that the kernel may extend.
+    #[cold]
+    fn try_with_slice(&self) -> bool {
+        slice::begin(0);
+        // SAFETY: any lock will do.
+        let taken = unsafe { asm::try_word(&self.word) == FREE };
+        if !taken {
+            slice::end();
+        }
+        taken
     }
 
     /// Takes the lock, or returns false when `timeout` has passed. Takes a free lock even if
@@ -53,7 +69,11 @@ impl Lock {
 
     #[cold]
     fn wait(&self, deadline: Option<Deadline>) -> bool {
-        algorithm::wait(&mut Waiter::new(&self.word, &self.tail, deadline))
+        let taken = algorithm::wait(&mut Waiter::new(&self.word, &self.tail, deadline));
+        if taken && slice::used() {
+            slice::begin(1);
+        }
+        taken
     }
 
     /// Frees the lock; a system call only if somebody sleeps.
@@ -67,6 +87,9 @@ impl Lock {
         if unsafe { asm::release(&self.word) } == AWAITED {
             // Whoever holds it now may free its memory; only the address is needed.
             futex::wake(word);
+        }
+        if slice::used() {
+            slice::end();
         }
     }
 

@@ -20,6 +20,7 @@ pub use registration::Registration;
 pub use server::{Server, ServerError};
 
 use crate::page::{self, State};
+use crate::slice;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -114,7 +115,8 @@ pub fn answers(socket: &Path) -> bool {
 ///
 /// # Errors
 ///
-/// There is none; locks then block early.
+/// There is none; locks then block early. Where the kernel has the [slice extension](crate::slice),
+/// they use that.
 pub fn attach() -> Result<Source, Absent> {
     let mut attached = ATTACHED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(source) = *attached
@@ -122,9 +124,16 @@ pub fn attach() -> Result<Source, Absent> {
     {
         return Ok(source);
     }
-    let source = find()?;
-    *attached = Some(source);
-    Ok(source)
+    let found = find();
+    match found {
+        Ok(source) => {
+            slice::use_it_no_more();
+            *attached = Some(source);
+        }
+        // Where that is not possible either, there is nothing more to be said.
+        Err(_) => drop(slice::use_it()),
+    }
+    found
 }
 
 /// As [`attach`], but only asks lockd: for programs that are not ours, which may close descriptors
@@ -146,7 +155,8 @@ pub fn attach_or_say() -> Option<Source> {
     match attach() {
         Ok(source) => Some(source),
         Err(absent) => {
-            SAID.call_once(|| eprintln!("quaver-lock: {absent}"));
+            let instead = if slice::used() { "; the kernel extends slices of holders" } else { "" };
+            SAID.call_once(|| eprintln!("quaver-lock: {absent}{instead}"));
             None
         }
     }
