@@ -1,0 +1,28 @@
+//! `quaver core`: programs on the model of a core (`quaver-uarch`).
+
+mod run;
+
+use std::process::ExitCode;
+
+/// Run programs on a model of an x86-64 core with user interrupts (xUI)
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Command {
+    Run(run::Args),
+}
+
+/// Does what was asked for.
+///
+/// # Errors
+///
+/// The program cannot be read or run, or the result not be written.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        Command::Run(args) => run::run(args),
+    }
+}
