@@ -350,12 +350,10 @@ fn make_runnable_and_tell(
                 return;
             }
             let gives_way = tell_clock && rt.clock.work_here(slot);
-            if others && rt.central && !gives_way && (tell_clock || why == Why::Preempted) {
-                // It may be better than what another worker runs.
-                rt.clock.interrupt_overdue(rt);
-            }
+            // It may be better than what another worker runs, now or when that can be paid for.
+            let better = rt.central && !gives_way && (tell_clock || why == Why::Preempted);
             // What piles up here may be a reason for another worker to stop what it runs.
-            if others && slot.tells(now) {
+            if others && (better || slot.tells(now)) {
                 rt.clock.work_somewhere(rt);
             }
         }
