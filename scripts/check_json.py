@@ -1,6 +1,6 @@
 """Checks the shape of the JSON that `quaver doctor`, `demo`, `bench`, `selftest`, `report` and `load` promise to scripts.
 
-    python3 check_json.py doctor|demo|figures|bench|net|servers|random|load|lock FILE
+    python3 check_json.py doctor|demo|figures|bench|net|servers|random|load|lock|selftest-lock FILE
     python3 check_json.py selftest FILE PREEMPTIONS
     python3 check_json.py probes FILE HITS
 
@@ -96,7 +96,7 @@ def selftest(document, least):
     )
 
 
-def lock(document):
+def selftest_lock(document):
     need_number(document, "failed")
     need(document["failed"] == 0, "a part has failed")
     rows = {row.get("part"): row for row in at(document, "rows")}
@@ -278,7 +278,7 @@ CHECKS = {
     "net": bench,
     "servers": bench,
     "selftest": selftest,
-    "lock": lock,
+    "selftest-lock": selftest_lock,
     "fuzz": fuzz,
     "probes": probes,
     "random": random,

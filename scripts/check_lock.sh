@@ -130,5 +130,5 @@ if have redis-server && have redis-benchmark; then
 fi
 
 "$quaver" selftest lock --json "$work/lock.json"
-python3 -B scripts/check_json.py lock "$work/lock.json"
+python3 -B scripts/check_json.py selftest-lock "$work/lock.json"
 printf 'with our locks as without: %s\n' "${compared[*]}"

@@ -2,7 +2,7 @@
 //!
 //! The program is started with `libquaver_lock_preload.so` (`crates/lock-preload`) in `LD_PRELOAD`,
 //! which the programs that it starts inherit. Who counts preempted holders for it: a `quaver lockd`
-//! that runs already, or else one that is started here and ends with the program ([`company`]).
+//! that runs already, or else one that is started here and ends with the program (`company`).
 
 mod company;
 

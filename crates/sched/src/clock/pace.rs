@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn looks_are_on_time_for_a_while_after_a_long_task() {
-        let pace = pace(50, 20);
-        assert!(pace.is_long(130) && !pace.is_long(129));
+        let pace = pace(50, 50);
+        assert!(pace.is_long(250) && !pace.is_long(249));
         assert_eq!(pace.in_vain(950, 5_000, 14_999), 0);
         assert_eq!(pace.in_vain(0, 5_000, 15_000), 50);
         assert_eq!(pace.in_vain(50, 5_000, 15_100), 150);
