@@ -218,8 +218,9 @@ fn clocks_beside_short_threads() {
 
 #[test]
 fn locks_are_measured_beside_that_of_the_c_library() {
-    let report =
-        json(&["lock", "--quick", "--rounds", "1", "--only", "pthread,quaver unmonitored"]);
+    let which = ["--workloads", "shared-memory", "--threads", "1,2,4,8,16,32", "--background", "0"];
+    let quick = ["lock", "--quick", "--rounds", "1", "--only", "pthread,quaver unmonitored"];
+    let report = json(&[&quick[..], &which].concat());
     assert_eq!(names(&report).len(), 6, "{}", notes(&report));
     let rows = report["rows"].as_array().expect("rows");
     for threads in [1, 2, 4, 8, 16, 32] {

@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn looks_become_rarer_while_nothing_outlives_its_quantum() {
         let unit = |span: core::time::Duration| span.as_micros() as Time;
-        let mut watch = watch().paced(Pace::new(100, 10, unit));
+        let mut watch = watch().paced(Pace::new(100, 25, unit));
         let mut now = 20_000;
         // Something waits at each look, behind a thread that has just begun.
         let mut look_at = |now: Time, long_at: Time| {

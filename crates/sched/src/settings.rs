@@ -117,10 +117,10 @@ pub static SETTINGS: &[Setting] = &[
         "most user threads that block in the kernel without occupying a worker"),
     setting("idle_spin", "QUAVER_IDLE_SPIN", Kind::Duration, "20us",
         "how long an idle worker looks for work before it sleeps"),
-    setting("mutex_extension", "QUAVER_MUTEX_EXTENSION", Kind::Duration, "5us",
-        "how long a preemption may wait until the thread has freed its mutexes"),
     setting("max_deferral", "QUAVER_MAX_DEFERRAL", Kind::OrOff, "20us",
         "how long a preemption waits for a thread to come out of libraries that have locks"),
+    setting("mutex_extension", "QUAVER_MUTEX_EXTENSION", Kind::Duration, "5us",
+        "how long a preemption may wait until the thread has freed its mutexes"),
     setting("tax", "QUAVER_TAX", Kind::Number(1, 100), "10",
         "percent of a worker's time that preemptions may take"),
 ];
