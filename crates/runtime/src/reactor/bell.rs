@@ -112,8 +112,8 @@ impl Bell {
         Bell { file, place }
     }
 
-    /// The calling user thread's worker asks soon, within about a quantum, whatever the thread does
-    /// now: `true`. `false`: the caller has to ask. It has to if no other thread waits for the
+    /// The calling user thread's worker asks soon, whatever the thread does now: `true`. That is
+    /// within about a quantum, or when a preemption of the thread can be paid for (`Builder::tax`). `false`: the caller has to ask. It has to if no other thread waits for the
     /// worker, if there is no preemption, and on kernel threads.
     ///
     /// Does not block. What is to be sent must be in the ring before.
