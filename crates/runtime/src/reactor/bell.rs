@@ -113,8 +113,9 @@ impl Bell {
     }
 
     /// The calling user thread's worker asks soon, whatever the thread does now: `true`. That is
-    /// within about a quantum, or when a preemption of the thread can be paid for (`Builder::tax`). `false`: the caller has to ask. It has to if no other thread waits for the
-    /// worker, if there is no preemption, and on kernel threads.
+    /// within about a quantum, or when a preemption of the thread can be paid for (`Builder::tax`).
+    /// `false`: the caller has to ask. It has to if no other thread waits for the worker, if there
+    /// is no preemption, and on kernel threads.
     ///
     /// Does not block. What is to be sent must be in the ring before.
     pub fn put_off(&self) -> bool {
