@@ -38,8 +38,17 @@ struct Place {
 static PLACES: [Place; MOST] =
     [const { Place { file: AtomicI32::new(FREE), ringing: AtomicU32::new(0) } }; MOST];
 
+/// Places that are taken.
+static BELLS: AtomicU32 = AtomicU32::new(0);
+
 /// Those that somebody has put off.
 static DUE: AtomicU32 = AtomicU32::new(0);
+
+/// May one be put off?
+#[inline(always)]
+pub(super) fn exists() -> bool {
+    BELLS.load(Relaxed) != 0
+}
 
 /// Is one due?
 #[inline(always)]
@@ -84,6 +93,7 @@ fn ring(file: i32) {
 /// There is no other thread.
 pub(super) unsafe fn forget_all() {
     DUE.store(0, Relaxed);
+    BELLS.store(0, Relaxed);
     for place in &PLACES {
         place.file.store(FREE, Relaxed);
         place.ringing.store(0, Relaxed);
@@ -108,12 +118,13 @@ impl Bell {
         let place = PLACES.iter().position(free);
         if let Some(place) = place {
             PLACES[place].file.store(file.as_raw_fd(), SeqCst);
+            BELLS.fetch_add(1, Relaxed);
         }
         Bell { file, place }
     }
 
     /// The calling user thread's worker asks soon, whatever the thread does now: `true`. That is
-    /// within about a quantum, or when a preemption of the thread can be paid for (`Builder::tax`).
+    /// within two quanta, and within a millisecond more where no thread has run for long lately.
     /// `false`: the caller has to ask. It has to if no other thread waits for the worker, if there
     /// is no preemption, and on kernel threads.
     ///
@@ -126,8 +137,12 @@ impl Bell {
         // There is a pace if there is a quantum.
         let is_put_off =
             slot.is_some_and(|slot| slot.rt().pace.is_some() && slot.policy().has_work(slot.id));
-        if is_put_off {
-            DUE.fetch_or(1 << place, Release);
+        // Once for those of a run: the watcher stays awake for a while.
+        if let Some(slot) = slot
+            && is_put_off
+            && DUE.fetch_or(1 << place, AcqRel) == 0
+        {
+            slot.rt().watch.is_wanted(slot.rt());
         }
         t.preempt_enable();
         is_put_off
@@ -145,6 +160,7 @@ impl Drop for Bell {
         while place.ringing.load(SeqCst) != 0 {
             std::thread::yield_now();
         }
+        BELLS.fetch_sub(1, Relaxed);
         place.file.store(FREE, Release);
     }
 }
@@ -153,6 +169,7 @@ impl Drop for Bell {
 mod tests {
     use super::*;
     use crate::Builder;
+    use core::sync::atomic::{AtomicBool, AtomicU64};
     use std::os::unix::net::UnixDatagram;
     use std::time::{Duration, Instant};
 
@@ -223,6 +240,40 @@ mod tests {
                 waits.join().unwrap();
             });
         }
+    }
+
+    #[test]
+    fn it_does_not_wait_for_a_preemption() {
+        const BELLS: u64 = 100;
+        // Preemptions are to take a hundredth of the time: some milliseconds lie between them.
+        let preemptions_meanwhile = || {
+            let rt = Builder::new().workers(1).quantum(QUANTUM).tax(1);
+            let n = AtomicU64::new(u64::MAX);
+            crate::__private::test(rt, || {
+                let (bell, other) = bell();
+                let end = std::sync::Arc::new(AtomicBool::new(false));
+                let ends = end.clone();
+                let waits = crate::spawn(move || {
+                    while !ends.load(Relaxed) {
+                        crate::yield_now();
+                    }
+                });
+                let preemptions = || crate::Handle::current().unwrap().stats().preempt_useful;
+                let before = preemptions();
+                for _ in 0..BELLS {
+                    while !bell.put_off() {
+                        crate::yield_now();
+                    }
+                    while !has_rung(&other) {}
+                }
+                n.store(preemptions() - before, Relaxed);
+                end.store(true, Relaxed);
+                waits.join().unwrap();
+            });
+            n.into_inner()
+        };
+        // Beside other programs the watcher may be late.
+        assert!((0..10).any(|_| preemptions_meanwhile() < BELLS / 2));
     }
 
     #[test]

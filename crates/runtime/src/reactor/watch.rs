@@ -3,6 +3,8 @@
 //! It does not sleep in the epoll instance, which would hand it the listener's wake-ups: it waits
 //! for the instance to become readable, and takes events as a worker would. While threads are short
 //! it looks seldom ([`Pace`]), and while nobody waits for files, or no worker is busy, not at all.
+//!
+//! It also rings the [bells](bell) that workers have put off and do not come to.
 
 use super::{REACTOR, bell};
 use crate::clock::Sleep;
@@ -13,7 +15,8 @@ use core::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 use quaver_sched::clock::Pace;
 use std::time::Duration;
 
-/// Without a quantum, a thread that has run for so long runs long.
+/// Without a quantum, a thread that has run for so long runs long. And bells wait no longer while
+/// it listens.
 const LONG: Duration = Duration::from_millis(1);
 /// Looks that find nothing to watch before it sleeps until there is.
 const LINGER: u32 = 32;
@@ -47,7 +50,7 @@ impl Watch {
         }
     }
 
-    /// A thread waits for a file, and is counted.
+    /// A thread waits for a file, and is counted; or a bell is due.
     pub(super) fn is_wanted(&self, rt: &Inner) {
         if self.quantum == 0 {
         } else if self.wanted.load(Relaxed) {
@@ -135,7 +138,8 @@ impl Gait {
         }
         let pause = self.quantum + self.later;
         match found {
-            Found::Short(at) => pause.max(at.saturating_sub(now)),
+            // A bell needs no preemption, so it does not wait until one can be paid for.
+            Found::Short(at) if !bell::exists() => pause.max(at.saturating_sub(now)),
             _ => pause,
         }
     }
@@ -169,6 +173,7 @@ pub(crate) fn run(rt: &'static Inner) {
             watch.sleep.nap(tsc::to_duration(pause));
         } else if watch.sleep.announce()
             && !rt.stopping.load(Relaxed)
+            && !bell::is_due()
             && look(rt, tsc::now()) == Found::Nothing
         {
             watch.sleep.sleep(u64::MAX, None);
@@ -182,6 +187,8 @@ fn listen(rt: &Inner) -> bool {
     let Some(epoll) = REACTOR.instance() else { return false };
     rt.stats.file_watches.add_shared(1, true);
     let mut file = [libc::pollfd { fd: epoll, events: libc::POLLIN, revents: 0 }];
-    let _ = sys::ppoll(&mut file, Some(PATIENCE), rt.config.signal);
+    // A bell that is put off meanwhile does not wake it.
+    let patience = if bell::exists() { LONG } else { PATIENCE };
+    let _ = sys::ppoll(&mut file, Some(patience), rt.config.signal);
     file[0].revents != 0 && !rt.stopping.load(Relaxed) && REACTOR.poll(rt, None)
 }
