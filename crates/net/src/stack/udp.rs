@@ -177,14 +177,16 @@ impl State {
         self.announce(Readiness::ERROR | Readiness::READABLE | Readiness::WRITABLE);
     }
 
-    fn readiness(&self, stalled: bool) -> Readiness {
+    fn readiness(&mut self, stalled: bool) -> Readiness {
+        // A queue that has had no room may hold nothing but the gap at its end: that is no datagram.
+        let has_datagram = self.queue.peek().is_ok();
         let mut bits = 0;
         let mut add = |condition: bool, event: Readiness| {
             if condition {
                 bits |= event.bits();
             }
         };
-        add(!self.queue.is_empty() || self.read_shut, Readiness::READABLE);
+        add(has_datagram || self.read_shut, Readiness::READABLE);
         add(self.read_shut, Readiness::END);
         add(self.read_shut && self.write_shut, Readiness::HANG_UP);
         add(!stalled, Readiness::WRITABLE);
@@ -274,4 +276,29 @@ fn emit(
         },
         checksums,
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The queue is a ring: before a datagram that does not fit between its place and the end comes
+    /// a gap. Where there is a place for one of the two only, the gap stays.
+    #[test]
+    fn a_gap_is_no_datagram() {
+        let socket = Datagrams::new(8 * BYTES_EACH, 0);
+        let from = SocketAddrV4::new([10, 0, 0, 1].into(), 9);
+        let put = |len| matches!(socket.deliver(from, &vec![1; len], 0), Delivery::Done);
+        let take = || socket.receive(&mut [IoSliceMut::new(&mut [0; 2048])], false);
+        assert!((0..7).all(|_| put(285)));
+        assert_eq!(take().unwrap().len, 285);
+        assert!(put(40) && !put(100), "seven places are taken, and one is for the gap");
+        for len in [285; 6].into_iter().chain([40]) {
+            assert!(socket.readiness().contains(Readiness::READABLE));
+            assert_eq!((socket.pending(), take().unwrap().len), (len, len));
+        }
+        assert!(!socket.readiness().contains(Readiness::READABLE));
+        assert_eq!(take().unwrap_err().raw_os_error(), Some(libc::EAGAIN));
+        assert!(put(2048) && socket.readiness().contains(Readiness::READABLE));
+    }
 }
