@@ -207,6 +207,18 @@ fn syn(from: [u8; 4], from_port: u16, to_port: u16) -> Vec<u8> {
     frame([8, 0], &packet(6, from, &segment))
 }
 
+/// Makes a segment's checksum right, in a frame without options of IP.
+fn checksum(frame: &mut [u8]) {
+    frame[50..52].fill(0);
+    let mut sum = 6 + (frame.len() - 34) as u32;
+    for word in frame[26..].chunks(2) {
+        sum += u32::from(u16::from_be_bytes([word[0], *word.get(1).unwrap_or(&0)]));
+    }
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let folded = !((folded & 0xffff) + (folded >> 16)) as u16;
+    frame[50..52].copy_from_slice(&folded.to_be_bytes());
+}
+
 fn random_frame() -> impl Strategy<Value = Vec<u8>> {
     let bytes = || proptest::collection::vec(any::<u8>(), 0..200);
     let address = prop_oneof![Just([10, 1, 0, 1]), any::<[u8; 4]>()];
@@ -364,6 +376,52 @@ fn a_port_is_used_again_at_once() {
         pair.settle();
     }
     assert_eq!(pair.b.stats().time_waits, 1);
+}
+
+/// A request that is dropped does not make room for anything.
+#[test]
+fn what_has_ended_stays_when_the_queue_is_full() {
+    let pair = Pair::new();
+    let listener = stream(&pair.b);
+    listener.bind(at(B, 80)).unwrap();
+    listener.listen(0).unwrap();
+    let client = stream(&pair.a);
+    client.bind(at(A, 5000)).unwrap();
+    assert_eq!(errno(client.connect(at(B, 80))), libc::EINPROGRESS);
+    assert!(pair.until(30, || listener.readiness() == Readiness::READABLE));
+    listener.accept().unwrap().0.close();
+    pair.settle();
+    client.close();
+    pair.settle();
+    assert_eq!(pair.b.stats().time_waits, 1);
+    // Others fill the queue.
+    let others: Vec<_> = (0..2).map(|_| stream(&pair.a)).collect();
+    for other in &others {
+        assert_eq!(errno(other.connect(at(B, 80))), libc::EINPROGRESS);
+        pair.settle();
+    }
+    let full = pair.b.stats().backlog_full;
+    let mut again = syn(A.octets(), 5000, 80);
+    // Newer than all of the old one.
+    again[38..42].copy_from_slice(&[0x7f, 0, 0, 0]);
+    for high in [0x00, 0x40, 0x80, 0xc0] {
+        again[38] = high;
+        checksum(&mut again);
+        pair.ends[0].inject(&again);
+        pair.settle();
+    }
+    let stats = pair.b.stats();
+    assert!(stats.backlog_full > full, "{stats:?}");
+    assert_eq!(stats.time_waits, 1);
+    // Its place is given to one for which there is room.
+    listener.accept().unwrap();
+    for high in [0x00, 0x40, 0x80, 0xc0] {
+        again[38] = high;
+        checksum(&mut again);
+        pair.ends[0].inject(&again);
+        pair.settle();
+    }
+    assert_eq!(pair.b.stats().time_waits, 0);
 }
 
 #[test]

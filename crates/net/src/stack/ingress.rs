@@ -124,7 +124,6 @@ impl Core {
                 }
                 return;
             }
-            self.time_waits.remove(key);
         }
         if segment.opens()
             && self.listeners.contains_key(&to)
@@ -212,7 +211,10 @@ impl Core {
             self.counters.backlog_full += 1;
             return;
         };
-        self.steering.claim(Key::new(remote, port), self.shard);
+        let key = Key::new(remote, port);
+        self.steering.claim(key, self.shard);
+        // Its place is taken, if there was one that has ended.
+        self.time_waits.remove(key);
         let (epoch, now) = (self.neighbours.epoch, self.now);
         let listening = self.listeners.get_mut(&port).expect("it was there");
         listening.half_open.push_back((id, now));
