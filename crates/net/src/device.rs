@@ -59,13 +59,13 @@ pub trait Device: Send {
     /// and nothing was called. It is sent at the latest by the next [`flush`](Device::flush).
     fn transmit(&mut self, len: usize, fill: &mut dyn FnMut(&mut [u8])) -> bool;
 
-    /// Sends what is in the queue.
+    /// Sends what is in the queue. `false`: something is left, because the kernel's queue is full;
+    /// call again, soon.
     ///
     /// # Errors
     ///
-    /// The interface has gone. A full queue of the kernel's is no error: what is left goes with the
-    /// next call.
-    fn flush(&mut self) -> io::Result<()>;
+    /// The interface has gone.
+    fn flush(&mut self) -> io::Result<bool>;
 
     /// Shows the kernel what is in the queue, for a device with a [`bell`](Device::bell). Has the
     /// kernel to be told, because it does not look by itself?

@@ -135,12 +135,15 @@ impl Device for Tap {
         true
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    fn flush(&mut self) -> io::Result<bool> {
         let (mut start, mut sent) = (0, 0);
-        let mut result = Ok(());
+        let mut result = Ok(true);
         for &end in &self.ends {
             match self.file.write(&self.queued[start..end]) {
-                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    result = Ok(false);
+                    break;
+                }
                 Err(e) if e.raw_os_error() == Some(libc::EBADFD) => {
                     result = Err(e);
                     break;

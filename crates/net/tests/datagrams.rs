@@ -4,8 +4,15 @@ mod common;
 
 use common::{A, B, Ear, Pair, at, datagrams, errno};
 use quaver::net::stack::{Readiness, Received};
+use quaver_net::Net;
+use quaver_net::clock::Clock;
+use quaver_net::device::Device;
 use quaver_net::memory::Faults;
-use std::io::{IoSlice, IoSliceMut};
+use quaver_net::memory::{MemoryDevice, Wire};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 #[test]
 fn a_datagram_that_is_too_long_for_the_buffer_is_cut() {
@@ -89,4 +96,77 @@ fn the_first_datagrams_wait_for_the_neighbour() {
         assert_eq!(byte, [i]);
     }
     assert_eq!(b.readiness(), Readiness::WRITABLE);
+}
+
+/// A device whose queue the kernel empties only while it is open.
+struct Sluice {
+    inner: MemoryDevice,
+    queued: Vec<Vec<u8>>,
+    open: Arc<AtomicBool>,
+}
+
+impl Device for Sluice {
+    fn address(&self) -> [u8; 6] {
+        self.inner.address()
+    }
+
+    fn mtu(&self) -> usize {
+        self.inner.mtu()
+    }
+
+    fn receive(&mut self, most: usize, take: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+        self.inner.receive(most, take)
+    }
+
+    fn transmit(&mut self, len: usize, fill: &mut dyn FnMut(&mut [u8])) -> bool {
+        let mut frame = vec![0; len];
+        fill(&mut frame);
+        self.queued.push(frame);
+        true
+    }
+
+    fn flush(&mut self) -> io::Result<bool> {
+        if !self.open.load(SeqCst) {
+            return Ok(self.queued.is_empty());
+        }
+        for frame in self.queued.drain(..) {
+            self.inner.transmit(frame.len(), &mut |bytes| bytes.copy_from_slice(&frame));
+        }
+        Ok(true)
+    }
+
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.file()
+    }
+}
+
+/// What the kernel's queue has had no room for goes when it has, although nobody sends any more.
+#[test]
+fn what_is_left_goes_later() {
+    let clock = Clock::simulated();
+    let (a, b) = Wire::new(clock.clone()).connect().unwrap();
+    let ends = a.iter().chain(&b).map(MemoryDevice::handle).collect();
+    let open = Arc::new(AtomicBool::new(true));
+    let sluice = |inner| Sluice { inner, queued: Vec::new(), open: open.clone() };
+    let a = Net::builder(A, 24).device(sluice(a.into_iter().next().unwrap()));
+    let b = Net::builder(B, 24).device(b.into_iter().next().unwrap());
+    let [a, b] = [a, b].map(|net| net.clock(clock.clone()).build().unwrap());
+    let pair = Pair { a, b, clock, ends };
+    let (a, b) = (datagrams(&pair.a), datagrams(&pair.b));
+    b.bind(at(B, 53)).unwrap();
+    let give = || assert_eq!(a.send(&[IoSlice::new(b"x")], Some(at(B, 53))).unwrap(), 1);
+    let take = || errno(b.receive(&mut [IoSliceMut::new(&mut [0])], false));
+    // The neighbour becomes known.
+    give();
+    pair.pass(1);
+    assert_eq!((take(), take()), (0, libc::EAGAIN));
+    open.store(false, SeqCst);
+    give();
+    pair.pass_millis(100);
+    assert_eq!(take(), libc::EAGAIN);
+    open.store(true, SeqCst);
+    pair.pass_millis(100);
+    assert_eq!((take(), take()), (0, libc::EAGAIN));
+    // And nobody looks for nothing.
+    assert!(pair.a.next().is_none_or(|next| next > pair.clock.now() + 1_000_000));
 }

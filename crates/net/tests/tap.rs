@@ -65,7 +65,7 @@ impl Device for Lossy {
         self.tap.transmit(len, fill)
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    fn flush(&mut self) -> io::Result<bool> {
         self.tap.flush()
     }
 

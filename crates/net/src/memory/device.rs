@@ -79,8 +79,8 @@ impl Device for MemoryDevice {
         true
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+    fn flush(&mut self) -> io::Result<bool> {
+        Ok(true)
     }
 
     fn file(&self) -> Option<BorrowedFd<'_>> {

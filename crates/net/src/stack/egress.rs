@@ -1,5 +1,7 @@
 //! The way out: frames of a shard, and smoltcp's view of the device.
 
+use super::NEVER;
+use super::core::RETRY;
 use super::packet::{ETHERNET, ETHERTYPE_IPV4, write_header};
 use crate::device::Device;
 use quaver::net::stack::Bell;
@@ -27,8 +29,10 @@ pub(crate) struct Egress {
     address: [u8; 6],
     /// A frame that was made before the device had no room; empty: none.
     pending: Vec<u8>,
-    /// Something was put into the device since the last flush.
+    /// Something was put into the device since the last flush, or was left by that.
     dirty: bool,
+    /// The last flush has left something: the device is full.
+    is_left: bool,
     /// The same, since anybody has cared.
     fresh: bool,
     /// By which several threads' frames are sent together.
@@ -50,6 +54,7 @@ impl Egress {
             address,
             bell,
             fresh: false,
+            is_left: false,
             pending: Vec::new(),
             dirty: false,
             looped: Vec::new(),
@@ -79,18 +84,24 @@ impl Egress {
     /// Sends everything that the device has room for.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.fresh = false;
-        if !std::mem::take(&mut self.dirty) && self.pending.is_empty() {
+        if !self.dirty && self.pending.is_empty() {
             return Ok(());
         }
-        self.device.flush()?;
+        let mut all = self.device.flush()?;
         let pending = &self.pending;
         if !pending.is_empty()
             && self.device.transmit(pending.len(), &mut |frame| frame.copy_from_slice(pending))
         {
             self.pending.clear();
-            self.device.flush()?;
+            all = self.device.flush()?;
         }
+        (self.dirty, self.is_left) = (!all, !all);
         Ok(())
+    }
+
+    /// When to flush again, although nobody sends.
+    pub(crate) fn next(&self, now: u64) -> u64 {
+        if self.is_left { now + RETRY } else { NEVER }
     }
 }
 

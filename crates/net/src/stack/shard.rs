@@ -28,6 +28,16 @@ pub(crate) struct State {
     wakes_at: u64,
 }
 
+impl State {
+    /// When something is to be done that no frame will ask for.
+    fn next(&self) -> u64 {
+        if !self.egress.looped.is_empty() {
+            return 0;
+        }
+        self.core.next().min(self.egress.next(self.core.now))
+    }
+}
+
 /// A shard.
 pub(crate) struct Shard {
     state: Lock<State>,
@@ -94,9 +104,7 @@ impl Shard {
 
     /// Must the keeper of the time be woken, because something is due before it wakes?
     fn is_early(&self, state: &mut State) -> bool {
-        let looped = !state.egress.looped.is_empty();
-        let next = if looped { 0 } else { state.core.next() };
-        let early = next < state.wakes_at;
+        let early = state.next() < state.wakes_at;
         if early {
             // Once is enough.
             state.wakes_at = 0;
@@ -163,7 +171,7 @@ impl Shard {
     /// something is due earlier. Says when something is due.
     pub(crate) fn sleep_until_next(&self) -> u64 {
         let mut state = self.state.lock();
-        let next = if state.egress.looped.is_empty() { state.core.next() } else { 0 };
+        let next = state.next();
         state.wakes_at = next;
         next
     }

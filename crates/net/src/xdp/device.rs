@@ -124,7 +124,7 @@ impl Device for Xdp {
         true
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    fn flush(&mut self) -> io::Result<bool> {
         let flushed = self.socket.flush();
         self.gone |= flushed.is_err();
         // Those that were just sent are in the cache.

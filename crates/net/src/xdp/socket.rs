@@ -223,12 +223,13 @@ impl Socket {
         self.tx.wants_wakeup()
     }
 
-    /// Lets the kernel send what is in the queue. Does not wait: what it cannot take stays.
+    /// Lets the kernel send what is in the queue. Does not wait: what it cannot take stays, and then
+    /// this is `false`, unless the driver looks by itself.
     ///
     /// # Errors
     ///
     /// The interface has gone.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn flush(&mut self) -> io::Result<bool> {
         self.tx.show();
         let mut left = self.tx.pending();
         let mut in_vain = 0;
@@ -243,7 +244,7 @@ impl Socket {
             in_vain = if now < left { 0 } else { in_vain + 1 };
             left = now;
         }
-        Ok(())
+        Ok(left == 0 || !self.tx.wants_wakeup())
     }
 
     fn kick(&self) -> io::Result<()> {
