@@ -7,7 +7,7 @@ use crate::tap::Tap;
 use crate::xdp::{self, Filter};
 use std::fmt;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 /// The forms, for messages and help.
@@ -68,6 +68,12 @@ pub enum SpecError {
     /// No address with a prefix.
     #[error("{0:?} is no address with a prefix, such as 10.0.0.2/24")]
     Address(String),
+    /// An address of IPv6.
+    #[error(
+        "{0} is an address of IPv6, which the stack does not speak: give it one of IPv4; sockets \
+         of IPv6 stay the kernel's"
+    )]
+    Version6(Ipv6Addr),
     /// No address of a gateway.
     #[error("{0:?} is no IPv4 address of a gateway")]
     Gateway(String),
@@ -152,7 +158,8 @@ impl FromStr for Spec {
                 }
                 Some(("address", value)) => set(&mut address, parse_address(value)?, "address")?,
                 Some(("gateway", value)) => {
-                    let parsed = value.parse().map_err(|_| SpecError::Gateway(value.into()))?;
+                    let parsed =
+                        value.parse().map_err(|_| no_address(value, SpecError::Gateway))?;
                     set(&mut gateway, parsed, "gateway")?;
                 }
                 _ => return Err(SpecError::Option(part.into())),
@@ -181,7 +188,16 @@ fn parse_address(text: &str) -> Result<(Ipv4Addr, u8), SpecError> {
     let parsed = text.split_once('/').and_then(|(address, prefix)| {
         Some((address.parse().ok()?, prefix.parse().ok().filter(|bits| (1..=32).contains(bits))?))
     });
-    parsed.ok_or_else(|| SpecError::Address(text.into()))
+    parsed.ok_or_else(|| no_address(text, SpecError::Address))
+}
+
+/// Why a text is no address of IPv4.
+fn no_address(text: &str, otherwise: impl FnOnce(String) -> SpecError) -> SpecError {
+    let address = text.split_once('/').map_or(text, |(address, _)| address);
+    match address.trim_matches(['[', ']']).parse() {
+        Ok(address) => SpecError::Version6(address),
+        Err(_) => otherwise(text.into()),
+    }
 }
 
 impl Spec {
@@ -261,6 +277,9 @@ mod tests {
             ("tap:t0", "add ,address=A/P"),
             ("tap:t0,address=10.0.0.2", "no address with a prefix"),
             ("tap:t0,address=10.0.0.2/33", "no address with a prefix"),
+            ("tap:t0,address=fd00::1/64", "fd00::1 is an address of IPv6, which the stack"),
+            ("tap:t0,address=[fd00::1]/64", "fd00::1 is an address of IPv6"),
+            ("tap:t0,address=10.0.0.2/24,gateway=fe80::1", "fe80::1 is an address of IPv6"),
             ("tap:t0,address=10.0.0.2/24,address=10.0.0.2/24", "address is given twice"),
             ("tap:t0,address=10.0.0.2/24,queues=0", "no number of queues"),
             ("tap:t0,address=10.0.0.2/24,gateway=x", "no IPv4 address of a gateway"),
@@ -287,6 +306,7 @@ mod tests {
             ("afxdp:va,mtu=9", "\"mtu=9\" is not address=A/P"),
             ("afxdp:va,address=10.0.1.1", "no address with a prefix"),
             ("afxdp:va,address=10.0.1.1/33", "no address with a prefix"),
+            ("afxdp:va,address=fd00::1/64", "fd00::1 is an address of IPv6"),
             ("afxdp:va,address=10.0.1.1/8,address=10.0.1.1/8", "address is given twice"),
         ] {
             let error = port(text).unwrap_err().to_string();
