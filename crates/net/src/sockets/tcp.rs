@@ -369,6 +369,15 @@ impl Socket for Tcp {
         self.look(|connection| connection.peek_socket().recv_queue()).unwrap_or(0)
     }
 
+    fn state(&self) -> Option<u8> {
+        const LISTENS: u8 = 10;
+        const CLOSED: u8 = 7;
+        if self.listens.load(Relaxed) {
+            return Some(LISTENS);
+        }
+        Some(self.look(|connection| connection.number_of_state()).unwrap_or(CLOSED))
+    }
+
     fn set(&self, option: Opt) -> io::Result<()> {
         let mut setup = self.setup.lock();
         let options = &mut setup.options;

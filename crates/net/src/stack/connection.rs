@@ -170,6 +170,26 @@ impl Connection {
         self.state = self.peek_socket().state();
     }
 
+    /// Its state as the kernel numbers it.
+    pub(crate) fn number_of_state(&self) -> u8 {
+        if matches!(self.phase, Phase::Fresh | Phase::Dead) {
+            return 7;
+        }
+        match self.state {
+            State::Established => 1,
+            State::SynSent => 2,
+            State::SynReceived => 3,
+            State::FinWait1 => 4,
+            State::FinWait2 => 5,
+            State::TimeWait => 6,
+            State::Closed => 7,
+            State::CloseWait => 8,
+            State::LastAck => 9,
+            State::Listen => 10,
+            State::Closing => 11,
+        }
+    }
+
     pub(crate) fn apply_options(&mut self) {
         let options = self.options;
         let socket = self.socket();

@@ -161,6 +161,16 @@ fn message_sent(a: Words) -> Option<isize> {
     Some(unsafe { calls::send_message(Plain, a) })
 }
 
+fn several_received(a: Words) -> Option<isize> {
+    // SAFETY: see above.
+    Some(unsafe { calls::receive_several(Plain, a) })
+}
+
+fn several_sent(a: Words) -> Option<isize> {
+    // SAFETY: see above.
+    Some(unsafe { calls::send_several(Plain, a) })
+}
+
 fn accepted(number: c_long, a: Words) -> Option<isize> {
     // SAFETY: see above.
     Some(unsafe { calls::accept(Plain, number, a) })
@@ -183,6 +193,53 @@ fn epoll_waited(a: Words) -> Option<isize> {
     Some(unsafe { calls::epoll_wait(Plain, a[0] as c_int, events, a[2] as c_int, time, 0) })
 }
 
+/// `ppoll` and others of their kind, unless they have a mask for the time of the wait: that would be
+/// one of a kernel thread.
+fn polled_exactly(a: Words) -> Option<isize> {
+    // SAFETY: see above.
+    let span = Span::of_timespec(unsafe { (a[2] as *const timespec).as_ref() });
+    let span = span.filter(|_| a[3] == 0)?;
+    // SAFETY: see above.
+    Some(unsafe { calls::poll(Plain, a[0] as *mut pollfd, a[1], span, 0) })
+}
+
+fn epoll_waited_unmasked(a: Words) -> Option<isize> {
+    if a[4] == 0 { epoll_waited(a) } else { None }
+}
+
+fn epoll_waited_exactly(a: Words) -> Option<isize> {
+    // SAFETY: see above.
+    let span = Span::of_timespec(unsafe { (a[3] as *const timespec).as_ref() });
+    let (events, time) = (a[1] as *mut epoll_event, Epoll::Exact(span.filter(|_| a[4] == 0)?));
+    // SAFETY: see above.
+    Some(unsafe { calls::epoll_wait(Plain, a[0] as c_int, events, a[2] as c_int, time, 0) })
+}
+
+/// The descriptors of `select`, and how long it may take.
+///
+/// # Safety
+///
+/// As for the call.
+unsafe fn select_for(a: Words, span: Span) -> isize {
+    let sets = [a[1], a[2], a[3]].map(|at| at as *mut fd_set);
+    // SAFETY: the caller's contract.
+    unsafe { calls::select(Plain, a[0] as c_int, sets, span, 0) }
+}
+
+fn select_parked(a: Words) -> Option<isize> {
+    // SAFETY: see above.
+    let mut time = unsafe { (a[4] as *mut timeval).as_mut() };
+    let span = Span::of_timeval(time.as_deref())?;
+    // SAFETY: see above.
+    let result = unsafe { select_for(a, span) };
+    if let Some(time) = &mut time {
+        // Linux says what is left.
+        let micros = (span.rest() / 1000) as i64;
+        (time.tv_sec, time.tv_usec) = (micros / 1_000_000, micros % 1_000_000);
+    }
+    Some(result)
+}
+
 /// A descriptor is about to go, for which somebody may be waiting.
 fn leaving(fd: usize) -> Option<isize> {
     descriptors::leave(fd as c_int);
@@ -198,6 +255,15 @@ fn range_left(a: Words) -> Option<isize> {
 
 /// The kernel's call is told the mask together with its size.
 fn selected(a: Words) -> Option<isize> {
+    // SAFETY: see above.
+    let span = Span::of_timespec(unsafe { (a[4] as *const timespec).as_ref() });
+    if a[5] == 0
+        && can_park()
+        && let Some(span) = span
+    {
+        // SAFETY: see above.
+        return Some(unsafe { select_for(a, span) });
+    }
     let mask = [a[5], 8];
     let a = [a[0], a[1], a[2], a[3], a[4], &raw const mask as usize];
     // SAFETY: see above.
@@ -261,9 +327,9 @@ weak! {
     setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t)
         -> c_int, SYS_setsockopt, nobody, |_| None;
     recvmmsg(fd: c_int, messages: *mut mmsghdr, n: c_uint, flags: c_int, time: *mut timespec)
-        -> c_int, SYS_recvmmsg, nobody, |_| None;
+        -> c_int, SYS_recvmmsg, can_park, several_received;
     sendmmsg(fd: c_int, messages: *mut mmsghdr, n: c_uint, flags: c_int) -> c_int, SYS_sendmmsg,
-        nobody, |_| None;
+        can_park, several_sent;
     sendfile(to: c_int, from: c_int, offset: *mut off_t, n: usize) -> isize, SYS_sendfile, nobody,
         |_| None;
     sendfile64(to: c_int, from: c_int, offset: *mut off_t, n: usize) -> isize, SYS_sendfile,
@@ -271,17 +337,17 @@ weak! {
     splice(from: c_int, at: *mut off_t, to: c_int, offset: *mut off_t, n: usize, flags: c_uint)
         -> isize, SYS_splice, nobody, |_| None;
     ppoll(files: *mut pollfd, n: nfds_t, time: *const timespec, mask: *const sigset_t) -> c_int,
-        SYS_ppoll, nobody, |_| None;
+        SYS_ppoll, can_park, polled_exactly;
     select(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, time: *mut timeval) -> c_int,
-        SYS_select, nobody, |_| None;
+        SYS_select, can_park, select_parked;
     pselect(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, time: *const timespec,
         mask: *const sigset_t) -> c_int, SYS_pselect6, anybody, selected;
     epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int,
         SYS_epoll_ctl, nobody, |_| None;
     epoll_pwait(epoll: c_int, events: *mut epoll_event, n: c_int, timeout: c_int,
-        mask: *const sigset_t) -> c_int, SYS_epoll_pwait, nobody, |_| None;
+        mask: *const sigset_t) -> c_int, SYS_epoll_pwait, can_park, epoll_waited_unmasked;
     epoll_pwait2(epoll: c_int, events: *mut epoll_event, n: c_int, time: *const timespec,
-        mask: *const sigset_t) -> c_int, SYS_epoll_pwait2, nobody, |_| None;
+        mask: *const sigset_t) -> c_int, SYS_epoll_pwait2, can_park, epoll_waited_exactly;
 }
 
 #[used]

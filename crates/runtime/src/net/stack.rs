@@ -191,6 +191,13 @@ pub trait Socket: Send + Sync {
     /// Bytes that can be received (`FIONREAD`): of datagrams, those of the next.
     fn pending(&self) -> usize;
 
+    /// The state of a connection, as `TCP_INFO` numbers it (`tcpi_state`: 1 is established, 7
+    /// closed, 10 listening). `None`: the stack does not say, and `TCP_INFO` tells of a socket that
+    /// is closed.
+    fn state(&self) -> Option<u8> {
+        None
+    }
+
     /// Sets an option.
     ///
     /// # Errors

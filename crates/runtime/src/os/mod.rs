@@ -1,5 +1,6 @@
 //! What the operating system and the C library do to a whole process: forks, and signals that the C
-//! library keeps for itself.
+//! library keeps for itself. Memory from the kernel.
 
 pub mod fork;
+pub(crate) mod pages;
 pub mod reserved;

@@ -220,8 +220,11 @@ impl Set {
         {
             left -= 1;
             if member.look().is_some() {
+                let mut queue = self.state.lock();
                 // SAFETY: the locked queue of its set.
-                unsafe { self.state.lock().push(&member) };
+                unsafe { queue.push(&member) };
+                // Who has looked meanwhile has not found it, and waits.
+                queue.wake();
                 return true;
             }
         }

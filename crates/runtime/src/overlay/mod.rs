@@ -193,6 +193,7 @@ unsafe fn call_here(number: c_long, a: Words, how: How) -> Option<isize> {
             SYS_connect => return connection::connect(a, how),
             SYS_sendto => connection::served_to(fd, a[4] as *const u8, a[5]),
             SYS_sendmsg => served_by((a[1] as *const msghdr).as_ref()?, fd),
+            SYS_sendmmsg if a[2] as u32 == 0 => served(fd),
             SYS_sendmmsg => served_by(&(a[1] as *const mmsghdr).as_ref()?.msg_hdr, fd),
             SYS_read | SYS_readv | SYS_preadv2 | SYS_write | SYS_writev | SYS_pwritev2
             | SYS_recvfrom | SYS_recvmsg | SYS_recvmmsg | SYS_listen | SYS_accept | SYS_accept4
@@ -234,16 +235,8 @@ unsafe fn on_socket(served: &Served, number: c_long, a: Words, how: How) -> Opti
     // SAFETY: the caller's contract.
     let vec = || unsafe { transfer::buffers(a[1] as *const iovec, a[2]) };
     let flags = if a[5] & NOWAIT != 0 { MSG_DONTWAIT } else { 0 };
-    let read = |all: &[iovec], flags| transfer::receive(served, fd, all, flags, how).0;
+    let read = |all: &[iovec], flags| transfer::read(served, fd, all, flags, how);
     let write = |all: &[iovec], flags| transfer::send(served, fd, all, None, flags, how);
-    let receive = |message, flags| {
-        // SAFETY: the caller's contract.
-        unsafe { transfer::receive_message(served, fd, message, flags, how) }
-    };
-    let send = |message: *const msghdr, flags| {
-        // SAFETY: the caller's contract.
-        unsafe { transfer::send_message(served, fd, message, flags, how) }
-    };
     let named = |address: Result<_, isize>| match address {
         Ok(address) => {
             // SAFETY: the caller's contract.
@@ -263,14 +256,15 @@ unsafe fn on_socket(served: &Served, number: c_long, a: Words, how: How) -> Opti
             SYS_pwritev2 if a[3] == usize::MAX => vec().map_or_else(|e| e, |all| write(all, flags)),
             SYS_preadv2 | SYS_pwritev2 => failed(ESPIPE),
             SYS_recvfrom => transfer::receive_from(served, a, how),
-            SYS_recvmsg => receive(a[1] as *mut msghdr, a[2] as i32),
-            SYS_recvmmsg => transfer::several(a[1] as *mut _, a[2], a[3] as i32, receive),
-            SYS_sendto => transfer::send_to(served, a, how),
-            SYS_sendmsg => send(a[1] as *const msghdr, a[2] as i32),
-            SYS_sendmmsg => {
-                let send = |message: *mut msghdr, flags| send(message, flags);
-                transfer::several(a[1] as *mut _, a[2], a[3] as i32, send)
+            SYS_recvmsg => {
+                transfer::receive_message(served, fd, a[1] as *mut msghdr, a[2] as i32, false, how)
             }
+            SYS_recvmmsg => transfer::receive_several(served, a, how),
+            SYS_sendto => transfer::send_to(served, a, how),
+            SYS_sendmsg => {
+                transfer::send_message(served, fd, a[1] as *const msghdr, a[2] as i32, how)
+            }
+            SYS_sendmmsg => transfer::send_several(served, a, how),
             SYS_sendfile => transfer::send_file(served, a, how),
             SYS_listen => connection::listen(served, fd, a[1] as i32),
             SYS_accept => connection::accept(served, a, 0, how),

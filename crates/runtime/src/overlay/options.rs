@@ -10,8 +10,8 @@ use libc::{
     EINVAL, ENOPROTOOPT, IP_ADD_MEMBERSHIP, IP_DROP_MEMBERSHIP, IP_TTL, IPPROTO_IP, IPPROTO_IPV6,
     IPPROTO_TCP, IPV6_ADD_MEMBERSHIP, IPV6_DROP_MEMBERSHIP, IPV6_UNICAST_HOPS, SO_ACCEPTCONN,
     SO_ERROR, SO_KEEPALIVE, SO_LINGER, SO_RCVTIMEO, SO_SNDTIMEO, SOL_SOCKET, SYS_getsockopt,
-    SYS_setsockopt, TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_NODELAY, linger, socklen_t,
-    timeval,
+    SYS_setsockopt, TCP_INFO, TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_NODELAY, linger,
+    socklen_t, timeval,
 };
 use std::time::Duration;
 
@@ -168,6 +168,32 @@ pub(super) unsafe fn set(served: &Served, a: Words) -> isize {
     }
 }
 
+/// `TCP_INFO`: of what the kernel tells, the state is the stack's. The rest is that of a new socket.
+///
+/// # Safety
+///
+/// As for the call.
+unsafe fn info(served: &Served, a: Words) -> isize {
+    // SAFETY: the caller's contract.
+    let done = unsafe { kernel(SYS_getsockopt, a) };
+    if done < 0 {
+        return done;
+    }
+    let state = match served.with(|socket| socket.state()) {
+        Ok(state) => state,
+        Err(e) => return e,
+    };
+    // SAFETY: as above; the kernel has written so many bytes, of which the state is the first.
+    unsafe {
+        if let Some(state) = state
+            && *(a[4] as *const socklen_t) > 0
+        {
+            (a[3] as *mut u8).write(state);
+        }
+    }
+    done
+}
+
 /// `getsockopt`.
 ///
 /// # Safety
@@ -184,6 +210,8 @@ pub(super) unsafe fn get(served: &Served, a: Words) -> isize {
             error
         }
         (SOL_SOCKET, SO_ACCEPTCONN) => i32::from(served.listens.load(Relaxed)),
+        // SAFETY: the caller's contract.
+        (IPPROTO_TCP, TCP_INFO) => return unsafe { info(served, a) },
         // SAFETY: the caller's contract.
         _ => return unsafe { kernel(SYS_getsockopt, a) },
     };

@@ -143,6 +143,11 @@ impl Served {
         if self.has_listened.load(Acquire) { ready | Self::ENDED } else { ready }
     }
 
+    /// Is an error pending? A call that has done a part leaves it to the next one.
+    pub(super) fn has_error(&self) -> bool {
+        self.readiness() & Readiness::ERROR.bits() != 0
+    }
+
     const ENDED: u32 = (libc::POLLIN | libc::POLLHUP | libc::POLLRDHUP) as u32;
 
     /// Nothing waits for a stack that has ended.

@@ -1,16 +1,17 @@
 //! Receiving and sending.
 
-use super::served::{Served, failed, result};
+use super::served::{Served, errno_of, failed, result};
 use super::wait::How;
 use super::{Words, address};
-use crate::net::stack::{Kind, Received};
+use crate::foreign::calls::Span;
+use crate::net::stack::{Kind, Readiness, Received};
 use crate::sys;
 use core::ffi::c_void;
 use core::mem::size_of;
 use libc::{
     EAGAIN, EINVAL, EMSGSIZE, EOPNOTSUPP, EPIPE, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_NOSIGNAL, MSG_OOB,
-    MSG_PEEK, MSG_TRUNC, MSG_WAITALL, POLLIN, POLLOUT, SIGPIPE, SO_RCVTIMEO, SO_SNDTIMEO,
-    SYS_getpid, iovec, mmsghdr, msghdr, socklen_t,
+    MSG_PEEK, MSG_TRUNC, MSG_WAITALL, MSG_WAITFORONE, POLLIN, POLLOUT, SIGPIPE, SO_RCVTIMEO,
+    SO_SNDTIMEO, SYS_getpid, iovec, mmsghdr, msghdr, socklen_t, timespec,
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -75,12 +76,25 @@ fn receive_once(
     served.with(|socket| socket.receive(slices(&mut some[..n]), peek))
 }
 
+/// `read` and its like: with no room they say 0 at once, where `recv` waits for something.
+pub(super) fn read(served: &Served, fd: i32, all: &[iovec], flags: i32, how: How) -> isize {
+    if served.kind == Kind::Stream && total(all) == 0 {
+        return served.with(|_| 0).unwrap_or_else(|e| e);
+    }
+    receive(served, fd, all, flags, false, how).0
+}
+
+/// What a message behind the first comes to where an error is pending, which is for the next call.
+const ENOUGH: isize = -(libc::ECANCELED as isize);
+
 /// `recvmsg`: how many bytes, or how many there were; what is to be said of it; and from whom.
+/// `later`: others have been received before by the same call.
 pub(super) fn receive(
     served: &Served,
     fd: i32,
     all: &[iovec],
     flags: i32,
+    later: bool,
     how: How,
 ) -> (isize, i32, Option<SocketAddr>) {
     if flags & MSG_OOB != 0 {
@@ -92,22 +106,27 @@ pub(super) fn receive(
     let (peek, never) = (flags & MSG_PEEK != 0, flags & MSG_DONTWAIT != 0);
     let is_stream = served.kind == Kind::Stream;
     let wanted = total(all);
-    if is_stream && wanted == 0 && !served.listens.load(core::sync::atomic::Ordering::Relaxed) {
-        return (served.with(|_| 0).unwrap_or_else(|e| e), 0, None);
+    if is_stream && flags & MSG_TRUNC != 0 {
+        return (discard(served, fd, wanted, peek, never, how), 0, None);
     }
-    if is_stream && flags & MSG_TRUNC != 0 && !peek {
-        return (discard(served, fd, wanted, never, how), 0, None);
-    }
+    // A system call.
+    let waits = || !never && !sys::is_nonblocking(fd);
     let (mut done, mut said, mut from) = (0, 0, None);
     loop {
-        let n = how.until_ready(fd, INTO, never, || match receive_once(served, all, done, peek) {
-            Err(e) => e,
-            Ok(Err(e)) => result(Err(e)),
-            Ok(Ok(got)) => {
-                from = got.from;
-                let cut = !is_stream && got.whole > got.len;
-                said = if cut { MSG_TRUNC } else { 0 };
-                (if cut && flags & MSG_TRUNC != 0 { got.whole } else { got.len }) as isize
+        let n = how.until_ready(fd, INTO, never, || {
+            if (later || done > 0) && served.has_error() {
+                return ENOUGH;
+            }
+            match receive_once(served, all, done, peek) {
+                Err(e) => e,
+                Ok(Err(e)) if !is_stream && is_shut(&e, served) && waits() => 0,
+                Ok(Err(e)) => result(Err(e)),
+                Ok(Ok(got)) => {
+                    from = got.from;
+                    let cut = !is_stream && got.whole > got.len;
+                    said = if cut { MSG_TRUNC } else { 0 };
+                    (if cut && flags & MSG_TRUNC != 0 { got.whole } else { got.len }) as isize
+                }
             }
         });
         if n <= 0 {
@@ -115,17 +134,23 @@ pub(super) fn receive(
         }
         done += n as usize;
         let goes_on = is_stream && flags & MSG_WAITALL != 0 && !peek && !never;
-        if !goes_on || done >= wanted || sys::is_nonblocking(fd) {
+        if !goes_on || done >= wanted || !waits() {
             return (done as isize, said, from);
         }
     }
 }
 
-/// `MSG_TRUNC` of a stream: the data is not wanted.
-fn discard(served: &Served, fd: i32, wanted: usize, never: bool, how: How) -> isize {
+/// Would a call wait for datagrams of a socket that receives no more? One that may wait ends then;
+/// others say `EAGAIN` all the same.
+fn is_shut(error: &std::io::Error, served: &Served) -> bool {
+    error.raw_os_error() == Some(EAGAIN) && served.readiness() & Readiness::END.bits() != 0
+}
+
+/// `MSG_TRUNC` of a stream: the data is not wanted, and there may be no room for it.
+fn discard(served: &Served, fd: i32, wanted: usize, peek: bool, never: bool, how: How) -> isize {
     let mut room = vec![0u8; wanted.min(1 << 16)];
     let room = [iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() }];
-    how.until_ready(fd, INTO, never, || match receive_once(served, &room, 0, false) {
+    how.until_ready(fd, INTO, never, || match receive_once(served, &room, 0, peek) {
         Err(e) => e,
         Ok(got) => result(got.map(|got| got.len)),
     })
@@ -151,6 +176,9 @@ pub(super) fn send(
     let mut done = 0;
     loop {
         let n = how.until_ready(fd, OUT, never, || {
+            if done > 0 && served.has_error() {
+                return 0;
+            }
             if !is_stream {
                 return served.call(|socket| socket.send(slices(all), to));
             }
@@ -190,7 +218,7 @@ fn raise_sigpipe() {
 /// As for the call.
 pub(super) unsafe fn receive_from(served: &Served, a: Words, how: How) -> isize {
     let buffer = [iovec { iov_base: a[1] as *mut c_void, iov_len: a[2] }];
-    let (n, _, from) = receive(served, a[0] as i32, &buffer, a[3] as i32, how);
+    let (n, _, from) = receive(served, a[0] as i32, &buffer, a[3] as i32, false, how);
     if n >= 0 {
         let (at, len) = (a[4] as *mut u8, a[5] as *mut socklen_t);
         // SAFETY: the caller's contract.
@@ -246,10 +274,11 @@ pub(super) unsafe fn receive_message(
     fd: i32,
     message: *mut msghdr,
     flags: i32,
+    later: bool,
     how: How,
 ) -> isize {
     let receive = |all: &[iovec]| {
-        let (n, said, from) = receive(served, fd, all, flags, how);
+        let (n, said, from) = receive(served, fd, all, flags, later, how);
         if n >= 0 {
             // SAFETY: the caller's contract.
             unsafe {
@@ -314,30 +343,77 @@ pub(super) unsafe fn send_message(
     unsafe { with_buffers(message, send) }
 }
 
-/// `recvmmsg` and `sendmmsg`: `one` transfers a message, with flags of its own. After the first
-/// nothing waits.
+/// `recvmmsg`. Its time is looked at after each message only, and an error behind the first message
+/// is for the next call.
 ///
 /// # Safety
 ///
-/// There are so many messages.
-pub(super) unsafe fn several(
-    messages: *mut mmsghdr,
-    n: usize,
-    first_flags: i32,
-    one: impl Fn(*mut msghdr, i32) -> isize,
-) -> isize {
-    let mut flags = first_flags;
-    for i in 0..n.min(BUFFERS) {
+/// As for the call.
+pub(super) unsafe fn receive_several(served: &Served, a: Words, how: How) -> isize {
+    let (fd, messages, n) = (a[0] as i32, a[1] as *mut mmsghdr, a[2] as u32 as usize);
+    let mut flags = a[3] as i32;
+    // SAFETY: the caller's contract: null or a time.
+    let time = unsafe { (a[4] as *mut timespec).as_mut() };
+    let Some(span) = Span::of_timespec(time.as_deref()) else { return failed(EINVAL) };
+    if flags & MSG_ERRQUEUE == 0 {
+        match served.with(|socket| socket.take_error()) {
+            Err(e) => return e,
+            Ok(Some(error)) => return errno_of(&error),
+            Ok(None) => {}
+        }
+    }
+    let waits_for_one = flags & MSG_WAITFORONE != 0;
+    flags &= !MSG_WAITFORONE;
+    let mut done = 0;
+    while done < n {
+        // SAFETY: the caller's contract.
+        let message = unsafe { &mut *messages.add(done) };
+        // SAFETY: as above.
+        match unsafe { receive_message(served, fd, &mut message.msg_hdr, flags, done > 0, how) } {
+            r if r < 0 && done == 0 => return r,
+            r if r < 0 => break,
+            r => message.msg_len = r as u32,
+        }
+        done += 1;
+        if waits_for_one {
+            flags |= MSG_DONTWAIT;
+        }
+        if time.is_some() && span.rest() == 0 {
+            break;
+        }
+    }
+    if let Some(time) = time
+        && done > 0
+    {
+        *time = span.left(true).unwrap_or(*time);
+    }
+    done as isize
+}
+
+/// `sendmmsg`. An error behind the first message is lost, as in the kernel.
+///
+/// # Safety
+///
+/// As for the call.
+pub(super) unsafe fn send_several(served: &Served, a: Words, how: How) -> isize {
+    let (fd, messages, flags) = (a[0] as i32, a[1] as *mut mmsghdr, a[3] as i32);
+    let n = (a[2] as u32 as usize).min(BUFFERS);
+    for i in 0..n {
         // SAFETY: the caller's contract.
         let message = unsafe { &mut *messages.add(i) };
-        match one(&mut message.msg_hdr, flags) {
+        // SAFETY: as above.
+        match unsafe { send_message(served, fd, &message.msg_hdr, flags, how) } {
             r if r < 0 && i > 0 => return i as isize,
             r if r < 0 => return r,
             r => message.msg_len = r as u32,
         }
-        flags |= MSG_DONTWAIT;
+        // SAFETY: as above; the buffers have been looked at.
+        let all = unsafe { buffers(message.msg_hdr.msg_iov, message.msg_hdr.msg_iovlen) };
+        if (message.msg_len as usize) < all.map_or(0, total) {
+            return i as isize + 1;
+        }
     }
-    n.min(BUFFERS) as isize
+    n as isize
 }
 
 /// `sendfile` to a socket: what is read from the file is copied.

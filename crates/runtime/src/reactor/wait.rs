@@ -2,6 +2,7 @@
 
 use super::file::{self, ANY, File, Kind, State};
 use super::{REACTOR, epoll};
+use crate::os::pages::Pages;
 use crate::overlay;
 use crate::park::{self, Waiter};
 use crate::runtime::Inner;
@@ -216,8 +217,13 @@ pub(crate) fn wait_foreign(
     deadline: Option<Instant>,
     interrupted: impl Fn() -> bool,
 ) -> End {
-    if !raw::may_park() || files.len() > MOST {
+    if !raw::may_park() {
         return End::Impossible;
+    }
+    if files.len() > MOST {
+        let Some(mut pages) = Pages::new(files.len()) else { return End::Impossible };
+        let places: &mut [Place] = pages.places();
+        return wait_in(places, files, deadline, interrupted);
     }
     let mut places: [Place; MOST] = [const { MaybeUninit::uninit() }; MOST];
     wait_in(&mut places, files, deadline, interrupted)

@@ -3,6 +3,8 @@
 
 #[macro_use]
 mod table;
+#[macro_use]
+mod c;
 
 mod on;
 mod own;
@@ -23,6 +25,14 @@ fn everywhere(theirs: fn(On), ours: fn(On)) {
     }
 }
 
+/// Where tests have their servers.
+const HOST: &str = "127.0.0.1";
+
+fn everywhere_in_c(body: fn(On)) {
+    table::run_in_c(body, || {});
+}
+
+c_tests_of_internet! {}
 conform_internet! {}
 conform! {
     unix:

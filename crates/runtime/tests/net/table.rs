@@ -26,6 +26,23 @@ pub fn run(theirs: fn(On), ours: fn(On), prepare: fn()) {
     }
 }
 
+/// Runs a body on kernel threads and on one and two workers, each time after `prepare`.
+pub fn run_in_c(body: fn(On), prepare: fn()) {
+    println!("-- kernel threads");
+    alone(|| {
+        prepare();
+        body(On::Kernel);
+    });
+    for workers in [1, 2] {
+        println!("-- {workers} workers");
+        let quantum = Some(Duration::from_micros(100));
+        on_runtime(Builder::new().workers(workers).quantum(quantum), || {
+            prepare();
+            body(On::User);
+        });
+    }
+}
+
 macro_rules! conform {
     ($($module:ident: $($name:ident)+;)+) => {
         $(

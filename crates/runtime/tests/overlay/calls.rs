@@ -1,42 +1,20 @@
 //! Calls of C, on what is served beside what is not, on kernel threads and on user threads.
 
-use crate::install;
-use crate::on::{On, a_moment};
-use crate::support::{on_runtime, setup::alone};
-use quaver::Builder;
+use crate::c::done;
+use crate::on::a_moment;
+use crate::support::setup::alone;
+use crate::{everywhere_in_c as everywhere, install};
 use std::fs::File;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Seek, Write, pipe};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
-
-fn everywhere(body: fn(On)) {
-    alone(|| {
-        install();
-        body(On::Kernel);
-    });
-    for workers in [1, 2] {
-        let quantum = Some(Duration::from_micros(100));
-        on_runtime(Builder::new().workers(workers).quantum(quantum), || {
-            install();
-            body(On::User);
-        });
-    }
-}
 
 /// Two ends of a connection.
 fn connected() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     (one, listener.accept().unwrap().0)
-}
-
-/// The result of a call, or its error.
-fn done(result: impl TryInto<i64>) -> Result<i64, i32> {
-    match result.try_into().unwrap_or(-1) {
-        -1 => Err(std::io::Error::last_os_error().raw_os_error().unwrap()),
-        result => Ok(result),
-    }
 }
 
 fn ask(fd: RawFd, events: i16) -> libc::pollfd {
@@ -353,44 +331,6 @@ fn messages_and_flags() {
             assert_eq!(done(libc::lseek(fd, 0, libc::SEEK_SET)), Err(libc::ESPIPE));
             drop(other);
             assert_eq!(done(libc::recv(fd, at, 16, 0)), Ok(0));
-        }
-    });
-}
-
-#[test]
-fn datagrams_one_and_many() {
-    everywhere(|_| {
-        let one = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let other = UdpSocket::bind("127.0.0.1:0").unwrap();
-        other.connect(one.local_addr().unwrap()).unwrap();
-        let fd = one.as_raw_fd();
-        // SAFETY: messages of buffers that live across the calls.
-        unsafe {
-            let mut texts = [*b"one", *b"two"];
-            let mut out = texts
-                .each_mut()
-                .map(|text| libc::iovec { iov_base: text.as_mut_ptr().cast(), iov_len: 3 });
-            let mut messages: [libc::mmsghdr; 2] = core::mem::zeroed();
-            for (message, vec) in messages.iter_mut().zip(&mut out) {
-                (message.msg_hdr.msg_iov, message.msg_hdr.msg_iovlen) = (vec, 1);
-            }
-            let sent = libc::sendmmsg(other.as_raw_fd(), messages.as_mut_ptr(), 2, 0);
-            assert_eq!(done(sent), Ok(2));
-            assert_eq!(messages.map(|m| m.msg_len), [3, 3]);
-            let mut rooms = [[0u8; 2]; 4];
-            let mut into = rooms
-                .each_mut()
-                .map(|room| libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: 2 });
-            let mut messages: [libc::mmsghdr; 4] = core::mem::zeroed();
-            for (message, vec) in messages.iter_mut().zip(&mut into) {
-                (message.msg_hdr.msg_iov, message.msg_hdr.msg_iovlen) = (vec, 1);
-            }
-            // The first may wait, others do not.
-            let none = core::ptr::null_mut();
-            let got = libc::recvmmsg(fd, messages.as_mut_ptr(), 4, 0, none);
-            assert_eq!(done(got), Ok(2));
-            assert_eq!((&rooms[0], &rooms[1]), (b"on", b"tw"));
-            assert_eq!(messages[0].msg_hdr.msg_flags & libc::MSG_TRUNC, libc::MSG_TRUNC);
         }
     });
 }

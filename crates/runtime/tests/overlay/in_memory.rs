@@ -306,7 +306,8 @@ impl Socket for Handle {
         if self.kind == Kind::Datagram {
             match end.datagrams.front() {
                 Some(&(sender, len)) => (from, whole) = (Some(sender), len),
-                None if is_over => return Ok(Received { len: 0, whole: 0, from: None }),
+                // Also if it was shut down, as the kernel: who would have waited is told the end by
+                // the overlay.
                 None => return error(libc::EAGAIN),
             }
         } else if end.stream.is_empty() {
@@ -431,6 +432,18 @@ impl Socket for Handle {
             Kind::Stream => end.stream.len(),
             Kind::Datagram => end.datagrams.front().map_or(0, |(_, len)| *len),
         }
+    }
+
+    fn state(&self) -> Option<u8> {
+        let mut world = lock(&self.world);
+        let end = world.end(self.id);
+        Some(match (end.backlog, end.peer) {
+            (Some(_), _) => 10,
+            _ if end.asks => 2,
+            (None, Some(_)) if end.ended && end.error.is_none() => 8,
+            (None, Some(_)) if end.other.is_some() => 1,
+            _ => 7,
+        })
     }
 
     fn set(&self, option: Opt) -> io::Result<()> {

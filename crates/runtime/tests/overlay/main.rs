@@ -4,6 +4,9 @@
 #[macro_use]
 #[path = "../net/table.rs"]
 mod table;
+#[macro_use]
+#[path = "../net/c/mod.rs"]
+mod c;
 
 mod calls;
 mod in_memory;
@@ -35,4 +38,12 @@ fn everywhere(theirs: fn(On), ours: fn(On)) {
     table::run(theirs, ours, install);
 }
 
+/// Where tests have their servers.
+const HOST: &str = "127.0.0.1";
+
+fn everywhere_in_c(body: fn(On)) {
+    table::run_in_c(body, install);
+}
+
+c_tests_of_internet! {}
 conform_internet! {}

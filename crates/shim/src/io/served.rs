@@ -48,9 +48,6 @@ served! {
     dup(fd: c_int) -> c_int, SYS_dup;
     epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int,
         SYS_epoll_ctl;
-    recvmmsg(fd: c_int, messages: *mut mmsghdr, n: c_uint, flags: c_int, time: *mut timespec)
-        -> c_int, SYS_recvmmsg;
-    sendmmsg(fd: c_int, messages: *mut mmsghdr, n: c_uint, flags: c_int) -> c_int, SYS_sendmmsg;
     sendfile(to: c_int, from: c_int, offset: *mut off_t, n: usize) -> isize, SYS_sendfile;
     sendfile64(to: c_int, from: c_int, offset: *mut off_t, n: usize) -> isize, SYS_sendfile;
     splice(from: c_int, at: *mut off_t, to: c_int, offset: *mut off_t, n: usize, flags: c_uint)

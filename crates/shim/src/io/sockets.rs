@@ -1,7 +1,7 @@
 //! Sockets.
 
 use super::{Shim, aliases, returned};
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_uint, c_void};
 use libc::*;
 use quaver::foreign::calls;
 
@@ -65,6 +65,20 @@ aliases! {
         let a = [fd as usize, message as usize, flags as usize, 0, 0, 0];
         // SAFETY: the caller's contract.
         returned(unsafe { calls::send_message(Shim, a) })
+    };
+    /// See `recvmmsg(2)`.
+    fn recvmmsg(fd: c_int, messages: *mut mmsghdr, n: c_uint, flags: c_int, time: *mut timespec)
+        -> c_int = {
+        let a =
+            [fd as usize, messages as usize, n as usize, flags as usize, time as usize, 0];
+        // SAFETY: the caller's contract.
+        returned(unsafe { calls::receive_several(Shim, a) }) as c_int
+    };
+    /// See `sendmmsg(2)`.
+    fn sendmmsg(fd: c_int, messages: *mut mmsghdr, n: c_uint, flags: c_int) -> c_int = {
+        let a = [fd as usize, messages as usize, n as usize, flags as usize, 0, 0];
+        // SAFETY: the caller's contract.
+        returned(unsafe { calls::send_several(Shim, a) }) as c_int
     };
     /// See `accept(2)`.
     fn accept(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int = {

@@ -1,8 +1,9 @@
 //! Waiting for one of many files: `poll`, `epoll_wait`.
 
-use super::{Caller, MANY, Operation, Patience, WOULD_WAIT};
+use super::{Caller, MANY, Operation, Patience, WOULD_WAIT, write_all};
 use crate::foreign::files::Wanted;
 use crate::foreign::futex::Deadline;
+use crate::os::pages::Pages;
 use core::ptr;
 use libc::{POLLIN, SYS_epoll_pwait, SYS_ppoll, epoll_event, pollfd, timespec, timeval};
 use std::time::Duration;
@@ -65,7 +66,7 @@ impl Span {
     }
 
     /// What is to be told to the kernel: the program's own time, or what is left of it.
-    pub(super) fn left(self, again: bool) -> Option<timespec> {
+    pub(crate) fn left(self, again: bool) -> Option<timespec> {
         let nanos = self.nanos?;
         Some(timespec_of(if again { self.rest() } else { nanos }))
     }
@@ -137,7 +138,17 @@ impl<C: Caller> Operation for Poll<C> {
         if self.files().iter().zip(files).all(|(given, &fd)| given.fd == fd) {
             return self.first();
         }
-        let mut moved = [pollfd { fd: -1, events: 0, revents: 0 }; MANY];
+        let nothing = pollfd { fd: -1, events: 0, revents: 0 };
+        let (mut few, mut many) = ([nothing; MANY], None);
+        let moved = match few.get_mut(..self.n) {
+            Some(few) => few,
+            None => {
+                let Some(pages) = many.insert(Pages::new(self.n)) else {
+                    return -(libc::ENOMEM as isize);
+                };
+                write_all(pages.places(), nothing)
+            }
+        };
         for ((moved, given), &fd) in moved.iter_mut().zip(self.files()).zip(files) {
             *moved = pollfd { fd, ..*given };
         }

@@ -30,6 +30,7 @@ mod many;
 mod receive;
 mod selection;
 mod send;
+mod several;
 mod waiting;
 
 pub use connection::{accept, connect};
@@ -38,17 +39,20 @@ pub use receive::{read, receive};
 pub(crate) use selection::Sets;
 pub use selection::select;
 pub use send::{send_message, send_to, write};
+pub use several::{receive_several, send_several};
 pub(crate) use waiting::forget_all;
 
 use super::files::{self, Wanted};
 use super::futex::{Deadline, Limits};
+use crate::os::pages::Pages;
 use crate::overlay;
 use crate::reactor;
 use crate::sys;
 use crate::thread::raw;
 use core::ffi::{c_int, c_long};
+use core::mem::MaybeUninit;
 use std::time::Duration;
-use waiting::{Entered, Waiting};
+use waiting::{Entered, Entry, Waiting};
 
 /// The result of an attempt that would have to wait.
 pub const WOULD_WAIT: isize = isize::MIN;
@@ -56,7 +60,7 @@ pub const WOULD_WAIT: isize = isize::MIN;
 pub(crate) const EAGAIN: isize = -(libc::EAGAIN as isize);
 const EINTR: isize = -(libc::EINTR as isize);
 
-/// How many files one call may park for.
+/// For how many files there is room on a stack. More take memory from the kernel.
 const MANY: usize = reactor::MOST;
 /// How often a file may be ready in vain before the call blocks in the kernel.
 const VAIN: u32 = 4;
@@ -91,7 +95,7 @@ pub trait Operation {
     /// others than the program's by now.
     fn attempt(&mut self, files: &[i32]) -> isize;
 
-    /// How many files it waits for; more than there is room for: it must block in the kernel.
+    /// How many files it waits for; `usize::MAX`: it must block in the kernel.
     fn count(&self) -> usize {
         1
     }
@@ -177,13 +181,41 @@ pub fn park<O: Operation>(
         _ if !can_park() => Parked::Impossible,
         0 | 1 => park_for::<1, O>(operation, deadline, interrupted),
         2..=MANY => park_for::<MANY, O>(operation, deadline, interrupted),
-        _ => Parked::Impossible,
+        usize::MAX => Parked::Impossible,
+        count => {
+            let pages = (Pages::new(count), Pages::new(count), Pages::new(count));
+            let (Some(mut entries), Some(mut wanted), Some(mut numbers)) = pages else {
+                return Parked::Impossible;
+            };
+            let room = Room {
+                entries: entries.places(),
+                wanted: write_all(wanted.places(), NOTHING),
+                numbers: write_all(numbers.places(), -1),
+            };
+            park_in(room, operation, deadline, interrupted)
+        }
     }
 }
 
 /// The caller must not wait here.
 #[derive(Clone, Copy, Debug)]
 pub struct CannotWait;
+
+const NOTHING: Wanted = Wanted { fd: -1, events: 0 };
+
+/// Fills places with a value.
+fn write_all<T: Copy>(places: &mut [MaybeUninit<T>], value: T) -> &mut [T] {
+    places.iter_mut().for_each(|place| _ = place.write(value));
+    // SAFETY: all have been written.
+    unsafe { places.assume_init_mut() }
+}
+
+/// What it takes to wait for as many files as these are long.
+struct Room<'a> {
+    entries: &'a mut [MaybeUninit<Entry>],
+    wanted: &'a mut [Wanted],
+    numbers: &'a mut [i32],
+}
 
 fn park_for<const N: usize, O: Operation>(
     operation: &mut O,
@@ -192,20 +224,34 @@ fn park_for<const N: usize, O: Operation>(
 ) -> Parked {
     // A call on no files waits for its end all the same.
     let count = operation.count().max(1);
-    let mut wanted = [Wanted { fd: -1, events: 0 }; N];
-    let wanted = &mut wanted[..count];
+    let (mut wanted, mut numbers) = ([NOTHING; N], [-1; N]);
+    let room = Room {
+        entries: &mut [const { MaybeUninit::uninit() }; N],
+        wanted: &mut wanted[..count],
+        numbers: &mut numbers,
+    };
+    park_in(room, operation, deadline, interrupted)
+}
+
+fn park_in<O: Operation>(
+    room: Room<'_>,
+    operation: &mut O,
+    deadline: impl FnOnce(&O) -> Result<Option<Deadline>, CannotWait>,
+    interrupted: &dyn Fn() -> bool,
+) -> Parked {
+    let Room { entries, wanted, numbers } = room;
     operation.wanted(wanted);
-    let entries = Waiting::<N>::new(wanted);
+    let entries = Waiting::new(entries, wanted);
     let waiting = entries.enter();
     if operation.keeps_file()
-        && let Some(end) = try_twice(operation, &waiting, interrupted)
+        && let Some(end) = try_twice(operation, &waiting, numbers, interrupted)
     {
         return end;
     }
     let Ok(deadline) = deadline(operation) else { return Parked::Impossible };
     let mut vain = 0;
     loop {
-        if operation.count() > N || !waiting.update(wanted) {
+        if operation.count() > wanted.len() || !waiting.update(wanted) {
             return Parked::Impossible;
         }
         let wanted = &*wanted;
@@ -220,10 +266,10 @@ fn park_for<const N: usize, O: Operation>(
             files::End::Interrupted => continue,
         }
         let before = operation.progress();
-        if let Some(end) = try_held(operation, &waiting, interrupted) {
+        if let Some(end) = try_held(operation, &waiting, numbers, interrupted) {
             return end;
         }
-        vain = match wanted {
+        vain = match &*wanted {
             _ if operation.progress() > before => 0,
             [file] if is_ready(file.fd, file.events) => vain + 1,
             _ => 0,
@@ -238,11 +284,11 @@ fn park_for<const N: usize, O: Operation>(
 fn try_held<O: Operation>(
     operation: &mut O,
     waiting: &Entered<'_>,
+    numbers: &mut [i32],
     interrupted: &dyn Fn() -> bool,
 ) -> Option<Parked> {
-    let mut numbers = [-1; MANY];
     loop {
-        let held = waiting.hold(&mut numbers);
+        let held = waiting.hold(numbers);
         match operation.attempt(held.files()) {
             WOULD_WAIT => return None,
             // Or by a signal of the runtime's.
@@ -258,13 +304,14 @@ fn try_held<O: Operation>(
 fn try_twice<O: Operation>(
     operation: &mut O,
     waiting: &Entered<'_>,
+    numbers: &mut [i32],
     interrupted: &dyn Fn() -> bool,
 ) -> Option<Parked> {
-    let first = try_held(operation, waiting, interrupted);
+    let first = try_held(operation, waiting, numbers, interrupted);
     if first.is_some() || !super::thread::try_yield() {
         return first;
     }
-    try_held(operation, waiting, interrupted)
+    try_held(operation, waiting, numbers, interrupted)
 }
 
 /// Is the file ready, or in error? Also if there is none.

@@ -1,7 +1,7 @@
 //! `select` and `pselect`.
 
 use super::many::{NOT_AT_ALL, Span, pointer};
-use super::{Caller, MANY, Operation, Patience};
+use super::{Caller, Operation, Patience};
 use crate::foreign::files::Wanted;
 use core::ffi::c_int;
 use core::ptr;
@@ -160,7 +160,7 @@ impl<C: Caller> Operation for Select<C> {
     }
 
     fn count(&self) -> usize {
-        self.wanted.files().take(MANY + 1).count()
+        self.wanted.files().count()
     }
 
     fn wanted(&self, wanted: &mut [Wanted]) {

@@ -20,7 +20,7 @@ use crate::park::{NoPreempt, SpinLock};
 use crate::sys;
 use crate::thread::raw;
 use core::cell::Cell;
-use core::marker::PhantomPinned;
+use core::mem::MaybeUninit;
 use core::ptr;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering::*};
 
@@ -32,7 +32,7 @@ const HELD: u64 = 1 << 32;
 const MOVED: u64 = 1 << 33;
 
 /// A thread waits for a file.
-struct Entry {
+pub(super) struct Entry {
     /// The descriptor, and the flags above.
     word: AtomicU64,
     /// The thread.
@@ -130,27 +130,27 @@ impl Entry {
     }
 }
 
-/// The entries of a thread that waits for up to `N` files.
-pub(super) struct Waiting<const N: usize> {
-    entries: [Entry; N],
-    count: usize,
-    _pinned: PhantomPinned,
+/// The entries of a thread that waits for some files.
+pub(super) struct Waiting<'a> {
+    entries: &'a [Entry],
 }
 
-impl<const N: usize> Waiting<N> {
-    pub(super) fn new(wanted: &[Wanted]) -> Waiting<N> {
+impl<'a> Waiting<'a> {
+    /// There are as many places as there are files, or more.
+    pub(super) fn new(places: &'a mut [MaybeUninit<Entry>], wanted: &[Wanted]) -> Waiting<'a> {
         let owner = raw::current_handle().unwrap_or(u32::MAX);
-        let entries = core::array::from_fn(|i| {
-            let original = wanted.get(i).map_or(-1, |w| w.fd);
-            Entry {
-                word: AtomicU64::new(u64::from(original as u32)),
+        let places = &mut places[..wanted.len()];
+        for (place, wanted) in places.iter_mut().zip(wanted) {
+            place.write(Entry {
+                word: AtomicU64::new(u64::from(wanted.fd as u32)),
                 owner,
-                original,
+                original: wanted.fd,
                 next: Cell::new(ptr::null()),
                 previous: Cell::new(ptr::null()),
-            }
-        });
-        Waiting { entries, count: wanted.len(), _pinned: PhantomPinned }
+            });
+        }
+        // SAFETY: all of these have been written.
+        Waiting { entries: unsafe { places.assume_init_ref() } }
     }
 
     /// Into the table, until the result is dropped.
@@ -158,7 +158,7 @@ impl<const N: usize> Waiting<N> {
         if OWNER.load(Relaxed) == 0 {
             OWNER.store(process(), Relaxed);
         }
-        let entered = Entered(&self.entries[..self.count]);
+        let entered = Entered(self.entries);
         for entry in entered.linked() {
             // SAFETY: borrowed until it has been dropped.
             unsafe { entry.link() };
@@ -363,7 +363,8 @@ mod tests {
     #[test]
     fn who_waits_gets_a_duplicate() {
         let fd = open();
-        let waiting = Waiting::<1>::new(&[Wanted { fd, events: libc::POLLIN }]);
+        let mut place = [MaybeUninit::uninit()];
+        let waiting = Waiting::new(&mut place, &[Wanted { fd, events: libc::POLLIN }]);
         let mut wanted = [Wanted { fd, events: libc::POLLIN }];
         let entered = waiting.enter();
         assert!(is_awaited(fd) && look_for(fd) == Found::Somebody && look_for(-2) == Found::Nobody);
