@@ -16,7 +16,8 @@ fn main() {
 fn interpreter() {
     let folder = PathBuf::from("src/fuzz/interpreter");
     println!("cargo::rerun-if-changed={}", folder.display());
-    let parts = ["main", "locks", "waits", "signals", "timers", "files", "sockets", "threads"];
+    let parts =
+        ["main", "locks", "waits", "signals", "timers", "files", "sockets", "messages", "threads"];
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default()).join("fuzz");
     let mut compiler = cc::Build::new().opt_level(2).get_compiler().to_command();
     compiler.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]).arg(&out);

@@ -94,7 +94,7 @@ extern __thread struct thread *me;
 /* A child has its parent's descriptors: no pipe's end is closed, for a result that is the same each time, while one lives. */
 extern pthread_rwlock_t children;
 extern const struct entry lock_operations[], wait_operations[], signal_operations[], timer_operations[],
-    file_operations[], socket_operations[], thread_operations[];
+    file_operations[], socket_operations[], message_operations[], thread_operations[];
 
 void *thread_main(void *p);
 /* Lets others run: a turn of a loop that waits for something that is no operation under test. */

@@ -105,7 +105,8 @@ void *thread_main(void *p) {
 
 static void (*find(const char *name))(const long *, struct record *) {
     static const struct entry *const tables[] = {lock_operations, wait_operations,   signal_operations, timer_operations,
-                                                 file_operations, socket_operations, thread_operations};
+                                                 file_operations, socket_operations, message_operations,
+                                                 thread_operations};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         for (const struct entry *e = tables[i]; e->name; e++)
             if (!strcmp(e->name, name))

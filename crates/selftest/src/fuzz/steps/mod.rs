@@ -4,6 +4,7 @@ mod cancel;
 mod files;
 mod interrupt;
 mod locks;
+mod messages;
 mod signals;
 mod sockets;
 mod threads;
@@ -19,7 +20,7 @@ const STANDARD: [i64; 5] = [10, 12, 28, 29, 14];
 const QUEUED: [i64; 4] = [36, 37, 40, 50];
 
 /// All steps, and how often each is chosen.
-const ALL: [(&str, Step, u64); 52] = [
+const ALL: [(&str, Step, u64); 57] = [
     ("mutex", locks::mutex, 4),
     ("contended mutex", locks::contended_mutex, 3),
     ("robust mutex", locks::robust, 3),
@@ -63,6 +64,11 @@ const ALL: [(&str, Step, u64); 52] = [
     ("replaced descriptor", sockets::replaced, 3),
     ("several files", sockets::several, 2),
     ("shared epoll", sockets::shared_epoll, 2),
+    ("several datagrams", messages::datagrams, 3),
+    ("several messages of a stream", messages::streams, 2),
+    ("questions to sockets", messages::questions, 2),
+    ("full queue of a listener", messages::backlog, 2),
+    ("many files", messages::crowd, 2),
     ("shared offset", files::records, 1),
     ("file", files::file, 1),
     ("lines", files::lines, 1),
@@ -114,7 +120,7 @@ fn any_wait(c: &mut Chain<'_>, by: usize) -> Wait {
         release: (release, with.into()),
         breaks,
     };
-    match c.rng.below(11) {
+    match c.rng.below(12) {
         0 => {
             c.step(by, "sem_init", &[o, 0]);
             wait("sem_wait", &[o], "sem_post", &[o, 1], true)
@@ -153,6 +159,10 @@ fn any_wait(c: &mut Chain<'_>, by: usize) -> Wait {
             wait("recv_all", &[o, 0, 40], "write", &[o, 1, 40, 2, 5], true)
         }
         9 => {
+            c.step(by, "udp", &[o]);
+            wait("recv_several", &[o, 0, 1, 64, 0, -1], "write", &[o, 1, 40, 2, 5], true)
+        }
+        10 => {
             let m = c.object();
             let kind = c.pick(&[0, 1, 2]);
             c.step(by, "mutex_init", &[m, kind, 0, 0, 0]);
