@@ -277,15 +277,17 @@ impl Socket for Tcp {
         if self.listens.load(Relaxed) {
             return Err(errno(libc::ENOTCONN));
         }
-        let received: Option<io::Result<usize>> = self.call(|state, id| {
-            let core = &mut state.core;
-            let connection = core.get(id).ok_or_else(|| errno(libc::EBADF))?;
-            let n = connection.receive(into, peek)?;
-            connection.look();
-            if n > 0 && !peek {
-                core.has_read(id);
-            }
-            Ok(n)
+        let received = self.connection.get().map(|&(shard, id)| {
+            self.net.shards[shard].look_first(|state| -> io::Result<usize> {
+                let core = &mut state.core;
+                let connection = core.get(id).ok_or_else(|| errno(libc::EBADF))?;
+                let n = connection.receive(into, peek)?;
+                connection.look();
+                if n > 0 && !peek {
+                    core.has_read(id);
+                }
+                Ok(n)
+            })
         });
         let len = match received {
             Some(received) => received?,

@@ -196,17 +196,28 @@ impl Core {
         let Core { interface, connections, capabilities, .. } = self;
         let connection = connections[id.slot as usize].as_deref_mut().expect("it is there");
         let mut sender = Port { packet: None, sink: &mut *egress, to, capabilities };
-        while interface.poll_egress(time, &mut sender, &mut connection.set)
-            == PollResult::SocketStateChanged
-        {}
-        if !egress.has_room() {
-            self.stalled.push(id);
-            return NEVER;
+        // Asking is cheaper than a try that sends nothing, for which the window is computed first.
+        loop {
+            match interface.poll_at(time, &connection.set) {
+                None => return NEVER,
+                Some(at) if at > time => return (at.total_micros() as u64).max(now + 1),
+                Some(_) => {}
+            }
+            if interface.poll_egress(time, &mut sender, &mut connection.set)
+                != PollResult::SocketStateChanged
+            {
+                break;
+            }
         }
-        match interface.poll_at(time, &connection.set) {
-            Some(at) => (at.total_micros() as u64).max(now + 1),
-            None => NEVER,
+        if egress.has_room() {
+            // It may have changed its mind: something was due, and is not any more.
+            return match interface.poll_at(time, &connection.set) {
+                Some(at) => (at.total_micros() as u64).max(now + 1),
+                None => NEVER,
+            };
         }
+        self.stalled.push(id);
+        NEVER
     }
 
     /// Sets a connection's timer. One that is set for an earlier time stays: it finds then that

@@ -9,6 +9,7 @@ use crate::device::Device;
 use crate::lock::Lock;
 use crate::stats::Stats;
 use crate::steering::Steering;
+use quaver::sync::MutexGuard;
 use quaver::thread::Thread;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -86,6 +87,13 @@ impl Shard {
         let mut state = self.state.lock();
         state.core.now = state.core.now.max(now);
         let result = f(&mut state);
+        self.send(state, now);
+        result
+    }
+
+    /// Sends what has come of a call.
+    fn send(&self, mut state: MutexGuard<'_, State>, now: u64) {
+        state.core.now = state.core.now.max(now);
         let State { egress, core, .. } = &mut *state;
         core.settle(egress);
         if egress.flush_soon().is_err() {
@@ -94,6 +102,17 @@ impl Shard {
         let early = self.is_early(&mut state);
         drop(state);
         self.wake_keeper(early);
+    }
+
+    /// As [`call`](Self::call), for one that sends something in rare cases only: it need not know
+    /// what time it is.
+    pub(crate) fn look_first<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.state.lock();
+        let result = f(&mut state);
+        if !state.core.touched.is_empty() {
+            let now = self.clock.now();
+            self.send(state, now);
+        }
         result
     }
 
