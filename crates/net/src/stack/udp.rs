@@ -178,7 +178,7 @@ impl State {
     }
 
     fn readiness(&mut self, stalled: bool) -> Readiness {
-        // A queue that has had no room may hold nothing but the gap at its end: that is no datagram.
+        // A queue that has had no room may hold nothing but a gap, which is no datagram.
         let has_datagram = self.queue.peek().is_ok();
         let mut bits = 0;
         let mut add = |condition: bool, event: Readiness| {

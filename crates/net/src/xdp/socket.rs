@@ -223,8 +223,8 @@ impl Socket {
         self.tx.wants_wakeup()
     }
 
-    /// Lets the kernel send what is in the queue. Does not wait: what it cannot take stays, and then
-    /// this is `false`, unless the driver looks by itself.
+    /// Lets the kernel send what is in the queue. Does not wait: what it cannot take stays, and
+    /// then this is `false`, unless the driver looks by itself.
     ///
     /// # Errors
     ///

@@ -193,7 +193,7 @@ fn epoll_waited(a: Words) -> Option<isize> {
     Some(unsafe { calls::epoll_wait(Plain, a[0] as c_int, events, a[2] as c_int, time, 0) })
 }
 
-/// `ppoll` and others of their kind, unless they have a mask for the time of the wait: that would be
+/// `ppoll` and others of its kind, unless they have a mask for the time of the wait: that would be
 /// one of a kernel thread.
 fn polled_exactly(a: Words) -> Option<isize> {
     // SAFETY: see above.

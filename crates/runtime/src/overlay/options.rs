@@ -168,7 +168,8 @@ pub(super) unsafe fn set(served: &Served, a: Words) -> isize {
     }
 }
 
-/// `TCP_INFO`: of what the kernel tells, the state is the stack's. The rest is that of a new socket.
+/// `TCP_INFO`: of what the kernel tells, the state is the stack's. The rest is that of a new
+/// socket.
 ///
 /// # Safety
 ///

@@ -269,7 +269,7 @@ fn park_in<O: Operation>(
         if let Some(end) = try_held(operation, &waiting, numbers, interrupted) {
             return end;
         }
-        vain = match &*wanted {
+        vain = match wanted {
             _ if operation.progress() > before => 0,
             [file] if is_ready(file.fd, file.events) => vain + 1,
             _ => 0,

@@ -9,7 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-const AGAIN: Result<Vec<Vec<u8>>, i32> = Err(libc::EAGAIN);
+/// The messages that have come, or the error.
+type Taken = Result<Vec<Vec<u8>>, i32>;
+
+const AGAIN: Taken = Err(libc::EAGAIN);
 
 /// Messages with a buffer each.
 struct Messages {
@@ -44,7 +47,7 @@ impl Messages {
 type Lengths = Vec<(usize, i32)>;
 
 /// `recvmmsg`: the messages that have come.
-fn take(fd: RawFd, n: usize, flags: i32) -> Result<Vec<Vec<u8>>, i32> {
+fn take(fd: RawFd, n: usize, flags: i32) -> Taken {
     take_within(fd, n, flags, None).0
 }
 
@@ -54,7 +57,7 @@ fn take_within(
     n: usize,
     flags: i32,
     time: Option<libc::timespec>,
-) -> (Result<Vec<Vec<u8>>, i32>, Option<(i64, i64)>) {
+) -> (Taken, Option<(i64, i64)>) {
     let (mut messages, mut time) = (Messages::of(n, 4), time);
     let at = time.as_mut().map_or(core::ptr::null_mut(), core::ptr::from_mut);
     // SAFETY: messages with buffers, and a time, that live across the call.
@@ -270,9 +273,9 @@ pub fn streams_end_in_them(on: On) {
 pub fn nobody_sends_too_much(_: On) {
     let (_one, other) = datagrams();
     let fd = other.as_raw_fd();
-    // SAFETY: messages with buffers that live across the calls.
     let give = |rooms: Vec<Vec<u8>>| {
         let mut messages = Messages { rooms };
+        // SAFETY: messages with buffers that live across the call.
         messages.with(|all, n| unsafe { libc::sendmmsg(fd, all, n, 0) }).map(|all| all.len())
     };
     let (short, long) = (vec![1], vec![1; 65_508]);
