@@ -58,6 +58,9 @@ pub enum Error {
     /// The file is no program for this model.
     #[error("{0}")]
     Program(String),
+    /// The parameters of the timing model cannot be used.
+    #[error("parameters: {0}")]
+    Parameters(String),
     /// An instruction could not be executed.
     #[error("{address:#x}: {text}: {fault}")]
     Fault {

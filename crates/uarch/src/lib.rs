@@ -12,6 +12,7 @@
 //! # Ok(()) }
 //! ```
 
+pub mod core;
 pub mod cpu;
 pub mod decode;
 pub mod elf;
