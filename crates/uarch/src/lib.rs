@@ -20,6 +20,7 @@ pub mod exec;
 pub mod fault;
 pub mod kernel;
 pub mod machine;
+pub mod mechanism;
 pub mod memory;
 pub mod speculate;
 pub mod uintr;

@@ -93,6 +93,13 @@ impl Machine {
         self.block(1)
     }
 
+    /// Executes the instruction at the current address, which needs the machine, in cycle `now` of
+    /// a timing model.
+    pub(crate) fn serve(&mut self, now: u64) -> Result<(), Error> {
+        self.clock = now;
+        self.block(1)
+    }
+
     /// Takes what the timer has to say, and delivers what is requested.
     fn interrupts(&mut self) -> Result<(), Error> {
         if let Some(vector) = self.cpu.uintr.timer.expired(self.clock) {

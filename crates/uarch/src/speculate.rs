@@ -15,7 +15,7 @@ use crate::decode::Blocks;
 use crate::exec::{execute, for_machine};
 use crate::fault::Fault;
 use crate::memory::{Bus, Memory};
-use crate::uintr::Uintr;
+use crate::uintr::{self, Uintr};
 use crate::uop::{Op, Uop, reg};
 use crate::vop::Vop;
 
@@ -186,6 +186,63 @@ impl Speculation {
             uops: &self.blocks.get(block).uops[..=end],
             accesses: &self.accesses,
         })
+    }
+
+    /// Delivers a user interrupt here, as if it were an instruction: its number and what it stored.
+    ///
+    /// # Errors
+    ///
+    /// The stack cannot be written. Nothing has changed then.
+    pub fn deliver(
+        &mut self,
+        memory: &mut Memory,
+        vector: u8,
+    ) -> Result<(u64, Vec<Access>), Fault> {
+        let cpu = &mut self.cpu;
+        self.log.push_back(Before {
+            r: cpu.r,
+            flags: cpu.flags,
+            rip: cpu.rip,
+            mxcsr: cpu.mxcsr,
+            uintr: cpu.uintr.clone(),
+            stores: 0,
+            vectors: 0,
+        });
+        self.accesses.clear();
+        let stores = self.stores.len();
+        cpu.uintr.requests = 1 << vector;
+        let mut journal =
+            Journal { memory, stores: &mut self.stores, accesses: &mut self.accesses, uop: 0 };
+        let done = uintr::deliver(cpu, &mut journal);
+        let before = self.log.back_mut().expect("it was pushed");
+        before.stores = (self.stores.len() - stores) as u32;
+        if let Err(fault) = done {
+            self.undo_one(memory);
+            return Err(fault);
+        }
+        Ok((self.oldest + self.log.len() as u64 - 1, self.accesses.clone()))
+    }
+
+    /// The last uop of the instruction at `cpu.rip`, if there is code.
+    pub fn upcoming(&mut self, memory: &mut Memory) -> Option<Uop> {
+        let block = self.blocks.find(memory, self.cpu.rip).ok()?;
+        self.blocks.get(block).uops.iter().find(|uop| uop.last).copied()
+    }
+
+    /// Whether interrupts may be delivered behind the youngest retired instruction.
+    pub fn oldest_flag(&self) -> bool {
+        self.log.front().map_or(self.cpu.uintr.uif, |before| before.uintr.uif)
+    }
+
+    /// Where instruction `number`, which is in flight, goes.
+    ///
+    /// # Panics
+    ///
+    /// If it is not in flight.
+    pub fn next_of(&self, number: u64) -> u64 {
+        assert!(self.in_flight().contains(&number), "instruction {number} is not in flight");
+        let next = (number + 1 - self.oldest) as usize;
+        self.log.get(next).map_or(self.cpu.rip, |before| before.rip)
     }
 
     /// Takes back all instructions from `number` on. `cpu.rip` is then the address of that one.

@@ -1,0 +1,16 @@
+//! Flush: after the youngest instruction that has retired; all work in flight is lost. What the
+//! paper found UIPI to do (xUI 3.5).
+
+use super::{Action, Rule, View};
+
+pub(super) struct Flush;
+
+impl Rule for Flush {
+    fn at_retirement(&self, view: &View) -> Action {
+        if view.flag_retired && view.safe_retired && view.boundary {
+            Action::Squash
+        } else {
+            Action::Go
+        }
+    }
+}
