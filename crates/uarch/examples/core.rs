@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{:?}\n{:?}", measured.baseline, measured.run);
         return Ok(());
     }
-    let report = Core::new(machine()?, &config)?.run()?;
+    let report = Core::new(machine()?, &config).run()?;
     let seconds = begin.elapsed().as_secs_f64();
     println!("{report:#?}");
     println!(

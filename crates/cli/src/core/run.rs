@@ -7,8 +7,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use quaver_uarch::Machine;
+use quaver_uarch::core::{
+    Config, Core, Measured, Mechanism, Parameters, Report as Timed, Source, When,
+};
 use quaver_uarch::kernel::Output;
+use quaver_uarch::{Error, Machine};
 use serde::Serialize;
 
 use crate::output::Target;
@@ -22,15 +25,97 @@ pub struct Args {
     /// Write the counts as JSON to FILE (`-`: standard output)
     #[arg(long, value_name = "FILE")]
     json: Option<Target>,
-    #[arg(long, value_name = "MECHANISM", hide = true)]
-    mechanism: Option<String>,
-    #[arg(long, value_name = "TIME", hide = true)]
-    timer: Option<String>,
+    /// Run on the timing model, interrupted in this way
+    #[arg(long, value_name = "MECHANISM")]
+    mechanism: Option<How>,
+    /// Interrupt each TIME (5us, 800ns), and compare with a run without interrupts
+    #[arg(long, value_name = "TIME", value_parser = microseconds, requires = "mechanism")]
+    timer: Option<f64>,
+    /// Who interrupts [default: uipi with flush, otherwise kb-timer]
+    #[arg(long, value_name = "SOURCE", requires = "timer")]
+    source: Option<Who>,
+    /// Interrupts come before instructions with the safepoint prefix (36) only
+    #[arg(long, requires = "mechanism")]
+    safepoints: bool,
+    /// Read the core's parameters from FILE; crates/uarch/parameters.toml is the one that is built in
+    #[arg(long, value_name = "FILE", requires = "mechanism")]
+    parameters: Option<PathBuf>,
+    /// Write what the pipeline did in CYCLES (1000..2000) for the viewer Konata
+    #[arg(long, value_name = "FILE", requires_all = ["mechanism", "cycles"])]
+    kanata: Option<PathBuf>,
+    /// The cycles of --kanata
+    #[arg(long, value_name = "CYCLES", value_parser = range, requires = "kanata")]
+    cycles: Option<Cycles>,
     /// An x86-64 program, linked with -static
     program: PathBuf,
     /// Its arguments, after `--`
     #[arg(last = true, value_name = "ARGUMENTS")]
     arguments: Vec<String>,
+}
+
+/// Ways of interrupting.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum How {
+    /// Not at all
+    None,
+    /// All work in flight is squashed: user interrupts as shipped
+    Flush,
+    /// All work in flight retires first
+    Drain,
+    /// The interrupt joins the stream of instructions (xUI)
+    Tracked,
+    /// By a signal of the kernel
+    Signal,
+}
+
+/// Sources of interrupts.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum Who {
+    /// The core's own timer (xUI)
+    KbTimer,
+    /// SENDUIPI on a timer core
+    Uipi,
+    /// A device, forwarded to the program (xUI)
+    Device,
+}
+
+/// A range of cycles.
+#[derive(Clone, Copy, Debug)]
+struct Cycles {
+    from: u64,
+    to: u64,
+}
+
+fn microseconds(text: &str) -> Result<f64, String> {
+    let wrong = || format!("{text:?} is no time: 5us, 800ns and 1ms are");
+    let (number, factor) = [("ns", 1e-3), ("us", 1.0), ("ms", 1e3)]
+        .iter()
+        .find_map(|(unit, factor)| text.strip_suffix(unit).map(|number| (number, *factor)))
+        .ok_or_else(wrong)?;
+    let time = number.parse::<f64>().map_err(|_| wrong())? * factor;
+    if time.is_finite() && time > 0.0 { Ok(time) } else { Err(wrong()) }
+}
+
+fn range(text: &str) -> Result<Cycles, String> {
+    let wrong = || format!("{text:?} is no range of cycles: 1000..2000 is");
+    let (from, to) = text.split_once("..").ok_or_else(wrong)?;
+    let number = |part: &str| part.parse().map_err(|_| wrong());
+    Ok(Cycles { from: number(from)?, to: number(to)? })
+}
+
+/// What is known after a run on the timing model.
+#[derive(Serialize)]
+struct TimedReport<'a> {
+    model: &'static str,
+    program: &'a PathBuf,
+    /// Of this machine, for all runs.
+    seconds: f64,
+    /// Nothing if there were no interrupts to compare with.
+    cycles_per_interrupt: Option<f64>,
+    slowdown: Option<f64>,
+    #[serde(flatten)]
+    run: &'a Timed,
+    baseline: Option<&'a Timed>,
 }
 
 /// What is known after a run.
@@ -51,13 +136,6 @@ struct Report {
 ///
 /// The program cannot be read, or does something that the model does not know.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    for (option, value) in [("--mechanism", &args.mechanism), ("--timer", &args.timer)] {
-        anyhow::ensure!(
-            value.is_none(),
-            "{option} needs the timing model, which is not built yet: leave it out, and programs \
-             run without time"
-        );
-    }
     args.json.as_ref().map_or(Ok(()), Target::check)?;
     let path = &args.program;
     let file = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -65,6 +143,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let own = path.to_string_lossy();
     let words = std::iter::once(&*own).chain(args.arguments.iter().map(String::as_str));
     let words: Vec<&str> = words.collect();
+    if let Some(mechanism) = args.mechanism {
+        let load = |echo: bool| {
+            let mut machine = Machine::with_program(&file, &words)?;
+            if echo {
+                machine.kernel.output = Output::Echo;
+            }
+            Ok(machine)
+        };
+        return timed(args, mechanism, &load);
+    }
     let mut machine = Machine::with_program(&file, &words).with_context(name)?;
     machine.kernel.output = Output::Echo;
     let begin = Instant::now();
@@ -85,6 +173,84 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         "{}: status {status}, {instructions} instructions, {:.0} million a second",
         name(),
         instructions as f64 / seconds.max(1e-9) / 1e6
+    );
+    Ok(ExitCode::from(status))
+}
+
+/// Runs it on the timing model; with a timer once more, first, without.
+fn timed(
+    args: &Args,
+    mechanism: How,
+    load: &dyn Fn(bool) -> Result<Machine, Error>,
+) -> anyhow::Result<ExitCode> {
+    let name = || args.program.display().to_string();
+    let mut config = Config { limit: args.limit, ..Config::default() };
+    if let Some(path) = &args.parameters {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        config.parameters = Parameters::load(&text).with_context(|| path.display().to_string())?;
+    }
+    config.safepoints = args.safepoints;
+    let baseline = config.clone();
+    config.mechanism = match mechanism {
+        How::None => Mechanism::None,
+        How::Flush => Mechanism::Flush,
+        How::Drain => Mechanism::Drain,
+        How::Tracked => Mechanism::Tracked,
+        How::Signal => Mechanism::Signal,
+    };
+    config.source = match (args.source, mechanism) {
+        (Some(Who::Uipi), _) | (None, How::Flush) => Source::Uipi,
+        (Some(Who::Device), _) => Source::Device,
+        (Some(Who::KbTimer), _) | (None, _) => Source::KbTimer,
+    };
+    if let Some(time) = args.timer {
+        config.when = When::Every(config.parameters.cycles(time).max(1));
+    }
+    let begin = Instant::now();
+    let compared = args.timer.is_some() && config.mechanism != Mechanism::None;
+    let without = if compared {
+        Some(Core::new(load(false)?, &baseline).run().with_context(name)?)
+    } else {
+        None
+    };
+    let mut core = Core::new(load(true)?, &config);
+    if let Some(Cycles { from, to }) = args.cycles {
+        core.watch(from..to);
+    }
+    let run = core.run().with_context(name)?;
+    let seconds = begin.elapsed().as_secs_f64();
+    if let Some(path) = &args.kanata {
+        std::fs::write(path, core.pipeline())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let status = run.status;
+    let measured = without.map(|baseline| Measured { baseline, run: run.clone() });
+    let each = measured.as_ref().and_then(Measured::cycles_per_interrupt);
+    if let Some(target) = &args.json {
+        target.write_json(&TimedReport {
+            model: "timing",
+            program: &args.program,
+            seconds,
+            cycles_per_interrupt: each,
+            slowdown: measured.as_ref().map(Measured::slowdown),
+            run: &run,
+            baseline: measured.as_ref().map(|measured| &measured.baseline),
+        })?;
+    }
+    let more = match (&measured, each) {
+        (Some(measured), Some(each)) => format!(
+            ", {} interrupts of {each:.1} cycles each: {:.3} % slower",
+            run.interrupts,
+            100.0 * measured.slowdown()
+        ),
+        _ => format!(", {} interrupts", run.interrupts),
+    };
+    eprintln!(
+        "{}: status {status}, {} instructions in {} cycles{more}",
+        name(),
+        run.instructions,
+        run.cycles
     );
     Ok(ExitCode::from(status))
 }

@@ -263,8 +263,8 @@ mod tests {
         let cold = memory.load(at, 8, 0, 1000) - 1000;
         assert_eq!(cold, p.page_table.walk + p.third.latency + p.dram);
         assert_eq!(memory.load(at, 8, 0, 2000) - 2000, p.data.latency);
-        // A page's worth of other lines of the same set pushes it out of the first level.
-        for i in 1..=64 {
+        // Lines of the same set on other pages push it out of the first level, of both kinds.
+        for i in 1..=128 {
             memory.load(at + i * 4096, 8, 0, 3000);
         }
         let again = memory.load(at, 8, 0, 9000) - 9000;

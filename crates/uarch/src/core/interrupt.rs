@@ -213,11 +213,16 @@ impl Core {
         rule.at_fetch(&view)
     }
 
+    /// Whether the mechanism wants all that has not retired squashed.
+    pub(super) fn squashes_here(&mut self) -> bool {
+        let Some(rule) = self.asked() else { return false };
+        let view = self.look();
+        rule.at_retirement(&view) == Action::Squash
+    }
+
     /// Squashes, if the mechanism wants that.
     pub(super) fn after_retirement(&mut self) {
-        let Some(rule) = self.asked() else { return };
-        let view = self.look();
-        if rule.at_retirement(&view) != Action::Squash {
+        if !self.squashes_here() {
             return;
         }
         let from = self.window.end() - self.window.len() as u64;

@@ -17,7 +17,12 @@ impl Core {
             if !entry.renamed || entry.done > self.cycle || usize::from(entry.weight) > room {
                 break;
             }
-            room -= usize::from(entry.weight);
+            // Retirement must not go past a safepoint where the mechanism interrupts there.
+            let (weight, safe) = (usize::from(entry.weight), entry.first && entry.safepoint);
+            if safe && self.squashes_here() {
+                break;
+            }
+            room -= weight;
             self.moved = true;
             let id = self.window.end() - self.window.len() as u64;
             let entry = self.window.pop_front().expect("it was looked at");

@@ -1,0 +1,309 @@
+//! The timing model: what small programs take, and that timing and interrupts change no results.
+
+mod build;
+
+use quaver_uarch::Machine;
+use quaver_uarch::core::{Config, Core, Mechanism, Parameters, Report, SHIPPED, Source, When};
+
+/// `mov ecx, n`, the loop's body, `dec ecx; jnz`, exit with status 0.
+fn looped(n: u32, body: &[u8]) -> Vec<u8> {
+    let mut code = vec![0xb9];
+    code.extend(n.to_le_bytes());
+    let start = code.len();
+    code.extend(body);
+    code.extend([0xff, 0xc9, 0x0f, 0x85]);
+    let back = start as i32 - (code.len() as i32 + 4);
+    code.extend(back.to_le_bytes());
+    code.extend([0x31, 0xff, 0xb8, 60, 0, 0, 0, 0x0f, 0x05]);
+    code
+}
+
+fn run(code: &[u8], config: &Config) -> (Report, Core) {
+    let machine = Machine::with_code(0x40_0000, code);
+    let mut core = Core::new(machine, config);
+    core.retired = Some(Vec::new());
+    let report = core.run().unwrap();
+    (report, core)
+}
+
+/// Cycles of a loop's body, from two lengths, so that begin and end do not count.
+fn cycles_of(body: &[u8]) -> f64 {
+    let time = |n| run(&looped(n, body), &Config::default()).0.cycles;
+    (time(3000) - time(1000)) as f64 / 2000.0
+}
+
+#[test]
+fn dependent_and_independent_instructions_take_what_they_should() {
+    let p = Parameters::default();
+    // add rax, rax: one a cycle
+    let chain = cycles_of(&[0x48, 0x01, 0xc0].repeat(24));
+    assert!((23.9..25.0).contains(&chain), "{chain}");
+    // imul rax, rax
+    let chain = cycles_of(&[0x48, 0x0f, 0xaf, 0xc0].repeat(10));
+    let expected = 10.0 * p.units.multiply.latency as f64;
+    assert!((expected - 0.1..expected + 1.0).contains(&chain), "{chain}");
+    // lea to four registers: as many a cycle as there are ports, with the loop's own two
+    let body: Vec<u8> = [0x40u8, 0x50, 0x70, 0x78]
+        .iter()
+        .flat_map(|r| [0x48, 0x8d, *r, 1])
+        .collect::<Vec<u8>>()
+        .repeat(10);
+    let wide = cycles_of(&body);
+    let ports = p.units.alu.ports.len() as f64;
+    assert!((40.0 / ports..42.0 / ports + 2.0).contains(&wide), "{wide}");
+}
+
+#[test]
+fn a_chain_of_loads_takes_the_caches_latency() {
+    let p = Parameters::default();
+    // mov [rsp], rsp once; then mov rax, [rax] with rax = rsp
+    let mut code = vec![0x48, 0x89, 0x24, 0x24, 0x48, 0x89, 0xe0];
+    code.extend(looped(1000, &[0x48, 0x8b, 0x00].repeat(8)));
+    let long = {
+        let mut code = vec![0x48, 0x89, 0x24, 0x24, 0x48, 0x89, 0xe0];
+        code.extend(looped(3000, &[0x48, 0x8b, 0x00].repeat(8)));
+        code
+    };
+    let time = |code: &[u8]| run(code, &Config::default()).0.cycles;
+    let each = (time(&long) - time(&code)) as f64 / 2000.0 / 8.0;
+    let latency = p.memory.data.latency as f64;
+    assert!((latency - 0.1..latency + 0.2).contains(&each), "{each}");
+}
+
+#[test]
+fn a_wrong_branch_costs_what_the_pipeline_is_long() {
+    // A branch on a bit of xorshift: rax ^= rax << 13; rax ^= rax >> 7; rax ^= rax << 17.
+    let body = |test: u8| {
+        let mut body = vec![0x48, 0x89, 0xc2, 0x48, 0xc1, 0xe2, 13, 0x48, 0x31, 0xd0];
+        body.extend([0x48, 0x89, 0xc2, 0x48, 0xc1, 0xea, 7, 0x48, 0x31, 0xd0]);
+        body.extend([0x48, 0x89, 0xc2, 0x48, 0xc1, 0xe2, 17, 0x48, 0x31, 0xd0]);
+        // test al, bit; jz over a nop
+        body.extend([0xa8, test, 0x74, 0x01, 0x90]);
+        body
+    };
+    let program = |test: u8| {
+        let mut code = vec![0x48, 0xc7, 0xc0, 0x45, 0x23, 0x01, 0x00];
+        code.extend(looped(4000, &body(test)));
+        run(&code, &Config::default()).0
+    };
+    let (random, steady) = (program(16), program(0));
+    assert!(random.mispredicts > 1500, "{}", random.mispredicts);
+    assert!(steady.mispredicts < 20, "{}", steady.mispredicts);
+    let each =
+        (random.cycles - steady.cycles) as f64 / (random.mispredicts - steady.mispredicts) as f64;
+    assert!((14.0..22.0).contains(&each), "{each}");
+}
+
+#[test]
+fn a_store_is_forwarded_to_a_load() {
+    let p = Parameters::default();
+    // mov [rsp], rax; mov rax, [rsp]
+    let each = cycles_of(&[0x48, 0x89, 0x04, 0x24, 0x48, 0x8b, 0x04, 0x24].repeat(6)) / 6.0;
+    let expected = (p.memory.forward + p.units.store_address.latency) as f64;
+    assert!((expected - 0.1..expected + 0.5).contains(&each), "{each}");
+}
+
+/// Calls, returns, loads, stores and branches that depend on data; the status depends on all.
+fn small() -> Vec<u8> {
+    let mut code = vec![
+        0xb9, 9, 0, 0, 0, // mov ecx, 9
+        0xb8, 0x35, 0, 0, 0, // mov eax, 0x35
+        // top:
+        0xe8, 20, 0, 0, 0, // call f
+        0x48, 0x89, 0x44, 0xcc, 0x80, // mov [rsp + 8 rcx - 128], rax
+        0xa8, 1, // test al, 1
+        0x74, 3, // jz +3
+        0x48, 0xff, 0xc0, // inc rax
+        0xff, 0xc9, // dec ecx
+        0x75, 0xeb, // jnz top
+    ];
+    code.extend([0xeb, 14]); // jmp end
+    let f = code.len();
+    // f: push rax; imul rax, rax, 7; add rax, [rsp]; pop rdx; xor rax, rdx; ret
+    code.extend([0x50, 0x48, 0x6b, 0xc0, 7, 0x48, 0x03, 0x04, 0x24, 0x5a, 0x48, 0x31, 0xd0, 0xc3]);
+    code.extend([0x89, 0xc7, 0xb8, 60, 0, 0, 0, 0x0f, 0x05]); // exit(rax)
+    // The call's displacement, now that the place of f is known.
+    let call = 10;
+    code[call + 1..call + 5].copy_from_slice(&((f - call - 5) as i32).to_le_bytes());
+    let back = code.iter().position(|&b| b == 0x75).unwrap();
+    code[back + 1] = (call as i64 - (back as i64 + 2)) as u8;
+    code
+}
+
+const ALL: [(Mechanism, Source); 6] = [
+    (Mechanism::Flush, Source::Uipi),
+    (Mechanism::Flush, Source::KbTimer),
+    (Mechanism::Drain, Source::Device),
+    (Mechanism::Tracked, Source::Uipi),
+    (Mechanism::Tracked, Source::KbTimer),
+    (Mechanism::Signal, Source::Device),
+];
+
+fn config(mechanism: Mechanism, source: Source, when: When) -> Config {
+    Config { mechanism, source, when, ..Config::default() }
+}
+
+#[test]
+fn an_interrupt_in_each_cycle_leaves_the_program_as_it_is() {
+    let code = small();
+    let (plain, base) = run(&code, &Config::default());
+    let mut machine = Machine::with_code(0x40_0000, &code);
+    assert_eq!(machine.run(10_000), Ok(plain.status));
+    assert_eq!(machine.instructions(), plain.instructions);
+    let mut delivered = 0;
+    for (mechanism, source) in ALL {
+        for cycle in 0..plain.cycles {
+            let (report, core) = run(&code, &config(mechanism, source, When::At(cycle)));
+            let what = format!("{mechanism:?} by {source:?} in cycle {cycle}");
+            assert_eq!(report.status, plain.status, "{what}");
+            assert_eq!(core.retired, base.retired, "{what}");
+            assert_eq!(core.machine.cpu.r[..16], base.machine.cpu.r[..16], "{what}");
+            assert_eq!(core.machine.cpu.flags, base.machine.cpu.flags, "{what}");
+            assert_eq!(core.handled(), report.interrupts, "{what}");
+            assert_eq!(report.handler_instructions, 3 * report.interrupts, "{what}");
+            assert!(report.interrupts <= 1, "{what}");
+            delivered += report.interrupts;
+        }
+    }
+    assert!(delivered > plain.cycles, "{delivered} of {} tries", 6 * plain.cycles);
+}
+
+#[test]
+fn programs_retire_the_same_instructions_under_every_mechanism() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, size) in [("fib", "13"), ("linpack", "12"), ("mix", "1")] {
+        let source = format!("workloads/{name}.c");
+        let size = format!("-DSIZE={size}");
+        let options = [build::ALONE, &[&*size]].concat();
+        let Some(program) = build::compile(&source, &options, folder.path()) else { return };
+        let file = std::fs::read(program).unwrap();
+        let load = || Machine::with_program(&file, &[name]).unwrap();
+        // The functional core, instruction by instruction.
+        let mut machine = load();
+        let mut expected = Vec::new();
+        while machine.exit_status().is_none() {
+            expected.push(machine.cpu.rip);
+            machine.step().unwrap();
+        }
+        let all = [(Mechanism::None, Source::KbTimer)].into_iter().chain(ALL);
+        for (mechanism, source) in all {
+            let when =
+                if mechanism == Mechanism::None { When::ByProgram } else { When::Every(1777) };
+            let mut reports = Vec::new();
+            for _ in 0..2 {
+                let mut core = Core::new(load(), &config(mechanism, source, when));
+                core.retired = Some(Vec::new());
+                let report = core.run().unwrap();
+                let retired = core.retired.take().unwrap();
+                let differ = retired.iter().zip(&expected).position(|(a, b)| a != b);
+                assert_eq!(differ, None, "{name}, {mechanism:?}");
+                assert_eq!(retired.len(), expected.len(), "{name}, {mechanism:?}");
+                assert_eq!(core.handled(), report.interrupts);
+                assert_eq!(mechanism == Mechanism::None, report.interrupts == 0);
+                reports.push(report);
+            }
+            assert_eq!(reports[0], reports[1], "{name}, {mechanism:?}: not the same twice");
+        }
+    }
+}
+
+#[test]
+fn a_squashed_interrupt_is_injected_again() {
+    // The branch on random bits of `a_wrong_branch_costs_...`: many are in flight.
+    let mut body = vec![0x48, 0x89, 0xc2, 0x48, 0xc1, 0xe2, 13, 0x48, 0x31, 0xd0];
+    body.extend([0x48, 0x89, 0xc2, 0x48, 0xc1, 0xea, 7, 0x48, 0x31, 0xd0]);
+    body.extend([0x48, 0x89, 0xc2, 0x48, 0xc1, 0xe2, 17, 0x48, 0x31, 0xd0]);
+    body.extend([0xa8, 16, 0x74, 0x01, 0x90]);
+    let mut code = vec![0x48, 0xc7, 0xc0, 0x45, 0x23, 0x01, 0x00];
+    code.extend(looped(4000, &body));
+    let (report, core) = run(&code, &config(Mechanism::Tracked, Source::KbTimer, When::Every(500)));
+    assert!(report.reinjected > 10, "{}", report.reinjected);
+    assert_eq!(core.handled(), report.interrupts);
+    let (report, _) = run(&code, &config(Mechanism::Flush, Source::KbTimer, When::Every(1500)));
+    assert_eq!(report.reinjected, 0);
+    assert!(report.squashed_by_interrupts > 0);
+}
+
+#[test]
+fn in_safepoint_mode_interrupts_come_before_the_prefix_only() {
+    // nop; ss nop; nop in a loop: the prefix is 36.
+    let with = looped(3000, &[0x90, 0x36, 0x90, 0x90]);
+    let without = looped(3000, &[0x90, 0x2e, 0x90, 0x90]);
+    for mechanism in [Mechanism::Tracked, Mechanism::Flush, Mechanism::Drain] {
+        let mut asked = config(mechanism, Source::KbTimer, When::Every(1000));
+        asked.safepoints = true;
+        assert!(run(&with, &asked).0.interrupts > 1, "{mechanism:?}");
+        assert_eq!(run(&without, &asked).0.interrupts, 0, "{mechanism:?}");
+    }
+}
+
+#[test]
+fn a_safepoint_on_a_wrong_path_is_none() {
+    // A branch that is never taken, behind it in memory a safepoint: test eax, eax; jz over.
+    // Random branches over a safepoint: it is fetched on wrong paths, and is on the path half the
+    // time. All deliveries must return to it.
+    let mut body = vec![0x48, 0x89, 0xc2, 0x48, 0xc1, 0xe2, 13, 0x48, 0x31, 0xd0];
+    body.extend([0x48, 0x89, 0xc2, 0x48, 0xc1, 0xea, 7, 0x48, 0x31, 0xd0]);
+    body.extend([0x48, 0x89, 0xc2, 0x48, 0xc1, 0xe2, 17, 0x48, 0x31, 0xd0]);
+    body.extend([0xa8, 0x78, 0x75, 0x02, 0x36, 0x90]);
+    let mut code = vec![0x48, 0xc7, 0xc0, 0x45, 0x23, 0x01, 0x00];
+    code.extend(looped(6000, &body));
+    let mut asked = config(Mechanism::Tracked, Source::KbTimer, When::Every(900));
+    asked.safepoints = true;
+    let (plain, base) = run(&code, &Config::default());
+    let (report, core) = run(&code, &asked);
+    assert_eq!((report.status, &core.retired), (plain.status, &base.retired));
+    assert!(report.interrupts > 10 && report.reinjected > 0, "{report:?}");
+    assert_eq!(core.handled(), report.interrupts);
+}
+
+#[test]
+fn no_parameter_knows_a_program() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads");
+    let mut names = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        if path.extension().is_some_and(|e| e == "c") {
+            assert!(!SHIPPED.contains(&name), "parameters.toml names {name}");
+            names += 1;
+        }
+    }
+    assert!(names >= 5);
+    // Nor does the model see it: a program under another name takes the same time.
+    let code = small();
+    let file = |name: &str| {
+        let machine = Machine::with_code(0x40_0000, &code);
+        let _ = name;
+        Core::new(machine, &Config::default()).run().unwrap().cycles
+    };
+    assert_eq!(file("a"), file("b"));
+}
+
+#[test]
+fn a_parameter_that_cannot_work_is_named() {
+    for (from, to, what) in [
+        ("retire = 10", "retire = 0", "window.retire"),
+        ("base = 8192", "base = 8191", "predictor.base"),
+        ("size = 32768, ways = 8, latency = 5", "size = 32768, ways = 7, latency = 5", "data"),
+        ("op = \"store\", count = 4", "op = \"store\", count = 3", "delivery"),
+        ("queue = 144", "", "queue"),
+    ] {
+        assert!(SHIPPED.contains(from), "{from}");
+        let error = Parameters::load(&SHIPPED.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(error.contains(what), "{error}");
+    }
+}
+
+#[test]
+fn the_pipeline_can_be_looked_at() {
+    let machine = Machine::with_code(0x40_0000, &looped(300, &[0x48, 0x01, 0xc0].repeat(8)));
+    let mut core = Core::new(machine, &config(Mechanism::Tracked, Source::KbTimer, When::At(500)));
+    core.watch(400..700);
+    core.run().unwrap();
+    let text = core.pipeline();
+    assert!(text.starts_with("Kanata\t0004\nC=\t"), "{}", &text[..40]);
+    for part in ["add rax,rax", "interrupt", "\tRn\n", "\tEx\n", "\tCm\n", "R\t"] {
+        assert!(text.contains(part), "{part}");
+    }
+}
