@@ -1,6 +1,6 @@
 //! `cargo run -p quaver-uarch --profile fast --example core -- PROGRAM [MECHANISM SOURCE MICROSECONDS]`:
 //! a program with and without interrupts on the timing model.
-//! `QUAVER_CORE_PARAMETERS` names another file of parameters.
+//! A file of other parameters may follow.
 
 use quaver_uarch::Machine;
 use quaver_uarch::core::{Config, Core, Mechanism, Parameters, Source, When, measure};
@@ -11,11 +11,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = std::fs::read(name)?;
     let machine = || Machine::with_program(&file, &[name]);
     let mut config = Config::default();
-    if let Some(path) = std::env::var_os("QUAVER_CORE_PARAMETERS") {
+    if let Some(path) = words.get(4) {
         config.parameters = Parameters::load(&std::fs::read_to_string(path)?)?;
     }
     let begin = std::time::Instant::now();
-    if let [_, mechanism, source, time] = &words[..] {
+    if let [_, mechanism, source, time, ..] = &words[..] {
         config.mechanism = match &**mechanism {
             "flush" => Mechanism::Flush,
             "drain" => Mechanism::Drain,
