@@ -58,6 +58,7 @@ wrong() {
 
 any='WILD LOCKS=1 BUDGET=2'
 one_cpu='KERNEL LOCKS=1 THREADS=2 ROUNDS=2 CPUS=1 SWITCHES=2'
+crowded='KERNEL LOCKS=1 THREADS=3 ROUNDS=1 CPUS=1 SWITCHES=4'
 two_cpus='KERNEL LOCKS=1 THREADS=3 ROUNDS=1 CPUS=2 SWITCHES=2'
 never='BUDGET=0 MISSES=0 DIES=0'
 
@@ -71,6 +72,7 @@ quick() {
     right progress $one_cpu $never
     right safety $one_cpu BUDGET=2 MISSES=2 DIES=1
     right progress $one_cpu BUDGET=2 MISSES=2 DIES=1
+    right progress $crowded $never
     right safety $two_cpus $never
 }
 
@@ -89,7 +91,7 @@ mutants() {
         's/:: word\[l\] == AWAITED -> asleep/:: true -> asleep/' \
         safety $any THREADS=2 ROUNDS=1
     wrong "who leaves a queue does not tell the next" "$stuck" \
-        's/place\[other\] = FIRST; front/front/' \
+        's/-> place\[other\] = FIRST/-> skip/' \
         progress $two_cpus $never
     wrong "who leaves a queue tells somebody who has left" "$assertion" \
         's/:: place\[other\] == WAITING -> place/:: true -> place/' \
@@ -103,6 +105,9 @@ mutants() {
     wrong "the counter goes up for a flag that is up" "$assertion" \
         's/critical\(t\) && !flag\[t\] ->/critical(t) ->/' \
         safety $one_cpu BUDGET=2 MISSES=1 DIES=0
+    wrong "only the first of a queue counts, as in the paper, and there is no budget" "$stuck" \
+        's/assert\(critical\(t\) == truth\(t\)\);//; s/place\[t\] != NONE\)\)/place[t] == FIRST))/' \
+        progress $crowded $never
     wrong "no budget, and a preemption that the monitor misses" "$stuck" '' \
         progress $one_cpu BUDGET=0 MISSES=1 DIES=0
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Counts the preempted threads that hold a quaver lock, or are the first of a queue for one.
+// Counts the preempted threads that hold a quaver lock, or stand in a queue for one.
 // (FlexGuard 3.1, Listing 1; the design is in ../README.md.)
 //
 // One program for the whole system. `flags` has an entry for each thread that counts, and `count`
@@ -110,7 +110,7 @@ struct cell {
     u32 spins;
     u64 node;
 };
-#define FIRST 2
+#define NONE 0
 
 // The same in ../src/page.rs.
 struct state {
@@ -202,10 +202,10 @@ INLINE u32 window_of(struct task_struct *task, struct registration *process)
     return 0;
 }
 
-// Whether a thread that leaves the CPU holds a lock or is the first of a queue. `task` is current.
+// Whether a thread that leaves the CPU holds a lock or stands in a queue. `task` is current.
 INLINE int critical(struct task_struct *task)
 {
-    u32 group = group_of(task), what, place = 0;
+    u32 group = group_of(task), what, place = NONE;
     struct registration *process;
     struct cell cell;
     void *rseq = 0;
@@ -224,7 +224,7 @@ INLINE int critical(struct task_struct *task)
     if (!cell.node)
         return 0;
     bpf_probe_read_user(&place, sizeof(place), (void *)cell.node);
-    return place == FIRST;
+    return place != NONE;
 }
 
 // The thread counts from now on.

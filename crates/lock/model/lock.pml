@@ -31,7 +31,7 @@ byte asleep[SOMEBODY];
 
 /* The truth, written by the instructions that decide. */
 byte owner[LOCKS];
-bit front[SOMEBODY];
+bit stands[SOMEBODY];
 byte done;
 
 #if LOCKS == 1
@@ -50,10 +50,10 @@ bit seen_alive = 1;  /* what `look` has found last */
 byte idle = CPUS;    /* CPUs that nobody has */
 byte last;           /* who got one last */
 
-#define critical(t) (held[t] || window[t] == IN || (window[t] == 0 && place[t] == FIRST))
+#define critical(t) (held[t] || window[t] == IN || (window[t] == 0 && place[t] != NONE))
 #define waits(t) (ready[t] && !on[t])
 #define stale(t) (on[t] && flag[t])
-#define truth(t) (owner_of(t) || front[t])
+#define truth(t) (owner_of(t) || stands[t])
 #define RUNS on[me]
 
 /* The monitor at a switch: `t` leaves its CPU, still runnable. It may miss that. */
@@ -187,17 +187,17 @@ inline release()
 inline enqueue()
 {
 	STEP(next[me] = 0);
-	STEP(place[me] = WAITING);
-	STEP(other = tail[l]; tail[l] = me; if :: other == 0 -> front[me] = 1; window[me] = IN :: else fi);
+	STEP(place[me] = WAITING; window[me] = OUT);
+	STEP(other = tail[l]; tail[l] = me; stands[me] = 1; window[me] = 0);
 	if
-	:: other == 0 -> STEP(place[me] = FIRST; window[me] = 0)
+	:: other == 0 -> STEP(place[me] = FIRST)
 	:: else -> STEP(assert(other != me); next[other] = me)
 	fi
 }
 
 inline dequeue()
 {
-	STEP(yes = tail[l] == me; if :: yes -> tail[l] = 0; front[me] = 0; window[me] = OUT :: else fi);
+	STEP(yes = tail[l] == me; if :: yes -> tail[l] = 0; stands[me] = 0; window[me] = OUT :: else fi);
 	if
 	:: yes -> STEP(place[me] = NONE; window[me] = 0)
 	:: else
@@ -206,9 +206,7 @@ inline dequeue()
 
 inline pass()
 {
-	/* Who has left already, if not yet cleared its place, is not first whatever it is told. */
-	STEP(if :: place[other] == WAITING -> place[other] = FIRST; front[other] = window[other] != OUT :: else fi;
-		front[me] = 0; window[me] = OUT);
+	STEP(if :: place[other] == WAITING -> place[other] = FIRST :: else fi; stands[me] = 0; window[me] = OUT);
 	STEP(place[me] = NONE; window[me] = 0)
 }
 
@@ -349,7 +347,7 @@ locked:
 over:
 		skip
 	od;
-	atomic { RUNS -> assert(place[me] == NONE && !held[me] && window[me] == 0 && !front[me]); done++;
+	atomic { RUNS -> assert(place[me] == NONE && !held[me] && window[me] == 0 && !stands[me]); done++;
 #ifdef KERNEL
 		on[me] = 0; ready[me] = 0; idle++; if :: alive && flag[me] -> flag[me] = 0; count-- :: else fi
 #endif

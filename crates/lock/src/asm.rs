@@ -94,13 +94,13 @@ std::arch::global_asm!(
     ".cfi_startproc",
     "mov qword ptr [rsi + 8], 0",
     "mov dword ptr [rsi], 1",
+    ".Lquaver_lock_enqueue_placed:",
     "mov eax, edx",
     "xchg dword ptr [rdi], eax",
     ".Lquaver_lock_enqueue_decided:", // eax = 0: first
     "test eax, eax",
     "jne 2f",
     "mov dword ptr [rsi], 2",
-    ".Lquaver_lock_enqueue_counted:",
     "2:",
     "ret",
     ".cfi_endproc",
@@ -161,9 +161,9 @@ std::arch::global_asm!(
     ".long .Lquaver_lock_release_uncounted - quaver_lock_text",
     ".long .Lquaver_lock_release_decided - quaver_lock_text",
     ".long 1, 0, 0, 0",
+    ".long .Lquaver_lock_enqueue_placed - quaver_lock_text",
     ".long .Lquaver_lock_enqueue_decided - quaver_lock_text",
-    ".long .Lquaver_lock_enqueue_counted - quaver_lock_text",
-    ".long 1, 1, 0xffffffff, 0",
+    ".long 2, 0, 0, 0",
     ".long .Lquaver_lock_dequeue_decided - quaver_lock_text",
     ".long .Lquaver_lock_dequeue_counted - quaver_lock_text",
     ".long 2, 2, 0x40, 0x40",
@@ -232,7 +232,7 @@ pub struct Window {
 impl Window {
     /// The thread is in a critical section, though its cell does not say so.
     pub const IN: u32 = 1;
-    /// The thread is not the first of a queue, though its node says so.
+    /// The thread is in no queue, though its node says so.
     pub const OUT: u32 = 2;
 }
 

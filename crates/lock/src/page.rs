@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64};
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct State {
-    /// How many preempted threads are in a critical section or first in a queue, in the system.
+    /// How many preempted threads are in a critical section or in a queue, in the system.
     pub(crate) count: AtomicI64,
     /// When the last sweep ended: nanoseconds of `CLOCK_MONOTONIC`.
     pub(crate) heartbeat: AtomicU64,
@@ -43,7 +43,7 @@ pub(crate) fn state() -> &'static State {
     unsafe { &*STATE.load(Acquire) }
 }
 
-/// Whether some holder, or first of a queue, is preempted.
+/// Whether somebody who holds a lock, or stands in a queue, is preempted.
 #[inline]
 pub(crate) fn anyone_preempted() -> bool {
     state().count.load(Relaxed) > 0

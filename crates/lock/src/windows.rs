@@ -82,6 +82,19 @@ fn call_pass(_: &Lock) {
     assert_eq!(NEXT.place.load(Relaxed), FIRST);
 }
 
+/// Somebody else is in the queue.
+fn before_another(lock: &Lock) {
+    own();
+    lock.tail.store(ANOTHER, Relaxed);
+}
+
+/// In the queue, and not first.
+fn behind_another(lock: &Lock) {
+    before_another(lock);
+    call_enqueue(lock);
+    assert_eq!(own().0.place.load(Relaxed), WAITING);
+}
+
 /// Neither holds a lock nor is in a queue.
 fn clear(lock: &Lock) {
     let cell = cell();
@@ -159,19 +172,25 @@ const CASES: &[Case] = &[
     Case {
         name: "joins a queue",
         window: 3,
-        before: |lock| {
-            own();
-            lock.tail.store(ANOTHER, Relaxed);
-        },
+        before: before_another,
         call: call_enqueue,
         after: clear,
         raced: false,
-        counts: [false, false],
+        counts: [false, true],
     },
     Case {
         name: "leaves a queue as its last",
         window: 4,
         before: call_enqueue,
+        call: call_dequeue,
+        after: clear,
+        raced: false,
+        counts: [true, false],
+    },
+    Case {
+        name: "gives up as the last, behind another",
+        window: 4,
+        before: behind_another,
         call: call_dequeue,
         after: clear,
         raced: false,
@@ -193,6 +212,15 @@ const CASES: &[Case] = &[
         name: "tells the next",
         window: 5,
         before: call_enqueue,
+        call: call_pass,
+        after: clear,
+        raced: false,
+        counts: [true, false],
+    },
+    Case {
+        name: "gives up in the middle",
+        window: 5,
+        before: behind_another,
         call: call_pass,
         after: clear,
         raced: false,

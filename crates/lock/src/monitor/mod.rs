@@ -223,7 +223,7 @@ fn map(page: impl AsFd) -> Result<&'static State, Reason> {
 /// What the monitor has counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// Preempted threads that hold a lock or are first in a queue, now.
+    /// Preempted threads that hold a lock or stand in a queue, now.
     pub preempted_now: i64,
     /// How often threads were preempted there, ever.
     pub preempted: u64,
