@@ -75,6 +75,18 @@ fn slices_of_ownership_share_the_time() {
     assert!(share > 0.06, "the short one had {share:.2} of {long} + {short}");
 }
 
+/// Calls a function of a type with each lock whose waits can end early.
+macro_rules! with_timed_locks {
+    ($check:ident) => {
+        $check::<Pthread>();
+        $check::<Futex<0>>();
+        $check::<SpinPark>();
+        $check::<Tatas>();
+        $check::<McsTp>();
+        $check::<quaver_lock::Lock>();
+    };
+}
+
 /// A wait ends in time, and leaves a lock that works.
 #[test]
 fn timed_waits_end_in_time() {
@@ -109,12 +121,7 @@ fn timed_waits_end_in_time() {
         // SAFETY: taken above.
         unsafe { lock.unlock(&mut node) };
     }
-    check::<Pthread>();
-    check::<Futex<0>>();
-    check::<SpinPark>();
-    check::<Tatas>();
-    check::<McsTp>();
-    check::<quaver_lock::Lock>();
+    with_timed_locks!(check);
 }
 
 /// Waits that end and waits that succeed, mixed: nothing is lost, nobody hangs.
@@ -151,12 +158,7 @@ fn timed_waits_exclude() {
         assert!(taken > 0);
         assert_eq!(shared.1.into_inner(), taken);
     }
-    check::<Pthread>();
-    check::<Futex<0>>();
-    check::<SpinPark>();
-    check::<Tatas>();
-    check::<McsTp>();
-    check::<quaver_lock::Lock>();
+    with_timed_locks!(check);
 }
 
 #[test]

@@ -1,19 +1,11 @@
 /* Each call on each kind of mutex whose result is defined, by POSIX or by glibc. */
 #define _GNU_SOURCE
-#include "show.h"
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <threads.h>
+#include "objects.h"
 
-static int timed(pthread_mutex_t *m)
-{
-    struct timespec t = in_ms(CLOCK_REALTIME, 5);
-    return pthread_mutex_timedlock(m, &t);
-}
+static int timed(pthread_mutex_t *m) { return pthread_mutex_timedlock(m, soon(CLOCK_REALTIME)); }
 static int timed_monotonic(pthread_mutex_t *m)
 {
-    struct timespec t = in_ms(CLOCK_MONOTONIC, 5);
-    return pthread_mutex_clocklock(m, CLOCK_MONOTONIC, &t);
+    return pthread_mutex_clocklock(m, CLOCK_MONOTONIC, soon(CLOCK_MONOTONIC));
 }
 static int timed_past(pthread_mutex_t *m) { return pthread_mutex_timedlock(m, &PAST); }
 static int timed_before(pthread_mutex_t *m) { return pthread_mutex_timedlock(m, &BEFORE); }

@@ -1,21 +1,9 @@
 /* Read-write locks, spinlocks, barriers, once. */
 #define _GNU_SOURCE
-#include "show.h"
-#include <stdatomic.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <threads.h>
+#include "objects.h"
 
-static int timed_read(pthread_rwlock_t *l)
-{
-    struct timespec t = in_ms(CLOCK_REALTIME, 5);
-    return pthread_rwlock_timedrdlock(l, &t);
-}
-static int timed_write(pthread_rwlock_t *l)
-{
-    struct timespec t = in_ms(CLOCK_REALTIME, 5);
-    return pthread_rwlock_timedwrlock(l, &t);
-}
+static int timed_read(pthread_rwlock_t *l) { return pthread_rwlock_timedrdlock(l, soon(CLOCK_REALTIME)); }
+static int timed_write(pthread_rwlock_t *l) { return pthread_rwlock_timedwrlock(l, soon(CLOCK_REALTIME)); }
 static int clock_read(pthread_rwlock_t *l) { return pthread_rwlock_clockrdlock(l, CLOCK_MONOTONIC, &PAST); }
 static int clock_write(pthread_rwlock_t *l) { return pthread_rwlock_clockwrlock(l, CLOCK_MONOTONIC, &BEFORE); }
 static int nonsense_read(pthread_rwlock_t *l) { return pthread_rwlock_timedrdlock(l, &NONSENSE); }
