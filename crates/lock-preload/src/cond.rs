@@ -1,14 +1,17 @@
 //! Condition variables: a queue of waiters, first come, first served.
 //!
 //! ```text
-//!   0 first waiter | 8 last waiter | 32 lock word | 36 glibc's attributes | 40 lock tail
+//!   0 first waiter | 8 last waiter | 32 lock word | 36 users, and glibc's attributes | 40 lock tail
 //! ```
 //!
 //! A waiter stands in the queue before it unlocks the mutex, so no later signal misses it. A signal
 //! takes the first waiter out and gives it a token of its own: nobody else can take it. So a thread
 //! that begins to wait after a signal never gets that signal. The waiters lie on their threads'
-//! stacks, and who has been taken out does not look at the condition variable again: after a
-//! broadcast it may be destroyed.
+//! stacks.
+//!
+//! POSIX allows to destroy a condition variable as soon as a broadcast has freed its waiters. One
+//! whose time is up just then still looks whether it is in the queue. So each waiter is counted as
+//! a user, in the word and by the rules of glibc, whose `pthread_cond_destroy` waits for them all.
 //!
 //! The wait itself is glibc's `sem_wait` on the waiter's own semaphore: it is a cancellation point.
 //! When it ends by cancellation, glibc calls [`cancelled`] before the handlers of the program: the
@@ -31,6 +34,7 @@ struct Cond {
     last: AtomicPtr<Waiter>,
     unused: [u64; 2],
     word: AtomicU32,
+    /// Of glibc: users by eights, [`DESTROYED`], [`MONOTONIC`], [`SHARED`].
     attributes: AtomicU32,
     tail: AtomicU32,
 }
@@ -43,6 +47,9 @@ const _: () = assert!(
 /// Bits of the attributes.
 const SHARED: u32 = 1;
 const MONOTONIC: u32 = 2;
+/// Somebody waits in `pthread_cond_destroy` until there is no user.
+const DESTROYED: u32 = 4;
+const USER: u32 = 8;
 
 struct Waiter {
     /// Under the lock while it is in the queue; then they belong to whoever has taken it out.
@@ -71,6 +78,20 @@ impl Cond {
         match self.attributes.load(Relaxed) & MONOTONIC {
             0 => libc::CLOCK_REALTIME,
             _ => libc::CLOCK_MONOTONIC,
+        }
+    }
+
+    /// From now until [`leave`](Self::leave) the condition variable is there.
+    fn enter(&self) {
+        self.attributes.fetch_add(USER, Relaxed);
+    }
+
+    /// It may be gone when this returns.
+    fn leave(&self) {
+        let at = self.attributes.as_ptr();
+        let before = self.attributes.fetch_sub(USER, Release);
+        if before & !(SHARED | MONOTONIC) == USER | DESTROYED {
+            parts::wake_as(at, i32::MAX, parts::ANYONE);
         }
     }
 
@@ -187,15 +208,19 @@ impl Cond {
     }
 }
 
-/// Takes a token that is on its way: who gives it has only to make one call more.
+/// Takes a token that is on its way: who gives it has only to make one call more. It sleeps until
+/// then, because that thread may have a lower priority. Not a cancellation point.
 ///
 /// # Safety
 ///
 /// `w` was taken out of the queue by a signal, and has not taken its token.
 unsafe fn take_token(w: *mut Waiter) {
-    // SAFETY: the caller's semaphore.
-    while unsafe { libc::sem_trywait(&raw mut (*w).token) } != 0 {
-        std::thread::yield_now();
+    // SAFETY: the caller's semaphore; the state of cancellation is put back.
+    unsafe {
+        let mut before = 0;
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &mut before);
+        while sem_wait(&raw mut (*w).token) != 0 {}
+        pthread_setcancelstate(before, null_mut());
     }
 }
 
@@ -209,6 +234,8 @@ struct Cleanup {
     before: *mut Cleanup,
 }
 
+const PTHREAD_CANCEL_DISABLE: c_int = 1;
+
 unsafe extern "C-unwind" {
     fn _pthread_cleanup_push(
         buffer: *mut Cleanup,
@@ -218,6 +245,7 @@ unsafe extern "C-unwind" {
     fn _pthread_cleanup_pop(buffer: *mut Cleanup, execute: c_int);
     fn sem_wait(s: *mut sem_t) -> c_int;
     fn sem_clockwait(s: *mut sem_t, clock: clockid_t, at: *const timespec) -> c_int;
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
 /// One wait.
@@ -233,6 +261,7 @@ unsafe extern "C" fn cancelled(wait: *mut c_void) {
     unsafe {
         let wait = &*wait.cast::<Wait>();
         withdraw(wait);
+        of(wait.cond).leave();
         // What it returns cannot be told to anybody; a robust mutex tells it again.
         mutex::lock_after_wait(wait.mutex);
     }
@@ -272,10 +301,12 @@ unsafe fn wait(
         let waiter = &raw mut waiter;
         libc::sem_init(&raw mut (*waiter).token, 0, 0);
         let mut wait = Wait { cond: c, mutex: m, waiter };
+        of(c).enter();
         of(c).push(waiter);
         let refused = mutex::unlock_to_wait(m);
         if refused != 0 {
             withdraw(&wait);
+            of(c).leave();
             return refused;
         }
         let errno = libc::__errno_location();
@@ -304,6 +335,7 @@ unsafe fn wait(
                 *errno = before;
             }
         }
+        of(c).leave();
         match mutex::lock_after_wait(m) {
             0 => outcome,
             failed => failed,

@@ -1,11 +1,7 @@
 /* Condition variables: results, order, cancellation, tokens that are neither lost nor stolen. */
 #define _GNU_SOURCE
-#include "show.h"
+#include "objects.h"
 #include <signal.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <threads.h>
 
 static pthread_mutex_t m = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
@@ -245,6 +241,62 @@ static void destruction(void)
     SAY("destroyed after broadcast", 50);
 }
 
+static struct timespec deadline;
+
+static long microseconds(const struct timespec *at, const struct timespec *since)
+{
+    return (at->tv_sec - since->tv_sec) * 1000000 + (at->tv_nsec - since->tv_nsec) / 1000;
+}
+
+static void *wait_until_deadline(void *unused)
+{
+    (void)unused;
+    DO(pthread_mutex_lock(&m));
+    waiting++;
+    while (!go) {
+        int result = pthread_cond_timedwait(own, &m, &deadline);
+        if (result == ETIMEDOUT)
+            break;
+        DO(result);
+    }
+    DO(pthread_mutex_unlock(&m));
+    return 0;
+}
+
+/* The same while the waiter's time is up: between the end of its sleep and its return it is not woken by the broadcast,
+ * and the condition variable is gone. Nobody writes to its memory any more. */
+static void destruction_at_the_deadline(void)
+{
+    pthread_cond_t gone;
+    memset(&gone, 0xff, sizeof gone);
+    own = malloc(sizeof *own);
+    long touched = 0;
+    for (int round = 0; round < 600; round++) {
+        pthread_t t;
+        DO(pthread_cond_init(own, 0));
+        go = waiting = 0;
+        deadline = in_ms(CLOCK_REALTIME, 2);
+        DO(pthread_create(&t, 0, wait_until_deadline, 0));
+        until_waiting(1);
+        /* It wakes some microseconds late, and not always as many. */
+        struct timespec now;
+        do
+            now = in_ms(CLOCK_REALTIME, 0);
+        while (microseconds(&now, &deadline) < round % 120);
+        DO(pthread_mutex_lock(&m));
+        go = 1;
+        DO(pthread_cond_broadcast(own));
+        DO(pthread_mutex_unlock(&m));
+        DO(pthread_cond_destroy(own));
+        memcpy(own, &gone, sizeof gone);
+        struct timespec long_after = in_ms(CLOCK_REALTIME, 10000);
+        DO(pthread_timedjoin_np(t, 0, &long_after));
+        touched += memcmp(own, &gone, sizeof gone) != 0;
+    }
+    SAY("touched after its end", touched);
+    free(own);
+}
+
 static void processes(void)
 {
     struct {
@@ -328,6 +380,7 @@ int main(void)
     cancellation();
     signals();
     destruction();
+    destruction_at_the_deadline();
     processes();
     c11();
     return 0;
