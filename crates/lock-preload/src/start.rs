@@ -13,10 +13,18 @@ const SPEAKER: &str = "QUAVER_LOCK_PID";
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn() = start;
 
+/// In the child the owner of a mutex that the forking thread holds is a thread that does not exist
+/// here, so unlocking it does not end its count.
+unsafe extern "C" fn in_child() {
+    parts::forget();
+}
+
 extern "C" fn start() {
     thread::find();
     // Before the program has used up the keys that need no memory.
     parts::prepare();
+    // SAFETY: the handler changes a word of its thread.
+    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     if std::env::var_os(MONITOR).is_some_and(|v| v == "none") {
         return;
     }

@@ -61,13 +61,22 @@ pub fn enter() {
     }
 }
 
-/// The end of [`enter`].
+/// The end of [`enter`]. Without one it does nothing: another thread, or the parent of this
+/// process, has entered.
 #[inline]
 pub fn leave() {
-    // SAFETY: as in `enter`.
+    // SAFETY: as in `enter`. A signal handler in between leaves the counter as it was.
     unsafe {
-        std::arch::asm!("dec dword ptr [{}]", in(reg) &raw mut (*cell()).held, options(nostack));
+        std::arch::asm!("cmp dword ptr [{0}], 0", "je 2f", "dec dword ptr [{0}]", "2:",
+            in(reg) &raw mut (*cell()).held, options(nostack));
     }
+}
+
+/// The calling thread holds nothing from now on: in a child of `fork`, where who frees a lock of
+/// the parent's thread does so by other means than [`unlock`].
+pub fn forget() {
+    // SAFETY: the calling thread's cell. Volatile, because assembly uses it too.
+    unsafe { (&raw mut (*cell()).held).write_volatile(0) };
 }
 
 /// Takes the calling thread's node, so that its first wait for a lock takes no memory. False: there
