@@ -1,7 +1,7 @@
 //! What happens when the library is loaded. All functions work before that, because the
 //! constructors of other libraries may come first; only without a monitor.
 
-use crate::thread;
+use crate::{real, thread};
 use quaver_lock::{monitor, parts};
 
 /// `none`: there is no monitor, and that has been said.
@@ -21,6 +21,7 @@ unsafe extern "C" fn in_child() {
 
 extern "C" fn start() {
     thread::find();
+    real::find_all();
     // Before the program has used up the keys that need no memory.
     parts::prepare();
     // SAFETY: the handler changes a word of its thread.

@@ -64,6 +64,17 @@ fn plugins_that_see_glibc_only() {
     }
 }
 
+/// A constructor waits for a mutex while its holder calls one of glibc's functions.
+#[test]
+fn locks_while_a_library_is_loaded() {
+    let (Some(program), Some(library)) = (program("loading"), program("loading.so")) else {
+        return;
+    };
+    for way in ways() {
+        assert_eq!(said(preloaded(&program, way).arg(&library)), "loaded\n");
+    }
+}
+
 #[test]
 fn fork_in_mid_use() {
     let Some(forks) = program("forks") else { return };
