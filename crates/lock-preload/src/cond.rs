@@ -1,7 +1,7 @@
 //! Condition variables: a queue of waiters, first come, first served.
 //!
 //! ```text
-//!   0 first waiter | 8 last waiter | 32 lock word | 36 users, and glibc's attributes | 40 lock tail
+//!   0 first waiter | 8 last waiter | 32 lock word | 36 users, attributes | 40 lock tail
 //! ```
 //!
 //! A waiter stands in the queue before it unlocks the mutex, so no later signal misses it. A signal
