@@ -7,11 +7,9 @@
 mod company;
 
 use crate::companion::LOCK_PRELOAD;
-use crate::run::{become_it, exit, preload, target};
+use crate::run::{Words, become_it, exit, preload};
 use anyhow::Context;
 use quaver_lock::monitor;
-use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
@@ -21,14 +19,8 @@ pub struct Args {
     /// Do without the monitor of preemptions: locks block early
     #[arg(long)]
     no_monitor: bool,
-    /// The program and its arguments, after --
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "PROGRAM"
-    )]
-    command: Vec<OsString>,
+    #[command(flatten)]
+    program: Words,
 }
 
 /// Replaces this process by the program. Returns only if that fails, which it has said.
@@ -39,11 +31,7 @@ pub fn run(args: &Args) -> ExitCode {
 /// The command that becomes of this process; or why not, and the exit code.
 fn prepare(args: &Args) -> Result<Command, (u8, anyhow::Error)> {
     let library = library().map_err(|error| (exit::SETTINGS, error))?;
-    // Clap asks for one word at least.
-    let name = &args.command[0];
-    let path = target(name, "cannot be given other locks")?;
-    let mut command = Command::new(path);
-    command.arg0(name).args(&args.command[1..]);
+    let mut command = args.program.command("cannot be given other locks")?;
     preload(&mut command, library);
     // What the library looks at: crates/lock-preload/src/start.rs.
     command.env("QUAVER_LOCK_MONITOR", if args.no_monitor { "none" } else { "lockd" });

@@ -55,6 +55,13 @@ pub struct Args {
     /// Run the programs that this one starts in the same way
     #[arg(long)]
     follow: bool,
+    #[command(flatten)]
+    program: Words,
+}
+
+/// What is run, as the user has written it.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Words {
     /// The program and its arguments, after --
     #[arg(
         required = true,
@@ -63,6 +70,17 @@ pub struct Args {
         value_name = "PROGRAM"
     )]
     command: Vec<OsString>,
+}
+
+impl Words {
+    /// The command that runs it, if libraries can be preloaded into it; or why not, and the exit
+    /// code. `cannot` says what is not possible then.
+    pub(crate) fn command(&self, cannot: &str) -> Result<Command, (u8, anyhow::Error)> {
+        let (name, rest) = self.command.split_first().expect("clap asks for one word at least");
+        let mut command = Command::new(target(name, cannot)?);
+        command.arg0(name).args(rest);
+        Ok(command)
+    }
 }
 
 /// Exit codes where the program does not run; otherwise there is the program's. As those of `env`,
@@ -100,14 +118,14 @@ fn prepare(args: &Args) -> Result<Command, (u8, anyhow::Error)> {
     let with = |code| move |error| (code, error);
     check_options(args).map_err(with(exit::SETTINGS))?;
     let shim = find_shim().map_err(with(exit::SETTINGS))?;
-    // Clap asks for one word at least.
-    let path = target(&args.command[0], "cannot run on user threads")?;
-    command(args, &path, shim).map_err(with(exit::SETTINGS))
+    let mut command = args.program.command("cannot run on user threads")?;
+    configure(args, &mut command, shim).map_err(with(exit::SETTINGS))?;
+    Ok(command)
 }
 
 /// The program of this name, if libraries can be preloaded into it; or why not, and the exit code.
 /// `cannot` says what is not possible then.
-pub(crate) fn target(name: &OsStr, cannot: &str) -> Result<PathBuf, (u8, anyhow::Error)> {
+fn target(name: &OsStr, cannot: &str) -> Result<PathBuf, (u8, anyhow::Error)> {
     if name.as_encoded_bytes().starts_with(b"-") {
         let name = name.display();
         return Err((
@@ -135,11 +153,8 @@ pub(crate) fn preload(command: &mut Command, library: PathBuf) {
     command.env("LD_PRELOAD", all);
 }
 
-fn command(args: &Args, path: &Path, shim: PathBuf) -> anyhow::Result<Command> {
-    let (name, rest) = args.command.split_first().context("no program given")?;
-    let mut command = Command::new(path);
-    command.arg0(name).args(rest);
-    preload(&mut command, shim);
+fn configure(args: &Args, command: &mut Command, shim: PathBuf) -> anyhow::Result<()> {
+    preload(command, shim);
     let workers = args.workers.map(|n| n.to_string());
     let tax = args.tax.map(|n| n.to_string());
     for (name, value) in [
@@ -165,7 +180,7 @@ fn command(args: &Args, path: &Path, shim: PathBuf) -> anyhow::Result<Command> {
             command.env(name, "1");
         }
     }
-    Ok(command)
+    Ok(())
 }
 
 /// Reports a mistake in the options here and not in the program. Starts no runtime: the program's
