@@ -5,6 +5,7 @@
 //! measured, and what it is compared with: the C library's mutex in the same round, and the better
 //! of it and a lock of nothing but `futex`.
 
+mod leveldb;
 mod programs;
 
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Programs of others, as they are and under `quaver lock -- PROGRAM`. (FlexGuard 5.3, Figure 4.)
 //!
 //! kccachetest and RocksDB's db_bench are Debian's (kyotocabinet-utils, rocksdb-tools). LevelDB's
-//! db_bench has to be built from its source package; `LEVELDB_BENCH` says where it is.
+//! db_bench is built from its source package (`leveldb`), or is where `LEVELDB_BENCH` says.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,11 +16,8 @@ use serde::{Deserialize, Serialize};
 use super::super::child::Work as ChildWork;
 use super::super::context::{Context, Task};
 use super::super::plan::{Group, Reading};
-use super::{About, Work};
+use super::{About, Work, leveldb};
 use crate::bench::servers::natives::find;
-
-/// The variable with the path of LevelDB's db_bench.
-const LEVELDB: &str = "LEVELDB_BENCH";
 
 /// A program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -57,12 +54,12 @@ impl Program {
         }
     }
 
-    /// Where it is.
+    /// Where it is. What no package has is built, but not for a look.
     ///
     /// # Errors
     ///
     /// What to do to have it.
-    fn find(self) -> Result<PathBuf, String> {
+    fn find(self, quick: bool) -> Result<PathBuf, String> {
         let installed = |name: &str, package: &str| {
             find(name)
                 .map(PathBuf::from)
@@ -71,14 +68,7 @@ impl Program {
         match self {
             Program::Wicked => installed("kccachetest", "kyotocabinet-utils"),
             Program::RocksDb => installed("db_bench", "rocksdb-tools"),
-            Program::LevelDb => match std::env::var_os(LEVELDB).map(PathBuf::from) {
-                Some(path) if path.is_file() => Ok(path),
-                Some(path) => Err(format!("{LEVELDB}: there is no {}", path.display())),
-                None => Err(format!(
-                    "set {LEVELDB} to the db_bench of Debian's source package: `apt-get source \
-                     leveldb`, cmake with LEVELDB_BUILD_BENCHMARKS=ON"
-                )),
-            },
+            Program::LevelDb => leveldb::find(!quick),
         }
     }
 
@@ -112,7 +102,7 @@ pub fn groups(context: &Context, threads: &[usize]) -> anyhow::Result<(Vec<Group
         notes.push("lock programs: only native: this `quaver` has no command `lock`".into());
     }
     for program in Program::ALL {
-        match program.find() {
+        match program.find(context.effort.quick) {
             Ok(path) => groups.extend(threads.iter().map(|&threads| {
                 let ops = program.ops(context.effort.quick);
                 let run = Run { program, path: path.clone(), under: None, threads, ops };
