@@ -26,6 +26,7 @@ pub mod speculate;
 pub mod uintr;
 pub mod uop;
 pub mod vop;
+pub mod workload;
 
 pub use fault::{Error, Fault};
 pub use machine::Machine;

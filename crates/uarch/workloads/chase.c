@@ -33,6 +33,7 @@ static int run(void) {
     for (unsigned long i = 0; i < SIZE; i++) {
         sum = sum * 3 + at->value[0];
         at = at->next;
+        POINT();
     }
     say("chase", sum);
     return 0;

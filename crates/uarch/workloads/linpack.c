@@ -5,6 +5,10 @@
 #define SIZE 60
 #endif
 
+#ifndef ROUNDS
+#define ROUNDS 1
+#endif
+
 static double a[SIZE][SIZE + 1];
 
 static unsigned long seed = 1325;
@@ -16,7 +20,7 @@ static double next(void) {
 
 static double magnitude(double x) { return x < 0 ? -x : x; }
 
-static int run(void) {
+static double solve(void) {
     for (int i = 0; i < SIZE; i++) {
         double sum = 0;
         for (int j = 0; j < SIZE; j++) sum += a[i][j] = next();
@@ -42,6 +46,12 @@ static int run(void) {
         a[i][SIZE] /= a[i][i];
         error += magnitude(a[i][SIZE] - 1);
     }
-    say("linpack, error in units of 1e-12:", (unsigned long)(error * 1e12));
+    return error;
+}
+
+static int run(void) {
+    double error = 0;
+    for (int round = 0; round < ROUNDS; round++) error += solve();
+    say("linpack, error in units of 1e-18:", (unsigned long)(error * 1e18));
     return error > 1e-9;
 }

@@ -22,4 +22,4 @@ pub fn compile(source: &str, options: &[&str], to: &Path) -> Option<PathBuf> {
 }
 
 /// Options for programs without a C library.
-pub const ALONE: &[&str] = &["-nostdlib", "-ffreestanding"];
+pub const ALONE: &[&str] = &["-nostdlib", "-ffreestanding", "-muintr"];

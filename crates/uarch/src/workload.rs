@@ -1,0 +1,188 @@
+//! The programs of the figures: their sources, and how they become static x86-64 programs.
+//!
+//! A program is compiled by gcc when it is first needed, and kept in a folder under a name that
+//! says everything it depends on. It runs on any x86-64 CPU, and prints a result that does not
+//! depend on interrupts. `workloads/start.h` says what its argument means.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use thiserror::Error;
+
+/// The compiler.
+const COMPILER: &str = "gcc";
+
+/// How every program is compiled.
+const OPTIONS: [&str; 10] = [
+    "-O2",
+    "-static",
+    "-no-pie",
+    "-nostdlib",
+    "-ffreestanding",
+    "-fno-stack-protector",
+    "-ffp-contract=off",
+    "-muintr",
+    "-Wall",
+    "-Werror",
+];
+
+const START: &str = include_str!("../workloads/start.h");
+
+/// A program of the figures.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in a few words.
+    pub about: &'static str,
+    source: &'static str,
+    /// Definitions for a run of about 0.2 ms, and of about 3 ms, at 2 GHz.
+    sizes: [&'static [&'static str]; 2],
+}
+
+macro_rules! workload {
+    ($name:literal, $about:literal, $quick:expr, $full:expr) => {
+        Workload {
+            name: $name,
+            about: $about,
+            source: include_str!(concat!("../workloads/", $name, ".c")),
+            sizes: [&$quick, &$full],
+        }
+    };
+}
+
+/// All of them.
+pub const ALL: [Workload; 6] = [
+    workload!("fib", "recursion", ["-DSIZE=22"], ["-DSIZE=28"]),
+    workload!(
+        "linpack",
+        "Gaussian elimination",
+        ["-DSIZE=60", "-DROUNDS=2"],
+        ["-DSIZE=100", "-DROUNDS=8"]
+    ),
+    workload!("memops", "copies and sums in memory", ["-DSIZE=6"], ["-DSIZE=80"]),
+    workload!("chase", "a chain of pointers", ["-DSIZE=20000"], ["-DSIZE=400000"]),
+    workload!("base64", "an encoder's short loop", ["-DSIZE=12"], ["-DSIZE=160"]),
+    workload!("matmul", "a product of matrices", ["-DSIZE=1"], ["-DSIZE=6"]),
+];
+
+/// Times CLUI, STUI and SENDUIPI. It runs on the model only, and prints hundredths of cycles.
+pub const UINTR: Workload =
+    workload!("uintr", "instructions of user interrupts", ["-DSIZE=100"], ["-DSIZE=1000"]);
+
+/// How long a program runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Size {
+    /// About 0.2 ms at 2 GHz.
+    Quick,
+    /// About 3 ms at 2 GHz.
+    Full,
+}
+
+/// What the bodies of a program's loops end with.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Points {
+    /// Nothing: it can be interrupted anywhere.
+    Nothing,
+    /// A look at a flag in memory.
+    Poll,
+    /// xUI's safepoint prefix before a `nop` (section 4.4).
+    Safepoint,
+}
+
+/// Why there is no program.
+#[derive(Debug, Error)]
+pub enum BuildError {
+    /// There is no compiler.
+    #[error(
+        "the programs of the figures are compiled on this machine, and `{COMPILER}` cannot be \
+         started ({0}): install gcc 11 or newer with binutils"
+    )]
+    NoCompiler(io::Error),
+    /// The compiler refuses the program.
+    #[error("{COMPILER} cannot compile {name}; gcc 11 or newer is needed. It says: {said}")]
+    Refused {
+        /// Of the workload.
+        name: &'static str,
+        /// Its first error.
+        said: String,
+    },
+    /// A file cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// The workload of this name.
+pub fn find(name: &str) -> Option<&'static Workload> {
+    ALL.iter().find(|workload| workload.name == name)
+}
+
+impl Workload {
+    /// Builds the program in `folder`, which is made if need be, or finds it there. Several
+    /// processes may do so at the same time. Blocks while the compiler runs.
+    ///
+    /// # Errors
+    ///
+    /// There is no compiler that knows user interrupts, or no room.
+    pub fn build(&self, size: Size, points: Points, folder: &Path) -> Result<PathBuf, BuildError> {
+        let asked = Command::new(COMPILER).arg("-dumpfullversion").stderr(Stdio::null()).output();
+        let version = asked.map_err(BuildError::NoCompiler)?.stdout;
+        let define: &[&str] = match points {
+            Points::Nothing => &[],
+            Points::Poll => &["-DPOLL"],
+            Points::Safepoint => &["-DSAFEPOINT"],
+        };
+        let options: Vec<&str> = OPTIONS
+            .into_iter()
+            .chain(define.iter().chain(self.sizes[size as usize]).copied())
+            .collect();
+        let mut hash = DefaultHasher::new();
+        (START, self.source, &options, &version).hash(&mut hash);
+        let program = folder.join(format!("{}-{:016x}", self.name, hash.finish()));
+        if program.exists() {
+            return Ok(program);
+        }
+        let at = |path: &Path| {
+            let path = path.to_owned();
+            |source| BuildError::File { path, source }
+        };
+        // A folder of its own: another process may be building the same.
+        let own = folder.join(format!(".{}-{}", std::process::id(), self.name));
+        fs::create_dir_all(&own).map_err(at(&own))?;
+        let done = self.compile(&options, &own).and_then(|made| {
+            fs::rename(made, &program).map_err(at(&program))?;
+            Ok(program)
+        });
+        // What remains there is known to nobody, and in the way of nobody.
+        let _ = fs::remove_dir_all(&own);
+        done
+    }
+
+    /// Compiles the program in a folder that has nothing else.
+    fn compile(&self, options: &[&str], folder: &Path) -> Result<PathBuf, BuildError> {
+        let source = folder.join(self.name).with_extension("c");
+        for (path, text) in [(&source, self.source), (&folder.join("start.h"), START)] {
+            fs::write(path, text)
+                .map_err(|source| BuildError::File { path: path.clone(), source })?;
+        }
+        let program = folder.join(self.name);
+        let mut gcc = Command::new(COMPILER);
+        gcc.args(options).arg("-o").arg(&program).arg(&source).arg("-lgcc").stdin(Stdio::null());
+        let output = gcc.output().map_err(BuildError::NoCompiler)?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let line = said.lines().find(|line| line.contains("error")).or(said.lines().last());
+            let said = line.unwrap_or("nothing").to_owned();
+            return Err(BuildError::Refused { name: self.name, said });
+        }
+        Ok(program)
+    }
+}
