@@ -74,9 +74,9 @@ fn matmul(rounds: usize) -> u64 {
     let b = |i: usize, j: usize| ((i + j * 5) % 13) as u64;
     let mut sum = 0u64;
     for round in 0..rounds {
-        for i in 0..N {
+        for (i, row) in a.iter().enumerate() {
             let j = (i + round) % N;
-            let product: u64 = (0..N).map(|k| a[i][k] * b(k, j)).sum();
+            let product: u64 = (0..N).map(|k| row[k] * b(k, j)).sum();
             sum = sum.wrapping_mul(31).wrapping_add(product);
         }
         a[round % N][round / N % N] += 1;
