@@ -61,6 +61,9 @@ pub struct Found {
     pub rate: f64,
     /// The cheapest; `None`: nothing up to the limit of cores is enough.
     pub best: Option<Tried>,
+    /// The cheapest with each mechanism, in the scenario's order; those that have none up to the
+    /// limit of cores are missing. Empty unless the plan asks for it (`each-mechanism`).
+    pub each: Vec<Tried>,
     /// Objectives that no server meets, each with the reason; then nothing was tried.
     pub impossible: Vec<String>,
     /// Everything that was simulated: the curve that shows why.
@@ -88,11 +91,14 @@ pub fn plan(scenario: &Scenario, progress: impl Fn(usize) + Sync) -> Result<Foun
     let slo: Vec<String> = plan.slo.iter().map(ToString::to_string).collect();
     let impossible = impossible(scenario, rate, &plan.slo)?;
     if !impossible.is_empty() {
-        return Ok(Found { slo, rate, best: None, impossible, tried: Vec::new() });
+        let (each, tried) = (Vec::new(), Vec::new());
+        return Ok(Found { slo, rate, best: None, each, impossible, tried });
     }
     let candidates = candidates(scenario);
     let busy = rate * scenario.mean_service_ns()? / 1e9;
     let mut tried = Vec::new();
+    let mut best = None;
+    let mut each: Vec<Option<Tried>> = vec![None; plan.mechanisms.len()];
     for cores in (busy.floor() as usize + 1)..=plan.max_cores {
         let round: Result<Vec<Tried>, ScenarioError> = candidates
             .par_iter()
@@ -104,14 +110,25 @@ pub fn plan(scenario: &Scenario, progress: impl Fn(usize) + Sync) -> Result<Foun
             .collect();
         tried.extend(round?);
         progress(cores);
-        let here = tried.iter().filter(|t| t.candidate.cores == cores && t.meets());
-        let room = |t: &&Tried| t.ratio.unwrap_or(f64::INFINITY);
-        let best = here.min_by(|a, b| room(a).total_cmp(&room(b))).cloned();
-        if best.is_some() {
-            return Ok(Found { slo, rate, best, impossible, tried });
+        let here = || tried.iter().filter(|t| t.candidate.cores == cores && t.meets());
+        best = best.or_else(|| roomiest(here()));
+        for (mechanism, found) in plan.mechanisms.iter().zip(&mut each) {
+            let own = here().filter(|t| t.candidate.mechanism == mechanism.name);
+            *found = found.take().or_else(|| roomiest(own));
+        }
+        let all = !plan.each_mechanism || !each.contains(&None);
+        if best.is_some() && all {
+            break;
         }
     }
-    Ok(Found { slo, rate, best: None, impossible, tried })
+    let each = if plan.each_mechanism { each.into_iter().flatten().collect() } else { Vec::new() };
+    Ok(Found { slo, rate, best, each, impossible, tried })
+}
+
+/// The one with the most room below the limits.
+fn roomiest<'a>(of: impl Iterator<Item = &'a Tried>) -> Option<Tried> {
+    let room = |t: &&Tried| t.ratio.unwrap_or(f64::INFINITY);
+    of.min_by(|a, b| room(a).total_cmp(&room(b))).cloned()
 }
 
 /// Which objectives the service times of the very requests that would be simulated miss, and why.

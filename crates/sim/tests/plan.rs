@@ -51,6 +51,46 @@ fn a_plan_agrees_with_brute_force() {
     }
 }
 
+/// With `each-mechanism` each has the plan that it would have alone.
+#[test]
+fn each_mechanism_has_its_own_plan() {
+    let load = "mix = \"get:99.5%:fixed=1.2us,scan:0.5%:fixed=580us\"\nrate = 1000000.0\n\
+                requests = 20000";
+    let keys = |mechanisms: &str, more: &str| {
+        format!(
+            "slo = \"get:p99<=100us\"\npolicies = [\"two-queue\"]\nquanta = [\"5us\"]\n\
+             mechanisms = [{mechanisms}]\n{more}"
+        )
+    };
+    let names = ["signal", "uintr", "xui-timer"];
+    let all = keys("\"signal\", \"uintr\", \"xui-timer\"", "each-mechanism = true");
+    let found = of(load, &all).unwrap();
+    let each: Vec<_> = found.each.iter().map(|tried| &*tried.candidate.mechanism).collect();
+    assert_eq!(each, names);
+    for (name, tried) in names.into_iter().zip(&found.each) {
+        let alone = of(load, &keys(&format!("\"{name}\""), "")).unwrap();
+        assert_eq!(alone.best.as_ref(), Some(tried));
+        assert!(alone.each.is_empty());
+    }
+    // No core that keeps time; and more room by cheaper interrupts where cores are as many.
+    let cores = |place: usize| found.each[place].candidate.cores;
+    assert!(cores(2) < cores(1) && cores(1) == cores(0), "{:?}", found.each);
+    assert!(found.each[1].ratio < found.each[0].ratio, "{:?}", found.each);
+    assert_eq!(found.best.unwrap().candidate.mechanism, "xui-timer");
+}
+
+/// A mechanism with which no server up to the limit of cores is enough is missing.
+#[test]
+fn a_mechanism_without_a_plan_is_missing() {
+    let load = "mix = \"get:99.5%:fixed=1.2us,scan:0.5%:fixed=580us\"\nrate = 100000.0\n\
+                requests = 20000";
+    let keys = "slo = \"get:p99<=20us\"\npolicies = [\"two-queue\"]\nquanta = [\"5us\"]\n\
+                mechanisms = [\"xui-timer\", \"none\"]\neach-mechanism = true\nmax-cores = 1";
+    let found = of(load, keys).unwrap();
+    let each: Vec<_> = found.each.iter().map(|tried| &*tried.candidate.mechanism).collect();
+    assert_eq!(each, ["xui-timer"]);
+}
+
 fn of(load: &str, plan_keys: &str) -> Result<Found, ScenarioError> {
     let text = format!("[load]\n{load}\n[server]\nworkers = 1\n[plan]\n{plan_keys}\n");
     plan(&scenario(&text), |_| ())

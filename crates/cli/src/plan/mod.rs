@@ -9,7 +9,7 @@ use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::ProgressBar;
 use quaver_sim::Scenario;
-use quaver_sim::plan::{Found, Tried};
+use quaver_sim::plan::{Candidate, Found, Tried};
 
 use crate::output::{self, Target};
 
@@ -94,5 +94,20 @@ fn text(found: &Found) -> String {
                  policies or mechanisms"
             .into(),
     };
-    format!("{head}{table}\n\n{verdict}\n")
+    format!("{head}{table}\n\n{verdict}\n{}", each(found))
+}
+
+/// The smallest server with each mechanism, and what the smallest of all saves beside it.
+fn each(found: &Found) -> String {
+    let mut text = String::new();
+    let Some(best) = &found.best else { return text };
+    for tried in &found.each {
+        let Candidate { cores, workers, mechanism, policy } = &tried.candidate;
+        let more = match cores - best.candidate.cores {
+            0 => String::new(),
+            more => format!(", {more} more"),
+        };
+        text += &format!("  {mechanism}: {cores} core(s){more}: {workers} worker(s), {policy}\n");
+    }
+    text
 }

@@ -87,6 +87,9 @@ pub struct Plan {
     /// The most cores to consider. Default 256.
     #[serde(deserialize_with = "read::workers", default = "most_cores")]
     pub max_cores: usize,
+    /// Go on until each mechanism has its smallest server, to compare them.
+    #[serde(default)]
+    pub each_mechanism: bool,
 }
 
 fn most_cores() -> usize {
