@@ -1,4 +1,5 @@
-//! `cargo run -p quaver-uarch --profile fast --example core -- PROGRAM [MECHANISM SOURCE MICROSECONDS]`:
+//! `cargo run -p quaver-uarch --profile fast --example core --
+//! PROGRAM [MECHANISM SOURCE MICROSECONDS]`:
 //! a program with and without interrupts on the timing model.
 //! A file of other parameters may follow.
 

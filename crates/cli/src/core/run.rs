@@ -37,7 +37,7 @@ pub struct Args {
     /// Interrupts come before instructions with the safepoint prefix (36) only
     #[arg(long, requires = "mechanism")]
     safepoints: bool,
-    /// Read the core's parameters from FILE; crates/uarch/parameters.toml is the one that is built in
+    /// Read the core's parameters from FILE; crates/uarch/parameters.toml is built in
     #[arg(long, value_name = "FILE", requires = "mechanism")]
     parameters: Option<PathBuf>,
     /// Write what the pipeline did in CYCLES (1000..2000) for the viewer Konata

@@ -161,7 +161,7 @@ impl Core {
     ///
     /// # Errors
     ///
-    /// As [`Machine::run`], where instructions are counted without those of the model's own handler;
+    /// As [`Machine::run`]; instructions are counted without those of the model's own handler;
     /// and if interrupts from outside are asked for and the program has a handler of its own.
     pub fn run(&mut self) -> Result<Report, Error> {
         if let Some(error) = self.failed.take() {

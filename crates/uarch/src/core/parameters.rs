@@ -1,4 +1,4 @@
-//! The numbers of the core, from `parameters.toml`, which says what each means and where it is from.
+//! The numbers of the core, from `parameters.toml`, which says what each means and its source.
 
 use serde::{Deserialize, Serialize};
 
