@@ -13,6 +13,7 @@
 //! * [`steps`]: counting spans of time by their order of magnitude.
 //! * [`random`]: the same numbers everywhere.
 //! * [`settings`]: what a runtime can be told, as text.
+//! * [`share`]: how several applications share cores.
 #![no_std]
 
 extern crate alloc;
@@ -27,6 +28,7 @@ mod policy;
 pub mod queue;
 pub mod random;
 pub mod settings;
+pub mod share;
 mod spec;
 pub mod steps;
 mod sync;
