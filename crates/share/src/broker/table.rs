@@ -1,0 +1,69 @@
+//! The table, as its only writer has it.
+
+use super::Options;
+use crate::door::ticks;
+use crate::layout::{MAGIC, Table, VERSION};
+use crate::map::{self, Mapping};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::time::{Duration, Instant};
+
+/// What it takes to give a core up and have it back, where a best-effort application answers.
+/// Measured on one machine; `quaver bench share` measures this one.
+const CYCLE: Duration = Duration::from_micros(6);
+
+/// The table. Others can read it only.
+#[derive(Debug)]
+pub(super) struct OwnTable {
+    file: OwnedFd,
+    mapping: Mapping,
+    ticks_per_us: u32,
+}
+
+impl OwnTable {
+    pub(super) fn new(options: &Options) -> Result<OwnTable, Errno> {
+        let file = map::page("quaver-share-table")?;
+        let mapping = Mapping::new(&file, true)?;
+        map::seal(&file)?;
+        let table = OwnTable { file, mapping, ticks_per_us: ticks_per_us() };
+        let t = table.get();
+        t.places.store(options.cpus.len() as u32, Relaxed);
+        t.ticks_per_us.store(table.ticks_per_us, Relaxed);
+        t.bound.store(table.ticks(options.bound), Relaxed);
+        t.cycle.store(table.ticks(CYCLE), Relaxed);
+        for (place, &cpu) in t.cpus.iter().zip(&options.cpus) {
+            place.store(cpu as u32, Relaxed);
+        }
+        t.version.store(VERSION, Relaxed);
+        t.magic.store(MAGIC, Release);
+        Ok(table)
+    }
+
+    pub(super) fn get(&self) -> &Table {
+        // SAFETY: a table consists of atomics.
+        unsafe { self.mapping.cast() }
+    }
+
+    pub(super) fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// A time in ticks.
+    pub(super) fn ticks(&self, time: Duration) -> u64 {
+        (time.as_nanos() * u128::from(self.ticks_per_us) / 1000) as u64
+    }
+
+    /// Ticks in microseconds.
+    pub(super) fn us(&self, ticks: u64) -> f64 {
+        ticks as f64 / f64::from(self.ticks_per_us)
+    }
+}
+
+/// The TSC's rate, from ten milliseconds of it.
+fn ticks_per_us() -> u32 {
+    let (begun, from) = (Instant::now(), ticks());
+    std::thread::sleep(Duration::from_millis(10));
+    let (to, took) = (ticks(), begun.elapsed());
+    (u128::from(to - from) * 1000 / took.as_nanos().max(1)).clamp(1, u128::from(u32::MAX)) as u32
+}

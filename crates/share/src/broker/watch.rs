@@ -1,0 +1,80 @@
+//! Looking at the members: what they have written and used, and whose turn it is.
+
+use super::Policy;
+use super::member::Member;
+use super::ranks::{Binding, Rank};
+use super::server::{Broker, REMEMBERED};
+use crate::client::Kind;
+use crate::layout::MOST_APPS;
+use std::time::Duration;
+
+impl Broker {
+    /// Whether this member has no rank of its own.
+    fn takes_turns_with_others(&self, m: &Member) -> bool {
+        m.joined && (self.options.policy == Policy::Weights || !m.is_critical() || m.is_demoted())
+    }
+
+    /// Whether several do.
+    pub(super) fn take_turns(&self) -> bool {
+        let takers = self.joined().filter(|m| self.takes_turns_with_others(m)).count();
+        takers > 1 && self.binding.has_turns()
+    }
+
+    /// Looks at everyone: values, use, ranks; `span` has passed since the last look.
+    pub(super) fn look(&mut self, span: Duration) {
+        let places = self.options.cpus.len();
+        for number in 0..MOST_APPS {
+            let Some(member) = &mut self.members[number] else { continue };
+            if member.hesitates() {
+                self.leave(number, true);
+                continue;
+            }
+            let checked = member.page().map_or(Ok(()), |page| page.check(places));
+            match checked {
+                Err(why) => self.expel(number, why),
+                Ok(()) => {
+                    member.look(&self.options.cpus, span);
+                    if member.is_critical() && self.options.policy == Policy::Shenango {
+                        member.judge(self.binding);
+                    }
+                    if member.behind {
+                        self.tell_all(number);
+                    }
+                }
+            }
+        }
+        self.rank();
+    }
+
+    /// Gives turns, and puts threads into the classes of their ranks.
+    fn rank(&mut self) {
+        let takers: Vec<usize> =
+            self.joined().filter(|m| self.takes_turns_with_others(m)).map(|m| m.number).collect();
+        let candidates: Vec<_> = takers
+            .iter()
+            .filter_map(|&n| self.members[n].as_ref())
+            .map(Member::candidate)
+            .collect();
+        let holder = self.turns.next(&candidates);
+        let alone = takers.len() == 1;
+        for &number in &takers {
+            let Some(member) = &mut self.members[number] else { continue };
+            let has_turn = holder == Some(number as u32);
+            let rank = match (alone, has_turn, member.kind) {
+                (false, false, _) => Rank::Last,
+                (false, true, Kind::Plain) => Rank::PlainTurn,
+                (false, true, Kind::Library) => Rank::Turn,
+                // Nobody to take turns with.
+                _ if self.options.policy == Policy::Weights => Rank::PlainTurn,
+                (true, _, Kind::Library) if self.binding == Binding::Fifo => Rank::Turn,
+                (true, ..) => Rank::Last,
+            };
+            if let Err(error) = member.rank(self.binding, rank) {
+                let note = format!("cannot rank {}: {error}", member.name);
+                if !self.notes.contains(&note) && self.notes.len() < REMEMBERED {
+                    self.notes.push(note);
+                }
+            }
+        }
+    }
+}

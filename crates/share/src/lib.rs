@@ -1,0 +1,25 @@
+//! Several applications on the same cores: latency-critical (LC) ones beside best-effort (BE) ones
+//! that use what is left. (Skyloft 3.3, on stock Linux, with Shenango's rule for who gets a core.)
+//!
+//! * [`Member`]: this process takes part; [`Doors`]: giving cores up and having them back.
+//! * [`class`]: the kernel's scheduling classes, by which cores are bound to applications.
+//! * `broker`, with the feature of that name: admits, ranks and watches applications.
+//!
+//! The protocol, its states, invariants and faults are in this crate's README.
+
+#[cfg(feature = "broker")]
+pub mod broker;
+pub mod class;
+mod client;
+mod door;
+mod layout;
+mod map;
+mod pages;
+mod wire;
+
+pub use client::{JoinError, Kind, Member, State, join_plain, socket_path, status};
+pub use door::{Doors, Rung};
+pub use layout::{MOST_APPS, MOST_PLACES};
+
+/// Where a broker listens unless it is told otherwise.
+pub const SOCKET: &str = "/run/quaver-share.sock";

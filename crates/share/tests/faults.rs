@@ -1,0 +1,460 @@
+//! Applications and brokers that end, stop, lie and go wild, while others go on.
+//!
+//! Work is handed from one process to another through a core that both share; nothing is decided by
+//! a time. Where this process may not rank threads, the kernel's classes do less, and the tests are
+//! the same.
+
+mod common;
+
+use common::{Actor, Here, Place, compute, cpus, is_actor, join, say, soon};
+use quaver_share::broker::{Broker, BrokerError, Options, Policy};
+use quaver_share::class::Class;
+use quaver_share::{Rung, State};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::Duration;
+
+/// A latency-critical application: one worker on the first core, and somebody who brings work, over
+/// and over. Says how much was done, and what became of rings.
+#[test]
+#[ignore = "a role"]
+fn role_critical() {
+    if !is_actor() {
+        return;
+    }
+    let member = join("lc");
+    let doors = member.doors().clone();
+    let (made, done) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            member.work_at(0).expect("as admitted");
+            loop {
+                while done.load(Relaxed) < made.load(SeqCst) {
+                    done.fetch_add(1, SeqCst);
+                }
+                doors.park(0, || done.load(Relaxed) == made.load(SeqCst), None);
+            }
+        });
+        say("ready");
+        let mut rungs = [0u64; 5];
+        for round in 1u64.. {
+            made.fetch_add(1, SeqCst);
+            rungs[doors.ring(0) as usize] += 1;
+            soon("the work is done", || done.load(SeqCst) == made.load(Relaxed));
+            if round.is_multiple_of(50) {
+                say(format_args!(
+                    "done {round} answered {} forced {} {:?}",
+                    rungs[Rung::Answered as usize],
+                    rungs[Rung::Forced as usize],
+                    member.state()
+                ));
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    });
+}
+
+/// A best-effort application that computes on the first core and looks at the bells.
+#[test]
+#[ignore = "a role"]
+fn role_effort() {
+    if !is_actor() {
+        return;
+    }
+    let member = join("be");
+    member.work_at(0).expect("its own CPU");
+    let doors = member.doors();
+    doors.looks(0, true);
+    say("ready");
+    for _ in 0.. {
+        compute(doors, 0, Duration::from_millis(20));
+        say(format_args!("computed {:?}", member.state()));
+    }
+}
+
+/// One that says that it looks at the bells, and does not.
+#[test]
+#[ignore = "a role"]
+fn role_liar() {
+    if !is_actor() {
+        return;
+    }
+    let member = join("be");
+    member.work_at(0).expect("its own CPU");
+    member.doors().looks(0, true);
+    say("ready");
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+/// One that does nothing at all.
+#[test]
+#[ignore = "a role"]
+fn role_sleeper() {
+    if !is_actor() {
+        return;
+    }
+    let _member = join("be:3");
+    say("ready");
+    std::thread::sleep(Duration::from_secs(1000));
+}
+
+/// A latency-critical application that never stops.
+#[test]
+#[ignore = "a role"]
+fn role_greedy() {
+    if !is_actor() {
+        return;
+    }
+    let member = join("lc");
+    member.work_at(0).expect("as admitted");
+    say("ready");
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+/// A broker of its own.
+#[test]
+#[ignore = "a role"]
+fn role_broker() {
+    if !is_actor() {
+        return;
+    }
+    let options = Options::new(common::socket(), vec![cpus()[0]]);
+    let mut broker = Broker::bind(options).unwrap();
+    say("ready");
+    broker.run(|| false).unwrap();
+}
+
+fn started(name: &str, socket: &std::path::Path) -> Actor {
+    let mut actor = Actor::start(name, socket);
+    assert_eq!(actor.line("ready").as_deref(), Some(""), "{name}");
+    actor
+}
+
+/// So many rounds of the critical application, all of which it has finished.
+fn goes_on(critical: &mut Actor, lines: usize) -> String {
+    let mut last = String::new();
+    for _ in 0..lines {
+        last = critical.line("done ").expect("it goes on");
+    }
+    last
+}
+
+fn options(place: &Place) -> Options {
+    Options::new(place.socket(), vec![cpus()[0]])
+}
+
+fn number(line: &str, after: &str) -> u64 {
+    let mut words = line.split_whitespace().skip_while(|word| *word != after).skip(1);
+    words.next().and_then(|word| word.parse().ok()).expect(line)
+}
+
+#[test]
+fn who_looks_at_bells_answers_them() {
+    let place = Place::new("answers");
+    let broker = Here::start(options(&place));
+    let mut effort = started("role_effort", &place.socket());
+    let mut critical = started("role_critical", &place.socket());
+    // However slow this machine is, once an answer comes in time.
+    soon("an answer", || number(&goes_on(&mut critical, 1), "answered") > 0);
+    assert!(effort.line("computed").is_some());
+    let status = broker.status();
+    let roles: Vec<_> = status.applications.iter().map(|a| a.role.as_str()).collect();
+    assert_eq!(roles, ["be", "lc"]);
+    soon("a share is measured", || {
+        broker.status().applications.iter().any(|a| a.role == "lc" && a.rings_per_s > 0)
+    });
+    broker.end();
+    assert_eq!(place.left(), 0, "something is left");
+}
+
+#[test]
+fn a_killed_best_effort_application_leaves_nothing_and_stops_nobody() {
+    let place = Place::new("kill-be");
+    let broker = Here::start(options(&place));
+    let mut critical = started("role_critical", &place.socket());
+    for round in 0..5 {
+        let mut effort = started("role_effort", &place.socket());
+        goes_on(&mut critical, 1 + round % 3);
+        effort.kill();
+        goes_on(&mut critical, 2);
+        broker.wait_for(1);
+    }
+}
+
+#[test]
+fn a_stopped_one_costs_no_more_than_the_bound() {
+    let place = Place::new("stop-be");
+    let broker = Here::start(options(&place));
+    let mut critical = started("role_critical", &place.socket());
+    let mut effort = started("role_effort", &place.socket());
+    effort.signal(libc::SIGSTOP);
+    soon("it is forced", || number(&goes_on(&mut critical, 1), "forced") > 0);
+    effort.signal(libc::SIGCONT);
+    assert!(effort.line("computed").is_some());
+    goes_on(&mut critical, 2);
+    // A stopped critical one is nobody's affair either.
+    critical.signal(libc::SIGSTOP);
+    (0..3).for_each(|_| assert!(effort.line("computed").is_some()));
+    critical.signal(libc::SIGCONT);
+    goes_on(&mut critical, 2);
+    assert_eq!(broker.status().applications.len(), 2);
+}
+
+#[test]
+fn a_killed_critical_one_leaves_the_core_to_others() {
+    let place = Place::new("kill-lc");
+    let broker = Here::start(options(&place));
+    let mut effort = started("role_effort", &place.socket());
+    for _ in 0..5 {
+        let mut critical = started("role_critical", &place.socket());
+        goes_on(&mut critical, 1);
+        critical.kill();
+        assert!(effort.line("computed").is_some());
+        broker.wait_for(1);
+    }
+}
+
+#[test]
+fn a_liar_is_overruled() {
+    let place = Place::new("liar");
+    let _broker = Here::start(options(&place));
+    let _liar = started("role_liar", &place.socket());
+    let mut critical = started("role_critical", &place.socket());
+    let line = goes_on(&mut critical, 3);
+    assert_eq!(number(&line, "answered"), 0, "{line}");
+    assert!(number(&line, "forced") > 0, "{line}");
+}
+
+#[test]
+fn without_a_broker_bells_work_and_a_new_one_serves_newcomers() {
+    let place = Place::new("kill-broker");
+    let mut first = started("role_broker", &place.socket());
+    let mut effort = started("role_effort", &place.socket());
+    let mut critical = started("role_critical", &place.socket());
+    goes_on(&mut critical, 1);
+    first.kill();
+    soon("it knows", || goes_on(&mut critical, 1).ends_with("Alone"));
+    soon("it knows, too", || effort.line("computed").unwrap() == "Alone");
+    goes_on(&mut critical, 3);
+    let second = Here::start(options(&place));
+    let _newcomer = started("role_sleeper", &place.socket());
+    assert_eq!(second.status().applications.len(), 1);
+    second.end();
+    assert_eq!(place.left(), 0);
+}
+
+#[test]
+fn a_stopped_broker_stops_nobody() {
+    let place = Place::new("stop-broker");
+    let broker = started("role_broker", &place.socket());
+    let mut effort = started("role_effort", &place.socket());
+    let mut critical = started("role_critical", &place.socket());
+    broker.signal(libc::SIGSTOP);
+    goes_on(&mut critical, 3);
+    (0..3).for_each(|_| assert!(effort.line("computed").is_some()));
+    broker.signal(libc::SIGCONT);
+    soon("it serves again", || quaver_share::status(&place.socket()).is_ok());
+}
+
+#[test]
+fn who_never_stops_loses_its_rank() {
+    let place = Place::new("greedy");
+    let broker = Here::start(Options { budget: 40, ..options(&place) });
+    let greedy = started("role_greedy", &place.socket());
+    let mut effort = started("role_effort", &place.socket());
+    soon("it is demoted", || broker.status().applications.iter().any(|a| a.demoted));
+    assert!(effort.line("computed").is_some());
+    if Class::Fifo(1).set(0).is_ok() {
+        Class::Other(0).set(0).unwrap();
+        let tids = || std::fs::read_dir(format!("/proc/{}/task", greedy.child.id())).unwrap();
+        soon("its threads are lowered", || {
+            tids().all(|entry| {
+                let tid = entry.unwrap().file_name().to_str().unwrap().parse().unwrap();
+                !matches!(Class::of(tid), Ok(Class::Fifo(3)))
+            })
+        });
+    }
+    // It rests, and has its rank again.
+    greedy.signal(libc::SIGSTOP);
+    soon("it is raised", || broker.status().applications.iter().all(|a| !a.demoted));
+}
+
+#[test]
+fn a_plain_program_is_bound_and_a_member_until_it_ends() {
+    let place = Place::new("plain");
+    let broker = Here::start(options(&place));
+    let mut plain = started("role_plain", &place.socket());
+    let app = broker.status().applications[0].clone();
+    assert!(app.plain && app.role == "be" && app.weight == 2, "{app:?}");
+    assert_eq!(plain.line("class ").as_deref(), Some("Idle"));
+    assert_eq!(plain.line("cpus ").unwrap(), format!("{:?}", [cpus()[0]]));
+    plain.kill();
+    broker.wait_for(0);
+}
+
+#[test]
+#[ignore = "a role"]
+fn role_plain() {
+    if !is_actor() {
+        return;
+    }
+    let at = format!("be:2@{}", common::socket().display()).parse().unwrap();
+    quaver_share::join_plain(&at, "plain").unwrap();
+    say("ready");
+    say(format_args!("class {:?}", Class::of(0).unwrap()));
+    say(format_args!("cpus {:?}", cpus()));
+    std::thread::sleep(Duration::from_secs(1000));
+}
+
+#[test]
+fn turns_follow_the_weights_where_they_can() {
+    let place = Place::new("turns");
+    let options = Options { policy: Policy::Weights, ..options(&place) };
+    let broker = Here::start(options);
+    let _one = started("role_effort", &place.socket());
+    let _other = started("role_liar", &place.socket());
+    let used = || broker.status().applications.iter().map(|a| a.used_s).collect::<Vec<_>>();
+    // Both get something, whatever else runs here.
+    soon("both run", || used().iter().all(|&used| used > 0.05));
+}
+
+#[test]
+fn one_broker_serves_a_socket_and_bad_options_are_named() {
+    let place = Place::new("twice");
+    let _broker = Here::start(options(&place));
+    assert!(matches!(Broker::bind(options(&place)), Err(BrokerError::Running(_))));
+    let error = |options| Broker::bind(options).unwrap_err().to_string();
+    assert!(error(Options::new(place.socket(), vec![])).starts_with("0 CPUs"));
+    assert!(error(Options::new(place.socket(), vec![5000])).contains("CPU 5000"));
+    let guard = Options { guard: Some(cpus()[0]), ..options(&place) };
+    assert!(error(guard).contains("the guard spins there"));
+}
+
+/// A member that writes noise into its page, and says what became of it.
+#[test]
+#[ignore = "a role"]
+fn role_wild() {
+    if !is_actor() {
+        return;
+    }
+    let seed = std::process::id() as u64;
+    let role = if seed.is_multiple_of(2) { "lc" } else { "be" };
+    let member = join(role);
+    say("ready");
+    let page = own_page().expect("a page that can be written");
+    let mut state = seed;
+    while member.state() == State::Member {
+        for _ in 0..100 {
+            let word = quaver_sched::random::splitmix64(&mut state);
+            let at = (word as usize >> 40) % 1024;
+            let value = if word & 1 == 0 { word as u32 >> 1 } else { word as u32 % 4 };
+            // SAFETY: a word of this process's own mapping of 4096 bytes.
+            unsafe { page.add(at).write_volatile(value) };
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    say(format_args!("ended {:?}", member.state()));
+    std::thread::sleep(Duration::from_secs(1000));
+}
+
+/// The one mapping of the broker's memory that this process may write.
+fn own_page() -> Option<*mut u32> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let line =
+        maps.lines().find(|line| line.contains("quaver-share-page") && line.contains("rw-s"));
+    let start = line?.split('-').next()?;
+    Some(usize::from_str_radix(start, 16).ok()? as *mut u32)
+}
+
+#[test]
+fn noise_in_a_page_harms_its_owner_only() {
+    let place = Place::new("wild");
+    let broker = Here::start(options(&place));
+    let mut effort = started("role_effort", &place.socket());
+    let mut critical = started("role_critical", &place.socket());
+    for _ in 0..6 {
+        let mut wild = started("role_wild", &place.socket());
+        goes_on(&mut critical, 2);
+        assert_eq!(wild.line("ended ").as_deref(), Some("Expelled"));
+        goes_on(&mut critical, 1);
+        assert!(effort.line("computed").is_some());
+    }
+    let status = broker.status();
+    assert_eq!((status.applications.len(), status.expelled.len()), (2, 6), "{status:?}");
+}
+
+/// What a member has of others it cannot write, nor can it cut or replace it.
+#[test]
+#[ignore = "a role"]
+fn role_burglar() {
+    if !is_actor() {
+        return;
+    }
+    let _member = join("be");
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let ours = maps.lines().filter(|line| line.contains("quaver-share-"));
+    let mut writable = 0;
+    for line in ours {
+        let (range, rest) = line.split_once(' ').unwrap();
+        if rest.starts_with("rw-s") {
+            writable += 1;
+            continue;
+        }
+        let start = usize::from_str_radix(range.split('-').next().unwrap(), 16).unwrap();
+        // SAFETY: rights of a mapping of this process, which stays as it is should that fail.
+        let result =
+            unsafe { libc::mprotect(start as *mut _, 4096, libc::PROT_READ | libc::PROT_WRITE) };
+        assert_eq!(result, -1, "{line}");
+    }
+    say(format_args!("writable {writable}"));
+    std::thread::sleep(Duration::from_secs(1000));
+}
+
+#[test]
+fn a_member_can_write_one_page() {
+    let place = Place::new("burglar");
+    let _broker = Here::start(options(&place));
+    let _critical = started("role_critical", &place.socket());
+    let _effort = started("role_effort", &place.socket());
+    let mut burglar = Actor::start("role_burglar", &place.socket());
+    assert_eq!(burglar.line("writable ").as_deref(), Some("1"));
+}
+
+#[test]
+fn strange_messages_and_many_connections_are_no_matter() {
+    use rustix::net::{
+        AddressFamily, SendFlags, SocketAddrUnix, SocketType, connect, send, socket,
+    };
+    let place = Place::new("strange");
+    let broker = Here::start(options(&place));
+    let mut critical = started("role_critical", &place.socket());
+    let at = SocketAddrUnix::new(place.socket()).unwrap();
+    let mut state = 7;
+    let mut open = Vec::new();
+    for i in 0..300usize {
+        let socket = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+        connect(&socket, &at).unwrap();
+        let mut bytes = [0u8; 256];
+        for chunk in bytes.chunks_mut(8) {
+            let word = quaver_sched::random::splitmix64(&mut state).to_ne_bytes();
+            chunk.copy_from_slice(&word[..chunk.len()]);
+        }
+        if i.is_multiple_of(3) {
+            // A head that is right, and a subject that may be.
+            bytes[..4].copy_from_slice(b"QvSh");
+            bytes[4..8].copy_from_slice(&1u32.to_ne_bytes());
+            bytes[8..12].copy_from_slice(&(i as u32 % 12).to_ne_bytes());
+        }
+        let _ = send(&socket, &bytes[..1 + i % 256], SendFlags::NOSIGNAL);
+        if i.is_multiple_of(2) {
+            open.push(socket);
+        }
+    }
+    goes_on(&mut critical, 2);
+    drop(open);
+    soon("it serves", || broker.status().applications.iter().any(|a| a.role == "lc"));
+}
