@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[non_exhaustive]
 pub enum JoinError {
     /// Nobody listens there.
-    #[error("no broker at {path}: {error} (start `quaver share --cpus LIST`)", path = path.display())]
+    #[error("no broker at {path}: {error} (is one running?)", path = path.display())]
     NoBroker {
         /// Its socket.
         path: PathBuf,

@@ -12,13 +12,14 @@
 //!                                      most; then wake                     once)
 //! ```
 //!
-//! Of the two fences one is first: either the worker sees the work in 3, or the other sees PARKED in
-//! c. Who wakes is in the kernel on the worker's own core in z, which spares the interrupt of another
-//! core that d and e cost.
+//! Of the two fences one is first: either the worker sees the work in 3, or the other sees PARKED
+//! in c. Who wakes is in the kernel on the worker's own core in z, which spares the interrupt of
+//! another core that d and e cost.
 //!
 //! Nothing depends on the best-effort side: one that is dead, stopped or lies in y costs the bound
 //! (y without z: until the worker's sleep ends by itself, [`BACKSTOP`]). Nothing depends on the
-//! broker, except that who rings does not wait in e while the broker [guards](Doors::guard) the bell.
+//! broker, except that who rings does not wait in e while the broker [guards](Doors::guard) the
+//! bell.
 
 use crate::layout::{AWAKE, PARKED, Page, RUNG, Table, ring_of};
 use crate::layout::{MOST_APPS, MOST_PLACES};
@@ -212,9 +213,9 @@ impl Doors {
         self.table().critical.load(Relaxed) != 0
     }
 
-    /// Of a best-effort member: looks at the bells of this core and answers those that ring. Returns
-    /// how many did; whoever was woken has run before it returns. The caller is the worker of this
-    /// core. Makes no system call unless a bell rings.
+    /// Of a best-effort member: looks at the bells of this core and answers those that ring.
+    /// Returns how many did; whoever was woken has run before it returns. The caller is the worker
+    /// of this core. Makes no system call unless a bell rings.
     ///
     /// # Panics
     ///

@@ -43,7 +43,7 @@ impl Mapping {
     /// `T` fills a page, consists of atomics, and any bits are a value of it.
     pub(crate) unsafe fn cast<T>(&self) -> &T {
         const { assert!(size_of::<T>() == SIZE) };
-        // SAFETY: mapped for as long as `self` lives, of that size and aligned to pages; the rest is
+        // SAFETY: mapped while `self` lives, of that size and aligned to pages; the rest is
         // the caller's contract.
         unsafe { self.0.cast().as_ref() }
     }

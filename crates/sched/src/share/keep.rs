@@ -32,7 +32,7 @@ impl Keep {
         if self.mean / MEMORY < self.cycle { self.cycle } else { 0 }
     }
 
-    /// Work has come, `gap` after the worker ran out of it; whether it had parked meanwhile does not
+    /// Work has come, `gap` after the worker ran out of it; whether it had parked does not
     /// matter.
     pub fn gap(&mut self, gap: Time) {
         let gap = gap.min(self.cycle.saturating_mul(MOST));

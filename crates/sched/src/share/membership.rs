@@ -11,7 +11,7 @@ use core::str::FromStr;
 /// The largest weight of an application.
 pub const MAX_SHARE_WEIGHT: u32 = 1000;
 
-/// What an application asks of the broker: `lc` or `be`, or `be:WEIGHT`, each with `@SOCKET` behind it
+/// What an application asks of the broker: `lc` or `be`, or `be:WEIGHT`; each with `@SOCKET`
 /// where the broker listens at another path than usual.
 ///
 /// ```

@@ -35,7 +35,7 @@ impl Peer {
             Ok(fd) if fd >= 0 => unsafe { OwnedFd::from_raw_fd(fd) },
             // An older kernel. The number may mean another process by now, if this one has ended;
             // but then it hears no answer.
-            _ => pidfd_open(pid, PidfdFlags::empty()).map_err(|e| gone(e))?,
+            _ => pidfd_open(pid, PidfdFlags::empty()).map_err(gone)?,
         };
         Ok(Peer { pid: who.pid, uid: who.uid, process })
     }
