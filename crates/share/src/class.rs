@@ -64,6 +64,7 @@ impl Class {
     }
 
     /// As words of a message.
+    #[cfg(any(feature = "broker", test))]
     pub(crate) fn to_words(self) -> (u32, u32) {
         match self {
             Class::Idle => (0, 0),

@@ -71,6 +71,7 @@ impl Message {
         Message { subject, words, text: String::new() }
     }
 
+    #[cfg(any(feature = "broker", test))]
     pub(crate) fn with_text(subject: Subject, text: impl Into<String>) -> Message {
         Message { text: text.into(), ..Message::new(subject, [0; 4]) }
     }
