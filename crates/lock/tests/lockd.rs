@@ -201,7 +201,7 @@ fn role_crowd() {
 #[test]
 fn killed_holders_and_waiters_leave_nothing() {
     let _turn = serial();
-    let place = Place::new("kill");
+    let place = Place::new("lock-kill", "lockd.sock");
     let Some(here) = Here::start(&place.socket()) else { return };
     observe(&place.socket());
     let before = counts().unwrap().preempted;
@@ -226,7 +226,7 @@ fn killed_holders_and_waiters_leave_nothing() {
 #[test]
 fn clients_outlive_a_killed_lockd_and_find_the_next() {
     let _turn = serial();
-    let place = Place::new("survive");
+    let place = Place::new("lock-survive", "lockd.sock");
     let Some(here) = Here::start(&place.socket()) else { return };
     drop(here.end());
     let start = || {
@@ -263,7 +263,7 @@ fn clients_outlive_a_killed_lockd_and_find_the_next() {
 #[test]
 fn one_lockd_serves_a_socket() {
     let _turn = serial();
-    let place = Place::new("one");
+    let place = Place::new("lock-one", "lockd.sock");
     let Some(here) = Here::start(&place.socket()) else { return };
     let second = Server::bind(&place.socket());
     assert!(matches!(second, Err(ServerError::Running(_))), "{second:?}");
@@ -284,7 +284,7 @@ fn dial(path: &Path) -> OwnedFd {
 #[test]
 fn bad_and_silent_clients_harm_nobody() {
     let _turn = serial();
-    let place = Place::new("bad");
+    let place = Place::new("lock-bad", "lockd.sock");
     let Some(here) = Here::start(&place.socket()) else { return };
     for message in [&b"x"[..], &[0; 176], &[255; 176], &[1; 4000]] {
         let socket = dial(&place.socket());
@@ -304,7 +304,7 @@ fn bad_and_silent_clients_harm_nobody() {
 #[test]
 fn a_thousand_processes_register_and_go() {
     let _turn = serial();
-    let place = Place::new("crowd");
+    let place = Place::new("lock-crowd", "lockd.sock");
     let Some(here) = Here::start(&place.socket()) else { return };
     let mut command = role("role_crowd", &place.socket());
     command.stdin(std::process::Stdio::piped());
@@ -321,7 +321,7 @@ fn a_thousand_processes_register_and_go() {
 #[test]
 fn fork_and_exec() {
     let _turn = serial();
-    let place = Place::new("fork");
+    let place = Place::new("lock-fork", "lockd.sock");
     let Some(here) = Here::start(&place.socket()) else { return };
     observe(&place.socket());
     let before = counts().unwrap().preempted;
@@ -366,7 +366,7 @@ fn without_rights_locks_work_and_say_so_once() {
     if unsafe { libc::geteuid() } != 0 {
         return eprintln!("skipped: only root can give up rights");
     }
-    let place = Place::new("rights");
+    let place = Place::new("lock-rights", "lockd.sock");
     let mut command = role("role_without_rights", &place.socket());
     let output = command.stderr(std::process::Stdio::piped()).output().unwrap();
     let (out, err) =
@@ -382,7 +382,7 @@ fn without_rights_locks_work_and_say_so_once() {
 #[test]
 fn clients_in_other_pid_namespaces() {
     let _turn = serial();
-    let place = Place::new("pidns");
+    let place = Place::new("lock-pidns", "lockd.sock");
     let Some(here) = Here::start(&place.socket()) else { return };
     observe(&place.socket());
     let inner = role("role_hammer", &place.socket());

@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{Actor, Here, Place, compute, cpus, is_actor, join, say, soon};
+use common::{Actor, Here, Place, compute, cpus, is_actor, join, left, say, signal, soon, start};
 use quaver_share::broker::{Broker, BrokerError, Options, Policy};
 use quaver_share::class::Class;
 use quaver_share::{Rung, State};
@@ -129,7 +129,7 @@ fn role_broker() {
 }
 
 fn started(name: &str, socket: &std::path::Path) -> Actor {
-    let mut actor = Actor::start(name, socket);
+    let mut actor = start(name, socket);
     assert_eq!(actor.line("ready").as_deref(), Some(""), "{name}");
     actor
 }
@@ -154,7 +154,7 @@ fn number(line: &str, after: &str) -> u64 {
 
 #[test]
 fn who_looks_at_bells_answers_them() {
-    let place = Place::new("answers");
+    let place = Place::new("share-answers", "share.sock");
     let broker = Here::start(options(&place));
     let mut effort = started("role_effort", &place.socket());
     let mut critical = started("role_critical", &place.socket());
@@ -168,12 +168,12 @@ fn who_looks_at_bells_answers_them() {
         broker.status().applications.iter().any(|a| a.role == "lc" && a.rings_per_s > 0)
     });
     broker.end();
-    assert_eq!(place.left(), 0, "something is left");
+    assert_eq!(left(&place), 0, "something is left");
 }
 
 #[test]
 fn a_killed_best_effort_application_leaves_nothing_and_stops_nobody() {
-    let place = Place::new("kill-be");
+    let place = Place::new("share-kill-be", "share.sock");
     let broker = Here::start(options(&place));
     let mut critical = started("role_critical", &place.socket());
     for round in 0..5 {
@@ -187,26 +187,26 @@ fn a_killed_best_effort_application_leaves_nothing_and_stops_nobody() {
 
 #[test]
 fn a_stopped_one_costs_no_more_than_the_bound() {
-    let place = Place::new("stop-be");
+    let place = Place::new("share-stop-be", "share.sock");
     let broker = Here::start(options(&place));
     let mut critical = started("role_critical", &place.socket());
     let mut effort = started("role_effort", &place.socket());
-    effort.signal(libc::SIGSTOP);
+    signal(&effort, libc::SIGSTOP);
     soon("it is forced", || number(&goes_on(&mut critical, 1), "forced") > 0);
-    effort.signal(libc::SIGCONT);
+    signal(&effort, libc::SIGCONT);
     assert!(effort.line("computed").is_some());
     goes_on(&mut critical, 2);
     // A stopped critical one is nobody's affair either.
-    critical.signal(libc::SIGSTOP);
+    signal(&critical, libc::SIGSTOP);
     (0..3).for_each(|_| assert!(effort.line("computed").is_some()));
-    critical.signal(libc::SIGCONT);
+    signal(&critical, libc::SIGCONT);
     goes_on(&mut critical, 2);
     assert_eq!(broker.status().applications.len(), 2);
 }
 
 #[test]
 fn a_killed_critical_one_leaves_the_core_to_others() {
-    let place = Place::new("kill-lc");
+    let place = Place::new("share-kill-lc", "share.sock");
     let broker = Here::start(options(&place));
     let mut effort = started("role_effort", &place.socket());
     for _ in 0..5 {
@@ -220,7 +220,7 @@ fn a_killed_critical_one_leaves_the_core_to_others() {
 
 #[test]
 fn a_liar_is_overruled() {
-    let place = Place::new("liar");
+    let place = Place::new("share-liar", "share.sock");
     let _broker = Here::start(options(&place));
     let _liar = started("role_liar", &place.socket());
     let mut critical = started("role_critical", &place.socket());
@@ -231,7 +231,7 @@ fn a_liar_is_overruled() {
 
 #[test]
 fn without_a_broker_bells_work_and_a_new_one_serves_newcomers() {
-    let place = Place::new("kill-broker");
+    let place = Place::new("share-kill-broker", "share.sock");
     let mut first = started("role_broker", &place.socket());
     let mut effort = started("role_effort", &place.socket());
     let mut critical = started("role_critical", &place.socket());
@@ -244,25 +244,25 @@ fn without_a_broker_bells_work_and_a_new_one_serves_newcomers() {
     let _newcomer = started("role_sleeper", &place.socket());
     assert_eq!(second.status().applications.len(), 1);
     second.end();
-    assert_eq!(place.left(), 0);
+    assert_eq!(left(&place), 0);
 }
 
 #[test]
 fn a_stopped_broker_stops_nobody() {
-    let place = Place::new("stop-broker");
+    let place = Place::new("share-stop-broker", "share.sock");
     let broker = started("role_broker", &place.socket());
     let mut effort = started("role_effort", &place.socket());
     let mut critical = started("role_critical", &place.socket());
-    broker.signal(libc::SIGSTOP);
+    signal(&broker, libc::SIGSTOP);
     goes_on(&mut critical, 3);
     (0..3).for_each(|_| assert!(effort.line("computed").is_some()));
-    broker.signal(libc::SIGCONT);
+    signal(&broker, libc::SIGCONT);
     soon("it serves again", || quaver_share::status(&place.socket()).is_ok());
 }
 
 #[test]
 fn who_never_stops_loses_its_rank() {
-    let place = Place::new("greedy");
+    let place = Place::new("share-greedy", "share.sock");
     let broker = Here::start(Options { budget: 40, ..options(&place) });
     let greedy = started("role_greedy", &place.socket());
     let mut effort = started("role_effort", &place.socket());
@@ -279,13 +279,13 @@ fn who_never_stops_loses_its_rank() {
         });
     }
     // It rests, and has its rank again.
-    greedy.signal(libc::SIGSTOP);
+    signal(&greedy, libc::SIGSTOP);
     soon("it is raised", || broker.status().applications.iter().all(|a| !a.demoted));
 }
 
 #[test]
 fn a_plain_program_is_bound_and_a_member_until_it_ends() {
-    let place = Place::new("plain");
+    let place = Place::new("share-plain", "share.sock");
     let broker = Here::start(options(&place));
     let mut plain = started("role_plain", &place.socket());
     let app = broker.status().applications[0].clone();
@@ -312,7 +312,7 @@ fn role_plain() {
 
 #[test]
 fn turns_follow_the_weights_where_they_can() {
-    let place = Place::new("turns");
+    let place = Place::new("share-turns", "share.sock");
     let options = Options { policy: Policy::Weights, ..options(&place) };
     let broker = Here::start(options);
     let _one = started("role_effort", &place.socket());
@@ -324,7 +324,7 @@ fn turns_follow_the_weights_where_they_can() {
 
 #[test]
 fn one_broker_serves_a_socket_and_bad_options_are_named() {
-    let place = Place::new("twice");
+    let place = Place::new("share-twice", "share.sock");
     let _broker = Here::start(options(&place));
     assert!(matches!(Broker::bind(options(&place)), Err(BrokerError::Running(_))));
     let error = |options| Broker::bind(options).unwrap_err().to_string();
@@ -372,7 +372,7 @@ fn own_page() -> Option<*mut u32> {
 
 #[test]
 fn noise_in_a_page_harms_its_owner_only() {
-    let place = Place::new("wild");
+    let place = Place::new("share-wild", "share.sock");
     let broker = Here::start(options(&place));
     let mut effort = started("role_effort", &place.socket());
     let mut critical = started("role_critical", &place.socket());
@@ -416,11 +416,11 @@ fn role_burglar() {
 
 #[test]
 fn a_member_can_write_one_page() {
-    let place = Place::new("burglar");
+    let place = Place::new("share-burglar", "share.sock");
     let _broker = Here::start(options(&place));
     let _critical = started("role_critical", &place.socket());
     let _effort = started("role_effort", &place.socket());
-    let mut burglar = Actor::start("role_burglar", &place.socket());
+    let mut burglar = start("role_burglar", &place.socket());
     assert_eq!(burglar.line("writable ").as_deref(), Some("1"));
 }
 
@@ -429,7 +429,7 @@ fn strange_messages_and_many_connections_are_no_matter() {
     use rustix::net::{
         AddressFamily, SendFlags, SocketAddrUnix, SocketType, connect, send, socket,
     };
-    let place = Place::new("strange");
+    let place = Place::new("share-strange", "share.sock");
     let broker = Here::start(options(&place));
     let mut critical = started("role_critical", &place.socket());
     let at = SocketAddrUnix::new(place.socket()).unwrap();

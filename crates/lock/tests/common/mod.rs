@@ -1,99 +1,19 @@
-//! Processes that the tests start and kill: the test program itself, as one of its ignored tests.
+//! Processes that the tests start and kill.
 
-use std::io::{BufRead, BufReader};
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+mod actors;
 
-/// A process with a role; killed when dropped.
-pub struct Actor {
-    pub child: Child,
-    out: BufReader<ChildStdout>,
-}
+pub use actors::{Actor, Place, soon};
+use std::path::Path;
+use std::process::Command;
 
-/// The command for the role of this name: an ignored test.
+/// The command for the role of this name, with lockd's socket.
 pub fn role(name: &str, socket: &Path) -> Command {
-    let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command
-        .args(["--ignored", "--exact", "--nocapture", "--test-threads=1", name])
-        .env("QUAVER_LOCKD", socket)
-        .env("QUAVER_LOCK_ROLE", name);
+    let mut command = actors::role(name);
+    command.env("QUAVER_LOCKD", socket).env("QUAVER_LOCK_ROLE", name);
     command
 }
 
 /// Whether this process has been started for a role; `cargo test -- --ignored` alone has not.
 pub fn is_actor() -> bool {
     std::env::var_os("QUAVER_LOCK_ROLE").is_some()
-}
-
-impl Actor {
-    pub fn start(mut command: Command) -> Self {
-        // SAFETY: one system call between fork and exec. Should we be killed, so is it.
-        unsafe {
-            command.pre_exec(|| {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
-            });
-        }
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("starts");
-        let out = BufReader::new(child.stdout.take().expect("piped"));
-        Self { child, out }
-    }
-
-    /// Waits for a line with `prefix` and returns the rest of it; `None` if the output ends.
-    pub fn line(&mut self, prefix: &str) -> Option<String> {
-        let mut line = String::new();
-        loop {
-            line.clear();
-            if self.out.read_line(&mut line).expect("text") == 0 {
-                return None;
-            }
-            // The first line of a test has its name in front.
-            if let Some(at) = line.find(prefix) {
-                return Some(line[at + prefix.len()..].trim().to_owned());
-            }
-        }
-    }
-
-    pub fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Drop for Actor {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-/// A path for a socket in a directory of its own, which is removed.
-pub struct Place(PathBuf);
-
-impl Place {
-    pub fn new(name: &str) -> Self {
-        let dir = std::env::temp_dir().join(format!("quaver-lock-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("a directory for temporary files");
-        Self(dir)
-    }
-
-    pub fn socket(&self) -> PathBuf {
-        self.0.join("lockd.sock")
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Waits until `happened`, at most ten seconds.
-pub fn soon(what: &str, mut happened: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !happened() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "not after 10 s: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }

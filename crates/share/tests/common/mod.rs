@@ -1,13 +1,13 @@
-//! Processes that the tests start, stop and kill: the test program itself, as one of its ignored
-//! tests.
+//! Processes that the tests start, stop and kill, and a broker in this one.
 
+#[path = "../../../lock/tests/common/actors.rs"]
+mod actors;
+
+pub use actors::{Actor, Place, soon};
 use quaver_sched::share::Membership;
 use quaver_share::broker::{Broker, Options, Status};
 use quaver_share::{Doors, Member};
-use std::io::{BufRead, BufReader};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,12 +18,6 @@ use std::time::{Duration, Instant};
 const ROLE: &str = "QUAVER_SHARE_ROLE";
 /// And the one that names the broker's socket.
 const AT: &str = "QUAVER_SHARE_AT";
-
-/// A process with a role; killed when dropped.
-pub struct Actor {
-    pub child: Child,
-    out: BufReader<ChildStdout>,
-}
 
 /// Whether this process has been started for a role; `cargo test -- --ignored` alone has not.
 pub fn is_actor() -> bool {
@@ -58,79 +52,21 @@ pub fn compute(doors: &Doors, place: usize, time: Duration) {
     }
 }
 
-impl Actor {
-    /// Starts the role of this name: an ignored test.
-    pub fn start(name: &str, socket: &Path) -> Self {
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
-        command.args(["--ignored", "--exact", "--nocapture", "--test-threads=1", name]);
-        command.env(AT, socket).env(ROLE, name);
-        // SAFETY: one system call between fork and exec. Should we be killed, so is it.
-        unsafe {
-            command.pre_exec(|| {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
-            });
-        }
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("starts");
-        let out = BufReader::new(child.stdout.take().expect("piped"));
-        Self { child, out }
-    }
-
-    /// Waits for a line with `prefix` and returns the rest of it; `None` if the output ends.
-    pub fn line(&mut self, prefix: &str) -> Option<String> {
-        let mut line = String::new();
-        loop {
-            line.clear();
-            if self.out.read_line(&mut line).expect("text") == 0 {
-                return None;
-            }
-            if let Some(at) = line.find(prefix) {
-                return Some(line[at + prefix.len()..].trim().to_owned());
-            }
-        }
-    }
-
-    pub fn signal(&self, signal: i32) {
-        // SAFETY: no memory is involved; the child has not been waited for.
-        unsafe { libc::kill(self.child.id() as i32, signal) };
-    }
-
-    pub fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Starts the role of this name.
+pub fn start(name: &str, socket: &Path) -> Actor {
+    let mut command = actors::role(name);
+    command.env(AT, socket).env(ROLE, name);
+    Actor::start(command)
 }
 
-impl Drop for Actor {
-    fn drop(&mut self) {
-        self.kill();
-    }
+pub fn signal(actor: &Actor, signal: i32) {
+    // SAFETY: no memory is involved; the child has not been waited for.
+    unsafe { libc::kill(actor.child.id() as i32, signal) };
 }
 
-/// A path for a socket in a directory of its own, which is removed.
-pub struct Place(PathBuf);
-
-impl Place {
-    pub fn new(name: &str) -> Self {
-        let dir = std::env::temp_dir().join(format!("quaver-share-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("a directory for temporary files");
-        Self(dir)
-    }
-
-    pub fn socket(&self) -> PathBuf {
-        self.0.join("share.sock")
-    }
-
-    /// What is in the directory.
-    pub fn left(&self) -> usize {
-        std::fs::read_dir(&self.0).expect("it is there").count()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// How many files are where the socket is.
+pub fn left(place: &Place) -> usize {
+    std::fs::read_dir(place.socket().parent().unwrap()).expect("it is there").count()
 }
 
 /// A broker in a thread of this process; stopped when dropped.
@@ -181,15 +117,6 @@ impl Here {
 impl Drop for Here {
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-/// Waits until `happened`, at most twenty seconds.
-pub fn soon(what: &str, mut happened: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !happened() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "not after 20 s: {what}");
-        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
