@@ -7,6 +7,7 @@ mod join;
 pub(crate) mod label;
 pub(crate) mod life;
 mod packet;
+mod pool;
 pub(crate) mod raw;
 mod scope;
 pub(crate) mod stack;

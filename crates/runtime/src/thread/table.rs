@@ -5,12 +5,14 @@
 //! stacks are used again: first in a small list of each slot (no lock), then in the global list.
 
 use super::control::{NONE, Uthread, phase};
+pub(crate) use super::pool::LocalPool;
+use super::pool::MAX as LOCAL_MAX;
 use super::stack::{self, OwnStack, Shape};
 use crate::park::SpinLock;
 use crate::sync::{Mutex, MutexGuard};
 use crate::tls;
 use core::ops::Range;
-use core::sync::atomic::{AtomicIsize, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicIsize, AtomicU32, Ordering::*};
 use std::io;
 use std::sync::PoisonError;
 
@@ -60,52 +62,6 @@ pub(crate) enum Exhausted {
     Limit(u32),
     #[error("cannot map another stack: {0} (memory, RLIMIT_AS or vm.max_map_count is exhausted)")]
     Memory(#[from] io::Error),
-}
-
-/// Free handles of one slot. Used by the slot's carrier only, with preemption disabled.
-pub(crate) struct LocalPool {
-    first: u32,
-    len: u32,
-    /// Handles given out minus handles returned by this slot. Kept apart for each slot so that
-    /// spawning shares no cache line; only the sum over all slots and the table means something.
-    balance: isize,
-    /// Numbers for the next threads that this slot makes.
-    ids: Range<u64>,
-}
-
-/// How many numbers a slot takes at a time.
-const IDS: u64 = 64;
-/// The first number that nobody has taken. Never 0, so that it is no thread's.
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-
-/// How many free handles a slot keeps before it gives half of them back.
-const LOCAL_MAX: u32 = 256;
-
-impl LocalPool {
-    /// Where a pool counts its share of the number of threads in use.
-    ///
-    /// # Safety
-    ///
-    /// `pool` points to a pool.
-    pub(crate) unsafe fn balance_of(pool: *const LocalPool) -> *const isize {
-        // SAFETY: a field's address.
-        unsafe { &raw const (*pool).balance }
-    }
-
-    pub(crate) const fn new() -> LocalPool {
-        LocalPool { first: NONE, len: 0, balance: 0, ids: 0..0 }
-    }
-
-    /// A number for a new thread: unique in the process, never used again.
-    #[inline]
-    pub(crate) fn next_id(pool: Option<&mut LocalPool>) -> u64 {
-        let Some(pool) = pool else { return NEXT_ID.fetch_add(1, Relaxed) };
-        pool.ids.next().unwrap_or_else(|| {
-            let first = NEXT_ID.fetch_add(IDS, Relaxed);
-            pool.ids = first + 1..first + IDS;
-            first
-        })
-    }
 }
 
 impl Table {

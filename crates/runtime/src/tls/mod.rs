@@ -37,6 +37,8 @@ mod list;
 mod modules;
 mod number;
 pub(crate) mod shared;
+#[cfg(test)]
+mod tests;
 mod unsupported;
 
 pub use unsupported::Unsupported;
@@ -475,35 +477,5 @@ impl Modules {
                 self.images.push(image);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn layout_is_found_and_covers_static_tls() {
-        let l = layout().unwrap();
-        assert!(l.below >= 64 && l.above >= 512, "{} {}", l.below, l.above);
-        assert!(l.tid_offset > 512 && l.tid_offset < l.above);
-        for i in &l.images {
-            assert!(i.below_tp <= l.below && i.size <= i.below_tp + l.align);
-        }
-        let (tp, base) = l.place(1 << 20);
-        assert!(tp % 64 == 0 && base >= (1 << 20) - l.size());
-    }
-
-    #[test]
-    fn values_of_pthread_keys_are_found() {
-        assert!(layout().unwrap().keys.is_some());
-    }
-
-    #[test]
-    fn the_tid_offset_is_right() {
-        let l = layout().unwrap();
-        // SAFETY: within the calling thread's struct pthread.
-        let tid = unsafe { ((segment::fs_base() + l.tid_offset) as *const i32).read() };
-        assert_eq!(tid, crate::sys::gettid());
     }
 }
