@@ -136,33 +136,13 @@ impl Core {
         let uops = fetched.uops;
         let last = uops[uops.len() - 1];
         let cached = self.front.line.is_some_and(|(_, cached)| cached);
+        let decode = if cached { 0 } else { self.p.front.decode };
         let mut entry = Entry {
-            stamp: 0,
             number: fetched.number,
-            address: fetched.address,
-            origin: Origin::Program,
-            needs: NOTHING,
-            latency: 0,
             weight: 0,
-            first: true,
-            last: false,
             safepoint: last.safepoint,
-            place: None,
-            vector: false,
-            branch: None,
-            resolves: None,
-            available: self.cycle
-                + self.p.front.depth
-                + if cached { 0 } else { self.p.front.decode },
-            renamed: false,
-            new: [0; 3],
-            old: [0; 3],
-            forward: Forward::No,
-            pending: 0,
-            ready: 0,
-            issued: false,
-            done: NEVER,
-            times: [self.cycle, 0, 0],
+            available: self.cycle + self.p.front.depth + decode,
+            ..Self::blank(self.cycle, fetched.address, Origin::Program)
         };
         let branch = branch_of(fetched.address, uops);
         let next = fetched.next;
@@ -357,13 +337,13 @@ impl Core {
         } else {
             vec![Step { op: StepOp::Serialize, count: 1, latency, flag: false }]
         };
-        let like = self.blank(address, Origin::Served);
+        let like = Self::blank(self.cycle, address, Origin::Served);
         self.sequence(&steps, &[], &like, true);
         Ok(())
     }
 
-    /// An entry of microcode.
-    pub(super) fn blank(&self, address: u64, origin: Origin) -> Entry {
+    /// An entry of microcode that begins in this cycle.
+    pub(super) fn blank(cycle: u64, address: u64, origin: Origin) -> Entry {
         Entry {
             stamp: 0,
             number: UNNUMBERED,
@@ -388,7 +368,7 @@ impl Core {
             ready: 0,
             issued: false,
             done: NEVER,
-            times: [self.cycle, 0, 0],
+            times: [cycle, 0, 0],
         }
     }
 

@@ -270,7 +270,7 @@ impl Core {
         i.injected = Some(Injected { vector, notified, arrival });
         i.fetch_times += self.cycle - arrival;
         i.injections += 1;
-        let mut like = self.blank(address, Origin::Interrupt);
+        let mut like = Self::blank(self.cycle, address, Origin::Interrupt);
         like.number = number;
         like.resolves = Some(self.ahead.cpu.rip);
         if self.mechanism == Mechanism::Drain {
