@@ -215,7 +215,7 @@ unsafe fn receive(
         slot.count_useful(late);
         return Verdict::Preempted;
     }
-    if t.regions.get() > 0 && !stopping {
+    if t.regions.get() > 0 && (!stopping || t.unstoppable.get() > 0) {
         if in_library {
             rt.in_library.leave();
         }

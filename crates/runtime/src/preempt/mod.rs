@@ -32,4 +32,5 @@ pub(crate) use request::Request;
 pub(crate) use signal::on_signal;
 pub(crate) use sigsegv::{AltStack, install as install_overflow_report, overflow_is_a_fault};
 
+pub(crate) use gate::unstoppable;
 pub use gate::{NoPreempt, is_preemptible, no_preempt};
