@@ -146,6 +146,7 @@ if [ "$size" = full ]; then
     fi
     step probes-real scripts/check_probes_real.sh "$programs"
     step probes-compilers scripts/check_probes_compilers.sh "$programs"
+    step glibc scripts/check_glibc.sh "$programs"
     step boundaries-all scripts/smoke.sh boundaries-all "$programs"
     # A thousand million preemptions: a day.
     STEP_TIMEOUT=259200 step torture-all scripts/smoke.sh torture-all "$programs" "$target/test-full-$tree/torture.json"
