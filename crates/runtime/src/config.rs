@@ -44,6 +44,8 @@ pub(crate) struct Config {
     pub(crate) signal: i32,
     /// Threads are told at probes.
     pub(crate) probes: bool,
+    /// By [`UserInterrupt`](Notification::UserInterrupt) or the emulated one, if there are any.
+    pub(crate) user_interrupts: Option<Notification>,
     pub(crate) resume: Resume,
     pub(crate) tls: Tls,
 }
@@ -411,6 +413,15 @@ impl Builder {
             Notification::Auto => self.tls == Tls::Private && preempt::instrumented(),
             chosen => chosen == Notification::Probe,
         };
+        let user_interrupts = Some(self.notification).filter(|n| n.is_user_interrupt());
+        if clock == Clock::DelegatedTimer {
+            if user_interrupts.is_none() {
+                return Err(BuildError::DelegatedWithout);
+            }
+            if cpus.is_empty() {
+                return Err(BuildError::DelegatedUnpinned);
+            }
+        }
         let min = if probes { PROBES_MIN_QUANTUM } else { clock.min_quantum() };
         if let Some(q) = policy.quantum()
             && q < min
@@ -422,11 +433,11 @@ impl Builder {
                 BuildError::Quantum { quantum, clock, min }
             });
         }
-        if self.stack_size < stack::min_stack_size() {
-            return Err(BuildError::StackTooSmall {
-                given: self.stack_size,
-                min: stack::min_stack_size(),
-            });
+        // Emulated ones come as signals, which leave frames of their own.
+        let emulated = self.notification == Notification::EmulatedUserInterrupt;
+        let min = stack::min_stack_size() * if emulated { 2 } else { 1 };
+        if self.stack_size < min {
+            return Err(BuildError::StackTooSmall { given: self.stack_size, min });
         }
         if self.max_threads == 0 || self.max_threads > 1 << 24 {
             return Err(BuildError::MaxThreads(self.max_threads));
@@ -458,6 +469,7 @@ impl Builder {
             tax: (tax < 100).then_some(tax),
             signal: self.signal,
             probes,
+            user_interrupts,
             resume: self.resume,
             tls: self.tls,
         })

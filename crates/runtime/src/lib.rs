@@ -119,6 +119,8 @@ mod tls;
 #[cfg(not(loom))]
 mod tsc;
 #[cfg(not(loom))]
+mod uintr;
+#[cfg(not(loom))]
 mod worker;
 #[cfg(loom)]
 mod worker {

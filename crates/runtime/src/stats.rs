@@ -125,6 +125,8 @@ counters! {
     /// Threads that went on on another worker than the one that they were preempted on. Those are
     /// not counted whose preemption had been put off to the end of a region.
     preempt_migrated,
+    /// User interrupts that reached a worker.
+    preempt_by_user_interrupt,
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! so keeps the processor for as long as the policy says.
 
 use super::sleep::Sleep;
+use crate::config::Clock;
 use crate::preempt;
 use crate::runtime::Inner;
 use crate::sys;
@@ -20,6 +21,9 @@ use std::time::Duration;
 /// Between two looks: a worker stands still for twice this at most. Clocks with a quantum that is
 /// no longer look often enough themselves.
 const LOOK: Duration = Duration::from_millis(100);
+/// The same beside delegated timers, at least: several times the [least](IDLE) that a thread that
+/// computes must have used.
+const LOOK_BESIDE_TICKS: Duration = Duration::from_millis(5);
 /// A thread that has used less than this meanwhile has done nothing but wait.
 const IDLE: Duration = Duration::from_millis(1);
 /// Looks that find no worker busy before the thread sleeps until one is.
@@ -28,6 +32,8 @@ const LINGER: u32 = 8;
 /// The bed of the thread that looks.
 pub(crate) struct Rescue {
     sleep: Sleep,
+    /// Between two looks.
+    look: Duration,
 }
 
 /// What was seen of a worker at the last look. Used by the thread that looks only.
@@ -51,13 +57,19 @@ impl Seen {
 }
 
 impl Rescue {
-    /// Does a runtime with this quantum need it?
-    pub(crate) fn wanted(quantum: Option<Duration>) -> bool {
-        quantum.is_none_or(|quantum| quantum > LOOK)
+    /// Does a runtime with this clock and quantum need it? How often must it look?
+    fn wanted(clock: Clock, quantum: Option<Duration>) -> Option<Duration> {
+        match quantum {
+            // A tick ends no system call.
+            Some(quantum) if clock == Clock::DelegatedTimer => {
+                Some((4 * quantum).clamp(LOOK_BESIDE_TICKS, LOOK))
+            }
+            _ => quantum.is_none_or(|quantum| quantum > LOOK).then_some(LOOK),
+        }
     }
 
-    pub(crate) fn new() -> Rescue {
-        Rescue { sleep: Sleep::new() }
+    pub(crate) fn new(clock: Clock, quantum: Option<Duration>) -> Option<Rescue> {
+        Some(Rescue { look: Self::wanted(clock, quantum)?, sleep: Sleep::new() })
     }
 
     /// A worker has begun to run a thread after it had nothing to do; the caller has fenced since.
@@ -103,7 +115,7 @@ pub(crate) fn run(rt: &'static Inner) {
         rescue.sleep.begin_to_look();
         quiet = if pass(rt) { 0 } else { quiet + 1 };
         if quiet < LINGER {
-            rescue.sleep.nap(LOOK);
+            rescue.sleep.nap(rescue.look);
         } else if rescue.sleep.announce() && !rt.stopping.load(Relaxed) && !pass(rt) {
             rescue.sleep.sleep(NEVER, None);
         }
@@ -127,7 +139,15 @@ mod tests {
 
     #[test]
     fn short_quanta_need_no_rescue() {
-        assert!(Rescue::wanted(None) && Rescue::wanted(Some(Duration::from_secs(1))));
-        assert!(!Rescue::wanted(Some(LOOK)));
+        let wanted = |quantum| Rescue::wanted(Clock::PosixTimer, quantum);
+        assert_eq!((wanted(None), wanted(Some(2 * LOOK))), (Some(LOOK), Some(LOOK)));
+        assert_eq!(wanted(Some(LOOK)), None);
+    }
+
+    #[test]
+    fn ticks_end_no_call_so_somebody_looks() {
+        let wanted = |quantum| Rescue::wanted(Clock::DelegatedTimer, Some(quantum));
+        assert_eq!(wanted(Duration::from_micros(10)), Some(LOOK_BESIDE_TICKS));
+        assert_eq!(wanted(Duration::from_millis(10)), Some(Duration::from_millis(40)));
     }
 }

@@ -103,6 +103,14 @@ pub enum BuildError {
          tls=private, or notification=signal"
     )]
     ProbesWithoutTls,
+    /// A delegated timer interrupts by user interrupts only.
+    #[error(
+        "clock=delegated-timer needs notification=user-interrupt: choose that, or another clock"
+    )]
+    DelegatedWithout,
+    /// A delegated timer belongs to a CPU.
+    #[error("clock=delegated-timer needs pinned workers: name their CPUs (cpus), or choose pin")]
+    DelegatedUnpinned,
     /// The program handles the signal itself.
     #[error(
         "signal {0} already has a handler in this program: choose another with Builder::signal or \

@@ -21,6 +21,7 @@ use crate::worker::slot::Slot;
 use core::sync::atomic::Ordering::Relaxed;
 
 pub use super::judge::Verdict;
+pub use crate::uintr::inspect as user_interrupts;
 
 /// The closed gate of an interrupted thread. Nothing preempts or moves it until [`leave`].
 #[derive(Clone, Copy)]

@@ -14,6 +14,7 @@ use crate::arch::{pkru, resume};
 use crate::runtime::Inner;
 use crate::sys;
 use crate::thread::control::Uthread;
+use crate::uintr::Receiver;
 use crate::worker::carrier::Carrier;
 use crate::worker::slot::Slot;
 use core::sync::atomic::Ordering::Relaxed;
@@ -23,13 +24,14 @@ use libc::ucontext_t;
 pub(crate) struct Signals;
 
 impl Notifier for Signals {
-    fn register(&self, rt: &Inner) {
+    fn register(&self, rt: &Inner) -> Receiver {
         // SAFETY: a complete signal set for the calling thread.
         unsafe {
             let mut set: libc::sigset_t = core::mem::zeroed();
             libc::sigaddset(&mut set, rt.config.signal);
             sys::change_signal_mask(libc::SIG_UNBLOCK, Some(&set), None);
         }
+        Receiver::NONE
     }
 
     fn notify(&self, rt: &Inner, slot: &Slot, stage: Stage) -> bool {

@@ -55,7 +55,7 @@ impl Setup {
     /// A quantum near the shortest that the clock can keep.
     pub fn quantum(&self) -> Duration {
         Duration::from_micros(match self.clock {
-            Clock::PosixTimer | Clock::Auto => 20,
+            Clock::PosixTimer | Clock::DelegatedTimer | Clock::Auto => 20,
             Clock::TimerThread => 10,
             Clock::TimerCore => 5,
         })
