@@ -1,7 +1,6 @@
 //! Preemption by emulated user interrupts: the entry, the frame and the way back are those of
 //! hardware.
 
-#[expect(dead_code, reason = "other tests use more of it")]
 mod support;
 
 use quaver::{Builder, Clock, Notification};
