@@ -12,6 +12,7 @@ fn builder(clock: Clock, workers: usize) -> Builder {
         .notification(Notification::EmulatedUserInterrupt)
         .clock(clock)
         .workers(workers)
+        .pin(clock == Clock::DelegatedTimer)
         .quantum(Some(Duration::from_micros(200)))
 }
 
@@ -29,7 +30,9 @@ fn compute(seed: u64) -> u64 {
 #[test]
 fn results_are_those_of_an_undisturbed_run() {
     let expected: Vec<u64> = (0..4).map(compute).collect();
-    for (clock, workers) in [(Clock::TimerThread, 1), (Clock::TimerThread, 2)] {
+    for (clock, workers) in
+        [(Clock::TimerThread, 1), (Clock::TimerThread, 2), (Clock::DelegatedTimer, 1)]
+    {
         on_runtime(builder(clock, workers), || {
             let stats = || quaver::Handle::current().unwrap().stats();
             quaver::scope(|s| {
