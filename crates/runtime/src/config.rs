@@ -433,9 +433,8 @@ impl Builder {
                 BuildError::Quantum { quantum, clock, min }
             });
         }
-        // Emulated ones come as signals, which leave frames of their own.
-        let emulated = self.notification == Notification::EmulatedUserInterrupt;
-        let min = stack::min_stack_size() * if emulated { 2 } else { 1 };
+        // User interrupts leave two frames beside those of signals; emulated ones come as signals.
+        let min = stack::min_stack_size() * if user_interrupts.is_some() { 2 } else { 1 };
         if self.stack_size < min {
             return Err(BuildError::StackTooSmall { given: self.stack_size, min });
         }

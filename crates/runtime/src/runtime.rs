@@ -30,6 +30,9 @@ use quaver_sched::{Policy, Tax, TimerHeap, TimerTable, probe_quantum_for, quantu
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+/// A request that was not taken for so many microseconds is taken for lost.
+const LOST_AFTER: u64 = 50_000;
+
 /// Everything that carriers, clocks and handles share. Leaked at the start: stale handles and late
 /// wake-ups must find something. What is large (stacks, TLS) is given back at shutdown.
 pub(crate) struct Inner {
@@ -329,10 +332,15 @@ impl Runtime {
             max_deferral: config.max_deferral.map_or(Ticks::MAX, tsc::from_duration),
             mutex_extension: tsc::from_duration(config.mutex_extension),
             region_retry: us(50),
-            lost_after: us(50_000),
+            lost_after: us(LOST_AFTER),
             user_interrupts,
             delegated: clock::ticks(config.clock, config.policy.quantum()),
-            second_stage: if config.probes || user_interrupts.is_some() { two_quanta } else { 0 },
+            second_stage: if config.probes || user_interrupts.is_some() {
+                // Before it is taken for lost, or there would be no second stage.
+                two_quanta.min(us(LOST_AFTER / 2))
+            } else {
+                0
+            },
             backstop: if config.probes { two_quanta } else { 0 },
             tell_every: quantum.map_or(Ticks::MAX, |quantum| quantum.saturating_mul(16)),
             timer_slop: us(1) / 2,

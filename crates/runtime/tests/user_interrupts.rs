@@ -5,7 +5,7 @@ mod support;
 
 use quaver::{Builder, Clock, Notification};
 use std::time::Duration;
-use support::on_runtime;
+use support::{child, on_runtime};
 
 fn builder(clock: Clock, workers: usize) -> Builder {
     Builder::new()
@@ -35,17 +35,104 @@ fn results_are_those_of_an_undisturbed_run() {
     {
         on_runtime(builder(clock, workers), || {
             let stats = || quaver::Handle::current().unwrap().stats();
-            quaver::scope(|s| {
-                for i in 0..4usize {
-                    let expected = &expected;
-                    s.spawn(move || {
-                        while stats().preempt_useful < 200 {
-                            assert_eq!(compute(i as u64), expected[i], "{i}");
-                        }
-                    });
+            compute_until(200, &expected);
+            assert!(stats().preempt_by_user_interrupt >= 100, "{:?}", stats());
+        });
+    }
+}
+
+/// Ends when `count` preemptions have been useful.
+fn compute_until(count: u64, expected: &[u64]) {
+    let stats = || quaver::Handle::current().unwrap().stats();
+    quaver::scope(|s| {
+        for (i, &expected) in expected.iter().enumerate() {
+            s.spawn(move || {
+                while stats().preempt_useful < count {
+                    assert_eq!(compute(i as u64), expected, "{i}");
                 }
             });
-            assert!(stats().preempt_by_user_interrupt >= 100, "{:?}", stats());
+        }
+    });
+}
+
+#[test]
+fn a_blocked_thread_gives_its_worker_away() {
+    for clock in [Clock::TimerThread, Clock::DelegatedTimer] {
+        on_runtime(builder(clock, 1), || {
+            let (mut reader, mut writer) = std::io::pipe().unwrap();
+            let blocked = quaver::spawn(move || {
+                let mut byte = 0u8;
+                // SAFETY: the kernel writes one byte. By the instruction, as a program without libc
+                // does: the runtime does not see it.
+                let read = unsafe { raw_read(std::os::fd::AsRawFd::as_raw_fd(&reader), &mut byte) };
+                let _ = &mut reader;
+                (read, byte)
+            });
+            let helper = quaver::spawn(move || {
+                use std::io::Write;
+                writer.write_all(&[7]).unwrap();
+            });
+            assert_eq!(blocked.join().unwrap(), (1, 7), "{clock}");
+            helper.join().unwrap();
+        });
+    }
+}
+
+unsafe fn raw_read(fd: i32, byte: &mut u8) -> i64 {
+    let mut result = libc::SYS_read;
+    // SAFETY: the caller's contract.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inout("rax") result,
+            in("rdi") i64::from(fd),
+            in("rsi") byte,
+            in("rdx") 1,
+            out("rcx") _,
+            out("r11") _,
+            options(nostack)
+        );
+    }
+    result
+}
+
+#[test]
+fn the_shortest_quantum_leaves_time_to_work() {
+    let expected: Vec<u64> = (0..3).map(compute).collect();
+    let quantum = Some(Clock::DelegatedTimer.min_quantum());
+    on_runtime(builder(Clock::DelegatedTimer, 1).quantum(quantum).stack_size(64 * 1024), || {
+        compute_until(50, &expected);
+    });
+}
+
+#[test]
+fn one_runtime_follows_another_also_in_a_child() {
+    child::run("fork").expect_success();
+}
+
+#[test]
+fn the_child() {
+    if child::role().is_none() {
+        return;
+    }
+    let expected: Vec<u64> = (0..2).map(compute).collect();
+    for clock in [Clock::DelegatedTimer, Clock::TimerThread] {
+        on_runtime(builder(clock, 1), || {
+            compute_until(20, &expected);
+            // SAFETY: no other thread of this process holds anything that the child needs.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                let rt = builder(clock, 1).build().unwrap();
+                assert_eq!(rt.notification(), Notification::EmulatedUserInterrupt);
+                rt.run(|| compute_until(20, &expected));
+                // SAFETY: ends the process.
+                unsafe { libc::_exit(7) };
+            }
+            let mut status = 0;
+            // SAFETY: our own child.
+            while unsafe { libc::waitpid(child, &raw mut status, 0) } != child {}
+            assert_eq!((libc::WIFEXITED(status), libc::WEXITSTATUS(status)), (true, 7));
+            compute_until(40, &expected);
         });
     }
 }

@@ -22,15 +22,20 @@
 //! The canonical frame address is `frame + 160`, from `rsp` at first and from `rbx` later, so
 //! debuggers and profilers unwind through the entry at each of its instructions.
 //!
-//! UIF is 0 from the delivery to the `stui` behind the closed gate, and 1 everywhere else. So the
-//! flag never crosses a context switch as 0, and no switch has to set it. Signals may come at any
-//! instruction. They find an address in [`range`] until the gate is closed, a closed gate after
-//! that, and an address in [`range`] again when it has been opened: they defer everywhere. A user
-//! interrupt finds the same from the `stui` on.
+//! UIF is 0 from the delivery to the `stui` behind the closed gate, which comes only where this
+//! entry has closed it. It is 0 again from a `clui` before the gate is opened to the `uiret`. So the
+//! handler may switch with UIF as 1, a user interrupt that meets it runs to its end with UIF as 0,
+//! and no third one nests, however often a timer ticks. Signals may come at any instruction. They
+//! find an address in [`range`] until the gate is closed, a closed gate after that, and an address
+//! in [`range`] again when it has been opened: they defer everywhere.
+//!
+//! A handler of the program may interrupt the entry and switch there, with UIF as 0. That carrier
+//! gets no user interrupt until the signal that follows sets the flag
+//! ([`allow`](crate::preempt::user_interrupt::allow)).
 //!
 //! The way back: the gate is opened as in [`resume`](super::resume), then come `xrstor`, moves and
-//! `uiret`. That takes address, flags and stack pointer in one step, on whatever carrier the thread
-//! goes on, and needs nothing below the interrupted stack pointer.
+//! `uiret`. That takes address, flags, stack pointer and UIF in one step, on whatever carrier the
+//! thread goes on, and needs nothing below the interrupted stack pointer.
 
 use crate::arch::segment::GS_CURRENT;
 use crate::thread::control::Uthread;
@@ -163,6 +168,8 @@ core::arch::global_asm!(
         "mov rsi, rcx",
         "test rcx, rcx",
         "jz 7f",
+        "cmp dword ptr [rcx + {no_preempt}], 1",
+        "jne 7f",
         ".byte 0xf3, 0x0f, 0x01, 0xef", // stui
         "7:",
         "call {handler}",
@@ -182,6 +189,10 @@ core::arch::global_asm!(
         ".cfi_startproc",
         "test rsi, rsi",
         "jz 8f",
+        "test edx, edx",
+        "jnz 9f",
+        ".byte 0xf3, 0x0f, 0x01, 0xee", // clui
+        "9:",
         super::open_gate!(),
         "8:",
         ".cfi_undefined rip",
@@ -240,7 +251,7 @@ unsafe extern "C" {
 }
 
 /// Sets the gate of `t` to `gate` and continues the code that was interrupted with `frame`. Returns
-/// only if a flag was found on the thread, with the gate closed.
+/// only if a flag was found on the thread, with the gate closed and UIF as 1.
 ///
 /// # Safety
 ///
@@ -248,8 +259,11 @@ unsafe extern "C" {
 /// interrupted thread and the calling one, with its gate closed; its `fs` is in place.
 #[inline(always)]
 pub(crate) unsafe fn resume(frame: *mut Saved, t: &Uthread, gate: u32) {
-    // SAFETY: handed on.
-    unsafe { quaver_ui_resume(frame, core::ptr::from_ref(t).cast(), gate) }
+    // SAFETY: handed on. It has returned with the gate closed, on a carrier that was interrupted.
+    unsafe {
+        quaver_ui_resume(frame, core::ptr::from_ref(t).cast(), gate);
+        stui();
+    }
 }
 
 /// Addresses at which a thread is half saved or half restored and must not be preempted.

@@ -7,6 +7,9 @@
 //! sends the preemption signal, marked as a rescue: the handler hands the worker over if the thread
 //! is in a system call that blocks, and nothing else. Who computes is never interrupted by it, and
 //! so keeps the processor for as long as the policy says.
+//!
+//! Beside delegated timers it looks more often, since a tick ends no system call, and it looks for
+//! threads that are late, too: a carrier may have lost its ticks, and a signal brings them back.
 
 use super::sleep::Sleep;
 use crate::config::Clock;
@@ -48,11 +51,11 @@ impl Seen {
         Seen { run: AtomicU64::new(0), cpu: AtomicU64::new(0) }
     }
 
-    /// Has a worker run this dispatch since the last look, and used no CPU time?
-    fn stands_still(&self, run: u64, cpu: Option<Duration>) -> bool {
+    /// Has a worker run this dispatch since the last look, and used less than `idle` of its CPU?
+    fn stands_still(&self, run: u64, cpu: Option<Duration>, idle: Duration) -> bool {
         let Some(cpu) = cpu else { return false };
         let before = Duration::from_nanos(self.cpu.swap(cpu.as_nanos() as u64, Relaxed));
-        self.run.swap(run, Relaxed) == run && cpu.saturating_sub(before) < IDLE
+        self.run.swap(run, Relaxed) == run && cpu.saturating_sub(before) < idle
     }
 }
 
@@ -87,6 +90,7 @@ impl Rescue {
 /// Sends what is needed; is any worker busy?
 fn pass(rt: &Inner) -> bool {
     let mut busy = false;
+    let idle = if rt.delegated.is_some() { Duration::MAX } else { IDLE };
     for slot in rt.slots() {
         let run = slot.run.load(Acquire);
         if run == 0 {
@@ -94,7 +98,7 @@ fn pass(rt: &Inner) -> bool {
         }
         busy = true;
         let cpu = sys::cpu_time_of(slot.tid.load(Relaxed));
-        if slot.seen.stands_still(run, cpu) && is_wanted(rt, slot) {
+        if slot.seen.stands_still(run, cpu, idle) && is_wanted(rt, slot) {
             slot.rescue.store(run, Release);
             preempt::send(rt, slot, run, tsc::now());
         }
@@ -129,12 +133,14 @@ mod tests {
     #[test]
     fn only_who_stands_still_is_rescued() {
         let seen = Seen::new();
+        let stands_still = |run, cpu| seen.stands_still(run, cpu, IDLE);
         let at = |ms| Some(Duration::from_millis(ms));
-        assert!(!seen.stands_still(1, at(5)), "seen for the first time");
-        assert!(seen.stands_still(1, at(5)));
-        assert!(!seen.stands_still(1, at(9)), "it computes");
-        assert!(!seen.stands_still(3, at(9)), "another dispatch");
-        assert!(!seen.stands_still(3, None), "its carrier has ended");
+        assert!(!stands_still(1, at(5)), "seen for the first time");
+        assert!(stands_still(1, at(5)));
+        assert!(!stands_still(1, at(9)), "it computes");
+        assert!(!stands_still(3, at(9)), "another dispatch");
+        assert!(!stands_still(3, None), "its carrier has ended");
+        assert!(seen.stands_still(3, at(30), Duration::MAX), "whatever it does");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::gate::give_to_region;
 use super::install::{SIGNAL, USE_SIGRETURN};
 use super::judge::{close_gate, in_scheduler, judge};
 use super::notify::{Notifier, Stage};
-use super::stranger;
+use super::{stranger, user_interrupt};
 use crate::arch::{pkru, resume};
 use crate::runtime::Inner;
 use crate::sys;
@@ -63,6 +63,7 @@ pub(crate) unsafe extern "C" fn on_signal(
                 let mut frame = SignalFrame::new(uc.cast());
                 match source {
                     Some(source) => {
+                        user_interrupt::allow(Carrier::here());
                         judge(source, t, gate, &mut frame);
                     }
                     None => stranger::hand_on(info),

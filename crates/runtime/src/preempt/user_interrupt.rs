@@ -147,8 +147,13 @@ impl Notifier for UserInterrupts {
 fn start_ticks(slot: &Slot, period: Duration) {
     let rt = slot.rt();
     let Some(interface) = rt.user_interrupts else { return };
+    // The carrier's timer may be running, from the last time it had a slot.
+    slot.ticks_for.store(0, Relaxed);
     match interface.start_timer(ticks_of(slot), period) {
-        Ok(_) => post_tick(slot),
+        Ok(_) => {
+            slot.ticks_for.store(slot.tid.load(Relaxed), Relaxed);
+            post_tick(slot);
+        }
         Err(error) => {
             static TOLD: AtomicBool = AtomicBool::new(false);
             if !TOLD.swap(true, Relaxed) {
@@ -167,8 +172,18 @@ fn post_tick(slot: &Slot) {
     }
 }
 
-/// The handler. UIF is 1 if there is a thread, and 0 if there is none. `closed`: the interrupted
-/// thread, whose gate [`entry`](arch::entry) has closed.
+/// User interrupts may come on the calling carrier, of whose thread the gate is closed: a signal
+/// does what one of them has not done. The flag is 0 where a handler of the program has switched
+/// that had interrupted the entry.
+pub(super) fn allow(c: &Carrier) {
+    if c.receiver.exists() {
+        // SAFETY: registered, and `gs` is the carrier.
+        unsafe { arch::stui() };
+    }
+}
+
+/// The handler. UIF is 1 if the gate was open, and 0 if it was closed or there is no thread.
+/// `closed`: the interrupted thread, whose gate [`entry`](arch::entry) has closed.
 pub(crate) unsafe extern "C" fn on_user_interrupt(
     saved: *mut Saved,
     closed: Option<&'static Uthread>,
@@ -177,9 +192,10 @@ pub(crate) unsafe extern "C" fn on_user_interrupt(
     // and the gate is closed or there is no thread.
     unsafe {
         let vector = (*saved).vector;
-        if let Some(slot) = Carrier::here().slot() {
+        let c = Carrier::here();
+        if let Some(slot) = c.slot() {
             slot.stats.preempt_by_user_interrupt.add_shared(1, true);
-            if vector == u64::from(TICK) {
+            if vector == u64::from(TICK) && slot.ticks_for.load(Relaxed) == c.tid {
                 post_tick(slot);
             }
         }

@@ -88,6 +88,9 @@ pub(crate) struct Slot {
     pub(crate) timer: AtomicI32,
     /// It can be reached by a user interrupt.
     pub(crate) interruptible: AtomicBool,
+    /// The kernel thread, this slot's carrier, to which its route for ticks leads, or 0. Used by
+    /// the carrier only.
+    pub(crate) ticks_for: AtomicI32,
     /// Where the carrier sleeps for lack of work, and how long it looks for some before.
     pub(crate) bed: Futex,
     pub(crate) patience: Patience,
@@ -141,6 +144,7 @@ impl Slot {
             tid: AtomicI32::new(0),
             timer: AtomicI32::new(0),
             interruptible: AtomicBool::new(false),
+            ticks_for: AtomicI32::new(0),
             bed: Futex::new(0),
             patience: Patience::new(rt.idle_spin),
             id,

@@ -6,6 +6,9 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+/// The environment variable with the notification of all runtimes of a [`Setup`].
+pub const NOTIFICATION: &str = "QUAVER_TEST_NOTIFICATION";
+
 /// A kind of runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
@@ -69,11 +72,15 @@ impl Setup {
 
     /// The builder of such a runtime.
     pub fn builder(&self) -> Builder {
-        Builder::new()
+        let builder = Builder::new()
             .clock(self.clock)
             .workers(self.workers)
             .resume(self.resume)
-            .quantum(Some(self.quantum()))
+            .quantum(Some(self.quantum()));
+        match std::env::var(NOTIFICATION) {
+            Ok(notification) => builder.notification(notification.parse().unwrap()),
+            Err(_) => builder,
+        }
     }
 
     /// Runs `body` on a user thread of such a runtime.

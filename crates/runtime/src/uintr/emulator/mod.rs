@@ -24,6 +24,8 @@ use std::time::Duration;
 
 /// Kernel threads that can be registered at a time.
 const MOST: usize = 1024;
+/// Of the timer's periods: handling a tick takes tens of microseconds.
+const SHORTEST_TICK: Duration = Duration::from_micros(100);
 /// Entries of the UITT, which is one for the process.
 const ROUTES: usize = super::ROUTES;
 
@@ -226,6 +228,7 @@ impl KernelInterface for Emulator {
             let timer = sys::timer_create(sys::gettid(), trap::INTERRUPT).map_err(error)?;
             cpu.timer.store(timer, Relaxed);
         }
+        let period = period.max(SHORTEST_TICK);
         cpu.upid.suppress(true);
         cpu.recognise(Vector::Timer);
         sys::timer_settime_periodic(cpu.timer.load(Relaxed), period).map_err(error)?;
@@ -249,7 +252,11 @@ impl KernelInterface for Emulator {
 ///
 /// There is no other thread.
 pub(crate) unsafe fn in_child() {
-    CPUS[..USED.load(Acquire)].iter().for_each(Cpu::release);
+    for cpu in &CPUS[..USED.load(Acquire)] {
+        // The parent's timers are not the child's.
+        cpu.timer.store(-1, Relaxed);
+        cpu.release();
+    }
 }
 
 #[cfg(test)]

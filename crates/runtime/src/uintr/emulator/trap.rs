@@ -13,7 +13,9 @@
 //! A delivery leaves its four words in the handler's own frame ([`quaver_emulate`]'s), below the
 //! signal frame, which lies on the interrupted stack below the red zone. `rt_sigreturn` frees the
 //! frame and writes nothing, and with all signals blocked nobody else writes there, so the words
-//! are there when the entry begins.
+//! are there when the entry begins. One that follows a `uiret` at once has them where hardware
+//! would: the stack above the signal frame is free by then. Else a thread that is interrupted again
+//! and again would go down its stack.
 
 use super::cpu::{Cpu, Vector};
 use super::decode::{self, Instruction::*};
@@ -124,6 +126,7 @@ unsafe extern "C" fn on_signal(
         }
         return;
     }
+    let before = *register(uc, libc::REG_RSP) as u64;
     // SAFETY: the thread has just executed what is there.
     if !unsafe { execute(cpu, uc) } {
         not_ours(signal, info, uc);
@@ -131,8 +134,19 @@ unsafe extern "C" fn on_signal(
     }
     EXECUTED.fetch_add(1, Relaxed);
     if let Some(cpu) = cpu {
-        deliver(cpu, uc, room);
+        let place = place_of(uc, before).unwrap_or(room);
+        deliver(cpu, uc, place);
     }
+}
+
+/// Where hardware would leave the words, if an instruction that began at stack pointer `before` has
+/// made room for them.
+fn place_of(uc: &mut ucontext_t, before: u64) -> Option<*mut Delivery> {
+    let now = *register(uc, libc::REG_RSP) as u64;
+    let place = (now.wrapping_sub(user_interrupt::STACK_ADJUST) & !15).wrapping_sub(32);
+    // The signal frame ends below the red zone of `before`.
+    let free = before.wrapping_sub(user_interrupt::STACK_ADJUST);
+    (now != before && place >= free).then_some(place as *mut Delivery)
 }
 
 fn register(uc: &mut ucontext_t, which: i32) -> &mut i64 {
