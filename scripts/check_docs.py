@@ -121,8 +121,10 @@ def missing(page, what, names, mark="`"):
 
 def unknown_variables():
     """A message for each variable that a page mentions and nothing reads."""
-    header = (ROOT / "crates/capi/include/quaver.h").read_text(encoding="utf-8")
-    known = variables_in_code() | set(re.findall(r"\bQUAVER_\w+", header))
+    headers = [ROOT / "crates/capi/include/quaver.h", ROOT / "kmod/quaver.h"]
+    known = variables_in_code()
+    for header in headers:
+        known |= set(re.findall(r"\bQUAVER_\w+", header.read_text(encoding="utf-8")))
     for page in pages():
         for name in set(re.findall(r"\bQUAVER_[A-Z_]*[A-Z]\b", page.read_text(encoding="utf-8"))):
             if name not in known and name not in {"QUAVER_TEST_FULL"}:

@@ -1,4 +1,5 @@
-//! Where user interrupts enter, how a thread that one has interrupted goes on, and the instructions.
+//! Where user interrupts enter, how a thread that one has interrupted goes on, and the
+//! instructions.
 //!
 //! The processor clears UIF, steps over the red zone (UISTACKADJUST is 128), aligns the stack,
 //! pushes four words and jumps to [`entry`](entry()). Everything else is as the interrupted code
@@ -23,11 +24,11 @@
 //! debuggers and profilers unwind through the entry at each of its instructions.
 //!
 //! UIF is 0 from the delivery to the `stui` behind the closed gate, which comes only where this
-//! entry has closed it. It is 0 again from a `clui` before the gate is opened to the `uiret`. So the
-//! handler may switch with UIF as 1, a user interrupt that meets it runs to its end with UIF as 0,
-//! and no third one nests, however often a timer ticks. Signals may come at any instruction. They
-//! find an address in [`range`] until the gate is closed, a closed gate after that, and an address
-//! in [`range`] again when it has been opened: they defer everywhere.
+//! entry has closed it. It is 0 again from a `clui` before the gate is opened to the `uiret`. So
+//! the handler may switch with UIF as 1, a user interrupt that meets it runs to its end with UIF as
+//! 0, and no third one nests, however often a timer ticks. Signals may come at any instruction.
+//! They find an address in [`range`] until the gate is closed, a closed gate after that, and an
+//! address in [`range`] again when it has been opened: they defer everywhere.
 //!
 //! A handler of the program may interrupt the entry and switch there, with UIF as 0. That carrier
 //! gets no user interrupt until the signal that follows sets the flag

@@ -86,8 +86,11 @@ pub(crate) fn takes(rt: &Inner, slot: &Slot, receiver: Receiver) {
 /// not taken in time goes on to its second stage. `true` if sent.
 pub(crate) fn send(rt: &Inner, slot: &Slot, run: u64, now: Ticks) -> bool {
     if !slot.request.begin(run, now, rt.lost_after) {
-        if rt.second_stage != 0 && slot.request.is_late(now, rt.second_stage) {
-            notifier(rt).notify(rt, slot, Stage::Backstop);
+        if rt.second_stage != 0
+            && slot.request.is_late(now, rt.second_stage)
+            && notifier(rt).notify(rt, slot, Stage::Backstop)
+        {
+            slot.stats.preempt_sent.add(1);
         }
         return false;
     }

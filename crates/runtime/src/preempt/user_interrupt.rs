@@ -1,5 +1,5 @@
-//! Notification by a user interrupt: where it enters, its frame, and how it is sent (Aspen, sections
-//! 2.3 and 3.2).
+//! Notification by a user interrupt: where it enters, its frame, and how it is sent (Aspen,
+//! sections 2.3 and 3.2).
 //!
 //! One SENDUIPI tells a worker. The sender names a route, one for each slot, and whoever takes a
 //! slot lets its route lead to itself. No kernel is involved, and none is entered: a thread that

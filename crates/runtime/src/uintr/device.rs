@@ -1,5 +1,5 @@
-//! `/dev/quaver`: user interrupts on stock kernels, by this project's module. The calls are those of
-//! `kmod/quaver.h`, which documents them.
+//! `/dev/quaver`: user interrupts on stock kernels, by this project's module. The calls are those
+//! of `kmod/quaver.h`, which documents them.
 
 use super::{KernelInterface, Provider, REQUEST, Receiver, TICK};
 use crate::arch::user_interrupt::STACK_ADJUST;

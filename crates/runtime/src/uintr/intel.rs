@@ -86,8 +86,8 @@ impl KernelInterface for IntelKernel {
     }
 
     fn attach(&self) -> io::Result<()> {
-        const UNKNOWN: Cell<Known> = Cell::new(Known { seen: 0, entry: 0 });
-        TABLE.set(Box::leak(Box::new([UNKNOWN; ROUTES])));
+        let unknown = [const { Cell::new(Known { seen: 0, entry: 0 }) }; ROUTES];
+        TABLE.set(Box::leak(Box::new(unknown)));
         Ok(())
     }
 

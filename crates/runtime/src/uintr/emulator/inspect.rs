@@ -17,8 +17,8 @@ pub fn watch_returns(f: Watcher) {
     WATCHER.store(f as *mut (), Release);
 }
 
-/// From now on the trap flag stays set in what is delivered, unlike with hardware: so the entry, the
-/// handler and the return are stepped, too.
+/// From now on the trap flag stays set in what is delivered, unlike with hardware: so the entry,
+/// the handler and the return are stepped, too.
 pub fn keep_trap_flag(keep: bool) {
     KEEPS.store(keep, Release);
 }
