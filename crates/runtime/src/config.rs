@@ -405,7 +405,10 @@ impl Builder {
             Quantum::Given(q) => self.policy.with_quantum(q),
             Quantum::Auto | Quantum::Policy => self.policy,
         };
+        let user_interrupts = Some(self.notification).filter(|n| n.is_user_interrupt());
         let clock = match self.clock {
+            // A POSIX timer tells by signals.
+            Clock::Auto if user_interrupts.is_some() => Clock::TimerThread,
             Clock::Auto => crate::platform::recommend().clock,
             chosen => chosen,
         };
@@ -413,7 +416,6 @@ impl Builder {
             Notification::Auto => self.tls == Tls::Private && preempt::instrumented(),
             chosen => chosen == Notification::Probe,
         };
-        let user_interrupts = Some(self.notification).filter(|n| n.is_user_interrupt());
         if clock == Clock::DelegatedTimer {
             if user_interrupts.is_none() {
                 return Err(BuildError::DelegatedWithout);

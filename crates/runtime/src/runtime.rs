@@ -265,6 +265,7 @@ impl Runtime {
             })?;
         }
         let user_interrupts = config.user_interrupts.and_then(uintr::chosen);
+        let by_posix_timer = config.clock == crate::Clock::PosixTimer;
         if user_interrupts.is_none() && config.clock == crate::Clock::DelegatedTimer {
             config.clock = crate::Clock::PosixTimer;
         }
@@ -335,7 +336,7 @@ impl Runtime {
             lost_after: us(LOST_AFTER),
             user_interrupts,
             delegated: clock::ticks(config.clock, config.policy.quantum()),
-            second_stage: if config.probes || user_interrupts.is_some() {
+            second_stage: if config.probes || user_interrupts.is_some() && !by_posix_timer {
                 // Before it is taken for lost, or there would be no second stage.
                 two_quanta.min(us(LOST_AFTER / 2))
             } else {

@@ -154,7 +154,8 @@ impl Running {
         }
         match self {
             Running::Off | Running::Core(_) | Running::Delegated => {}
-            _ if self.interrupt_overdue(rt) => {}
+            // Where a request may go unnoticed the clock must know of it, for its second stage.
+            _ if self.interrupt_overdue(rt) && rt.second_stage == 0 => {}
             Running::Posix(c) => c.work_somewhere(rt),
             Running::Thread(c) => c.look_at_all(rt),
         }

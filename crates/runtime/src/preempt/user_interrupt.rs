@@ -126,7 +126,8 @@ impl Notifier for UserInterrupts {
 
     fn notify(&self, rt: &Inner, slot: &Slot, stage: Stage) -> bool {
         let operand = || {
-            let interface = rt.user_interrupts?;
+            // A POSIX timer would not know when the second stage is due.
+            let interface = rt.user_interrupts.filter(|_| rt.second_stage != 0)?;
             (slot.interruptible.load(Acquire) && may_send()).then_some(())?;
             interface.operand(requests_of(slot))
         };
