@@ -48,7 +48,7 @@ pub struct Facts {
 
 /// Looks at this machine, as this process sees it.
 ///
-/// Takes a few milliseconds; forks one short-lived child when the processor has user interrupts.
+/// Takes a few milliseconds.
 pub fn detect() -> Facts {
     let mut runtime = quaver::platform::facts();
     // This program may be; it is asked about others.
