@@ -94,6 +94,15 @@ pub fn worker_behind(_gate: Gate) -> Option<usize> {
     unsafe { Carrier::here() }.slot().map(|s| s.id)
 }
 
+/// The worker of the thread that the calling handler has interrupted, for one that blocks all
+/// signals: what was put off meanwhile stays so.
+pub fn worker_in_handler() -> Option<usize> {
+    let gate = close()?;
+    let worker = worker_behind(gate);
+    gate.thread.no_preempt.set(gate.depth);
+    worker
+}
+
 /// Does [`leave`] resume in user mode (and not return)?
 pub fn resumes_in_user_mode() -> bool {
     signal::resumes_in_user_mode()

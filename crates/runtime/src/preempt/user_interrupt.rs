@@ -201,11 +201,26 @@ pub(crate) unsafe extern "C" fn on_user_interrupt(
             }
         }
         let Some(t) = closed else { return in_scheduler() };
-        let source = if vector == u64::from(TICK) { Source::Tick } else { Source::Clock };
+        let source = source_of(vector as u32);
         let gate = t.no_preempt.get() - 1;
         let mut frame = UserFrame::new(saved);
-        judge(source, t, gate, &mut frame);
+        let _verdict = judge(source, t, gate, &mut frame);
+        #[cfg(feature = "inspect")]
+        if source == Source::Forced {
+            let worker = Carrier::here().slot().map(|slot| slot.id);
+            crate::uintr::inspect::judged(_verdict, worker, frame.stack_pointer());
+        }
         frame.leave(t, gate)
+    }
+}
+
+/// Who asks by user interrupts with `vector`.
+fn source_of(vector: u32) -> Source {
+    match vector {
+        TICK => Source::Tick,
+        #[cfg(feature = "inspect")]
+        crate::uintr::FORCED => Source::Forced,
+        _ => Source::Clock,
     }
 }
 

@@ -17,6 +17,10 @@ pub(crate) const REQUEST: u32 = 0;
 /// That of a delegated timer.
 pub(crate) const TICK: u32 = 1;
 
+/// That of a preemption by [`inspect`], whatever the policy says.
+#[cfg(feature = "inspect")]
+pub(crate) const FORCED: u32 = 2;
+
 /// Routes: one for each worker's requests, one for each worker's own ticks.
 pub(crate) const ROUTES: usize = 2 * crate::config::MAX_WORKERS;
 

@@ -3,13 +3,20 @@
 
 use super::cpu::Vector;
 use super::{current, trap};
+use crate::arch::user_interrupt;
+use crate::preempt::inspect::Verdict;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 use libc::ucontext_t;
 
 /// Called at each `uiret`, with the registers that the thread is about to have.
 pub type Watcher = unsafe fn(*mut ucontext_t);
 
+/// Called when a [preemption](preempt) has been judged and its thread runs again, with its gate
+/// closed: what became of it, the worker, and the stack pointer of the interrupted code.
+pub type Observer = fn(Verdict, Option<usize>, usize);
+
 static WATCHER: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+static OBSERVER: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 static KEEPS: AtomicBool = AtomicBool::new(false);
 
 /// From now on `f` sees each return.
@@ -35,17 +42,36 @@ pub(super) fn returned(uc: &mut ucontext_t) {
     }
 }
 
-/// A user interrupt with `vector` comes for the calling kernel thread at `uc`, where a signal
-/// handler without SA_ONSTACK has interrupted it: when that handler returns, the thread is at the
-/// entry, or it is pending (UIF is 0). `false`: the thread is not registered.
+/// From now on `f` hears of each verdict.
+pub fn watch_verdicts(f: Observer) {
+    OBSERVER.store(f as *mut (), Release);
+}
+
+pub(crate) fn judged(verdict: Verdict, worker: Option<usize>, stack_pointer: usize) {
+    let f = OBSERVER.load(Acquire);
+    if !f.is_null() {
+        // SAFETY: set as such.
+        let f = unsafe { core::mem::transmute::<*mut (), Observer>(f) };
+        f(verdict, worker, stack_pointer);
+    }
+}
+
+/// Is this an address of the code by which user interrupts enter and threads go on?
+pub fn is_entry(address: usize) -> bool {
+    user_interrupt::range().contains(&address)
+}
+
+/// A user interrupt that preempts, whatever the policy says, comes for the calling kernel thread at
+/// `uc`, where a signal handler without SA_ONSTACK has interrupted it: when that handler returns,
+/// the thread is at the entry, or it is pending (UIF is 0). `false`: the thread is not registered.
 ///
 /// # Safety
 ///
 /// All signals are blocked until the handler has returned by `rt_sigreturn`; `room` is 32 bytes in
 /// its frame, on a multiple of 16, which nobody writes to until then.
-pub unsafe fn interrupt(vector: u32, uc: *mut ucontext_t, room: *mut [u64; 4]) -> bool {
+pub unsafe fn preempt(uc: *mut ucontext_t, room: *mut [u64; 4]) -> bool {
     let Some(cpu) = current() else { return false };
-    cpu.upid.post(vector);
+    cpu.upid.post(crate::uintr::FORCED);
     cpu.interrupted_by(Vector::Notification);
     // SAFETY: the caller's contract.
     trap::deliver(cpu, unsafe { &mut *uc }, room);
