@@ -2,7 +2,7 @@
 //! values.
 //!
 //! `pthread_create` and `start_thread` fill a descriptor that everything in libc relies on. A user
-//! thread's is filled here. Below: the fields in their order, from glibc 2.34 to 2.42; *found* says
+//! thread's is filled here. Below: the fields in their order, from glibc 2.34 to 2.43; *found* says
 //! how their place is learnt.
 //!
 //! | field | libc needs it for | a user thread's | found |
@@ -19,6 +19,7 @@
 //! | `user_stack`, `stack_mode` (2.42) | freeing and protecting stacks of its own | zero: libc frees only what is in its lists | |
 //! | `stopped_start`, `setup_failed`, `lock`, `setxid_futex` | starting, locking the descriptor | zero: started, free | |
 //! | `joinid` | `pthread_join`, `pthread_detach` | itself: detached, so joining is `EINVAL` and not endless | the only word that is the address of a detached thread |
+//! | `joinstate` (2.43, for `joinid`) | the same | 3: detached | the only word that `pthread_detach` makes 3 |
 //! | `result`, `start_routine`, `arg`, `exc`, `sigmask`, `c11` | starting and ending | zero | |
 //! | `schedparam`, `schedpolicy` | `pthread_getschedparam` | zero: `SCHED_OTHER` | |
 //! | `stackblock`, `stackblock_size`, `guardsize`, `reported_guardsize` | `pthread_getattr_np` | the thread's region | by their values in a thread of known size |
@@ -89,10 +90,20 @@ pub(super) struct Fields {
     /// A byte: 1 in a thread that does not want to be cancelled.
     cancel: usize,
     flags: usize,
-    /// `None`: this glibc marks detached threads in another way.
-    joinid: Option<usize>,
+    detached: Detached,
     close_resolver: unsafe extern "C" fn(*mut c_void),
 }
+
+/// How a thread is marked as detached, and where.
+enum Detached {
+    /// By its own address.
+    Address(usize),
+    /// By the number [`DETACHED`].
+    State(usize),
+}
+
+const JOINABLE: u32 = 2;
+const DETACHED: u32 = 3;
 
 /// What the thread on which [`Fields`] are looked for is given, and where it leaves them.
 struct Probe {
@@ -107,6 +118,7 @@ struct Probe {
     set_cancel_state: SetCancelState,
     get_sched_param: GetSchedParam,
     get_attr: GetAttr,
+    detach: Detach,
     res_state: unsafe extern "C" fn() -> *mut c_void,
     close_resolver: unsafe extern "C" fn(*mut c_void),
     found: core::cell::UnsafeCell<Result<Fields, &'static str>>,
@@ -117,6 +129,7 @@ struct Probe {
 type SetCancelState = unsafe extern "C" fn(c_int, *mut c_int) -> c_int;
 type GetSchedParam =
     unsafe extern "C" fn(libc::pthread_t, *mut c_int, *mut libc::sched_param) -> c_int;
+type Detach = unsafe extern "C" fn(libc::pthread_t) -> c_int;
 type GetAttr = unsafe extern "C" fn(libc::pthread_t, *mut libc::pthread_attr_t) -> c_int;
 
 /// libc's function, though the program or `quaver-shim` may have one of this name too.
@@ -143,8 +156,9 @@ impl Fields {
     ) -> Result<Fields, Unsupported> {
         let resp = symbol(c"__resp")? as usize;
         // SAFETY: the functions have these types since they exist.
-        let (set_cancel_state, get_sched_param, get_attr, res_state, close_resolver) = unsafe {
+        let (detach, set_cancel_state, get_sched_param, get_attr, res_state, close_resolver) = unsafe {
             (
+                core::mem::transmute::<*mut c_void, Detach>(libcs(c"pthread_detach")?),
                 core::mem::transmute::<*mut c_void, SetCancelState>(libcs(
                     c"pthread_setcancelstate",
                 )?),
@@ -174,6 +188,7 @@ impl Fields {
             set_cancel_state,
             get_sched_param,
             get_attr,
+            detach,
             res_state,
             close_resolver,
             found: core::cell::UnsafeCell::new(Err("thread")),
@@ -204,8 +219,9 @@ impl Fields {
             self.set_stack(tp, region, guard);
             ((tp + self.cancel) as *mut u8).write(1);
             ((tp + self.flags) as *mut u32).write(SCHEDULING_KNOWN);
-            if let Some(joinid) = self.joinid {
-                ((tp + joinid) as *mut usize).write(tp);
+            match self.detached {
+                Detached::Address(at) => ((tp + at) as *mut usize).write(tp),
+                Detached::State(at) => ((tp + at) as *mut u32).write(DETACHED),
             }
             ((tp - self.resp_below_tp) as *mut usize).write(tp + self.res);
         }
@@ -363,6 +379,11 @@ impl Probe {
         {
             return Err("flags of a thread");
         }
+        let detached = self
+            .joinid(tp)
+            .map(Detached::Address)
+            .or_else(|| self.joinstate(tp).map(Detached::State))
+            .ok_or("mark of a detached thread (joinid, joinstate)")?;
         Ok(Fields {
             robust,
             stack,
@@ -370,7 +391,7 @@ impl Probe {
             resp_below_tp: self.resp_below_tp,
             cancel,
             flags,
-            joinid: self.joinid(tp),
+            detached,
             close_resolver: self.close_resolver,
         })
     }
@@ -452,6 +473,27 @@ impl Probe {
             unsafe { ((tp + at) as *const usize).read_volatile() == tp }
         });
         all.next().filter(|_| all.next().is_none())
+    }
+
+    /// Which word `pthread_detach` makes [`DETACHED`] where it was [`JOINABLE`]. It refuses to
+    /// detach this thread, which is, as long as it is not that word that was changed.
+    fn joinstate(&self, tp: usize) -> Option<usize> {
+        let from = self.tid.next_multiple_of(4);
+        (from..self.size - 4).step_by(4).filter(|at| !self.rseq.contains(at)).find(|&at| {
+            let word = (tp + at) as *mut u32;
+            // SAFETY: a word of the calling thread's descriptor, of which libc uses none meanwhile
+            // but that by which it knows detached threads; it is as before afterwards.
+            unsafe {
+                if word.read_volatile() != DETACHED {
+                    return false;
+                }
+                word.write_volatile(JOINABLE);
+                let done = (self.detach)(libc::pthread_self()) == 0;
+                let found = done && word.read_volatile() == DETACHED;
+                word.write_volatile(DETACHED);
+                found
+            }
+        })
     }
 }
 
