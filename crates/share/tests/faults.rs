@@ -10,7 +10,7 @@ use common::{Actor, Here, Place, compute, cpus, is_actor, join, left, say, signa
 use quaver_share::broker::{Broker, BrokerError, Options, Policy};
 use quaver_share::class::Class;
 use quaver_share::{Rung, State};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
 
@@ -124,8 +124,16 @@ fn role_broker() {
     }
     let options = Options::new(common::socket(), vec![cpus()[0]]);
     let mut broker = Broker::bind(options).unwrap();
+    // SAFETY: the handler stores to a variable.
+    unsafe { libc::signal(libc::SIGTERM, terminate as *const () as usize) };
     say("ready");
-    broker.run(|| false).unwrap();
+    broker.run(|| TERMINATED.load(Relaxed)).unwrap();
+}
+
+static TERMINATED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn terminate(_: i32) {
+    TERMINATED.store(true, Relaxed);
 }
 
 fn started(name: &str, socket: &std::path::Path) -> Actor {
@@ -245,6 +253,36 @@ fn without_a_broker_bells_work_and_a_new_one_serves_newcomers() {
     assert_eq!(second.status().applications.len(), 1);
     second.end();
     assert_eq!(left(&place), 0);
+}
+
+#[test]
+fn who_loses_its_broker_keeps_no_turn() {
+    let place = Place::new("share-lower", "share.sock");
+    let classes = |actor: &Actor| {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", actor.child.id())).unwrap();
+        let tid = |name: std::ffi::OsString| name.to_str().unwrap().parse().unwrap();
+        tasks.map(|t| Class::of(tid(t.unwrap().file_name())).unwrap()).collect::<Vec<_>>()
+    };
+    for kills in [true, false] {
+        let mut broker = started("role_broker", &place.socket());
+        let mut effort = started("role_effort", &place.socket());
+        let mut critical = started("role_critical", &place.socket());
+        goes_on(&mut critical, 1);
+        let raised = classes(&critical).contains(&Class::Fifo(3));
+        if raised {
+            soon("a turn", || classes(&effort).iter().all(|&class| class == Class::Fifo(1)));
+        }
+        // A broker that ends gives everyone back what everyone has.
+        let class = if kills { Class::Idle } else { Class::Other(0) };
+        match kills {
+            true => broker.kill(),
+            false => signal(&broker, libc::SIGTERM),
+        }
+        soon("it is lowered", || classes(&effort).iter().all(|&found| found == class));
+        assert_eq!(raised && kills, classes(&critical).contains(&Class::Fifo(3)));
+        goes_on(&mut critical, 2);
+        assert!(effort.line("computed").is_some());
+    }
 }
 
 #[test]
