@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[non_exhaustive]
 pub enum JoinError {
     /// Nobody listens there.
-    #[error("no broker at {path}: {error} (is one running?)", path = path.display())]
+    #[error("no broker at {}: {error}; start one: quaver share --cpus LIST", path.display())]
     NoBroker {
         /// Its socket.
         path: PathBuf,
@@ -66,8 +66,8 @@ pub enum State {
     /// The broker is there.
     Member,
     /// The broker has gone. If it was killed, the kernel still ranks latency-critical applications
-    /// as it did, and this process, if it is best-effort, has lowered itself to `SCHED_IDLE`: nobody
-    /// takes its turn away any more.
+    /// as it did, and this process, if it is best-effort, has lowered itself to `SCHED_IDLE`:
+    /// nobody takes its turn away any more.
     Alone,
     /// The broker has expelled this process, which has said why on standard error.
     Expelled,

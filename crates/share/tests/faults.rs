@@ -10,8 +10,8 @@ use common::{Actor, Here, Place, compute, cpus, is_actor, join, left, say, signa
 use quaver_share::broker::{Broker, BrokerError, Options, Policy};
 use quaver_share::class::Class;
 use quaver_share::{Rung, State};
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 /// A latency-critical application: one worker on the first core, and somebody who brings work, over
