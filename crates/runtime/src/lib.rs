@@ -102,6 +102,8 @@ mod runtime;
 #[cfg(not(loom))]
 mod segments;
 #[cfg(not(loom))]
+mod share;
+#[cfg(not(loom))]
 mod stats;
 pub mod sync;
 #[cfg(not(loom))]

@@ -15,6 +15,7 @@ use crate::lateness::Lateness;
 use crate::os::fork;
 use crate::policy::Choice;
 use crate::reactor::{self, REACTOR, Watch};
+use crate::share::Share;
 use crate::stats::{Counters, Stats};
 use crate::thread::table::Table;
 use crate::thread::{self, JoinHandle};
@@ -61,6 +62,8 @@ pub(crate) struct Inner {
     /// How much later a clock looks while its looks are in vain.
     pub(crate) pace: Option<Pace>,
     pub(crate) idle: Idle,
+    /// Its cores are shared with other applications.
+    pub(crate) share: Option<Share>,
     pub(crate) spares: Spares,
     pub(crate) room: Room,
     /// Counters of everything that is not done by a slot's carrier.
@@ -212,7 +215,7 @@ impl core::fmt::Debug for Inner {
 }
 
 impl Runtime {
-    pub(crate) fn start(config: Config) -> Result<Runtime, BuildError> {
+    pub(crate) fn start(config: Config, share: Option<Share>) -> Result<Runtime, BuildError> {
         if thread::raw::current().is_some() {
             return Err(BuildError::OnUserThread);
         }
@@ -232,11 +235,12 @@ impl Runtime {
         if OCCUPIED.swap(true, AcqRel) {
             return Err(BuildError::AlreadyRunning);
         }
-        Self::start_exclusively(config, tls).inspect_err(|_| OCCUPIED.store(false, Release))
+        Self::start_exclusively(config, share, tls).inspect_err(|_| OCCUPIED.store(false, Release))
     }
 
     fn start_exclusively(
         mut config: Config,
+        share: Option<Share>,
         tls: Option<&'static tls::Layout>,
     ) -> Result<Runtime, BuildError> {
         tsc::init();
@@ -317,6 +321,7 @@ impl Runtime {
             price,
             pace,
             idle: Idle::new(),
+            share,
             spares: Spares::new(config.max_blocking.max(1), config.workers),
             room: Room::new(),
             stats: Counters::new(),

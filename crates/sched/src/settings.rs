@@ -13,6 +13,7 @@ use alloc::{
 };
 use core::time::Duration;
 
+use crate::share::Membership;
 use crate::{Spec, SpecError, parse_duration};
 
 /// Something that can be chosen.
@@ -52,6 +53,8 @@ pub enum Kind {
     Bytes,
     /// One of these words.
     Word(&'static [&'static str]),
+    /// A [`Membership`], or `off`.
+    Share,
 }
 
 /// What a text says.
@@ -70,6 +73,8 @@ pub enum Value {
     Duration(Option<Duration>),
     /// Of [`Kind::Word`].
     Word(&'static str),
+    /// Of [`Kind::Share`]; `None`: `off`.
+    Share(Option<Membership>),
 }
 
 const fn setting(
@@ -125,6 +130,8 @@ pub static SETTINGS: &[Setting] = &[
         "how long a preemption may wait until the thread has freed its mutexes"),
     setting("tax", "QUAVER_TAX", Kind::Number(1, 100), "10",
         "percent of a worker's time that preemptions may take"),
+    setting("share", "QUAVER_SHARE", Kind::Share, "be:3",
+        "shares cores with other applications, latency-critical or best-effort"),
 ];
 
 impl Setting {
@@ -162,6 +169,8 @@ impl Setting {
             Kind::Quantum | Kind::OrOff | Kind::Duration => {
                 Value::Duration(Some(parse_duration(text).map_err(|e| e.to_string())?))
             }
+            Kind::Share if text == "off" => Value::Share(None),
+            Kind::Share => Value::Share(Some(text.parse()?)),
             Kind::Word(allowed) => match allowed.iter().find(|word| **word == text) {
                 Some(word) => Value::Word(word),
                 None => return Err(format!("`{text}` is not one of {}", allowed.join(", "))),

@@ -217,10 +217,10 @@ impl Member {
     pub fn rank(&self) -> io::Result<()> {
         self.class.map_or(Ok(()), |class| class.set(0))
     }
-}
 
-impl Drop for Member {
-    fn drop(&mut self) {
+    /// The membership ends, for this process as a whole. A second time nothing happens. Bells go on
+    /// working for workers that have not heard of it.
+    pub fn leave(&self) {
         for place in 0..self.doors.places() {
             self.doors.looks(place, false);
         }
@@ -231,6 +231,12 @@ impl Drop for Member {
         }
         // The thread that listens ends, and the broker knows.
         let _ = shutdown(&*self.socket, Shutdown::Both);
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 

@@ -46,6 +46,10 @@ pub struct Args {
     /// tap:NAME,address=A/P or afxdp:IFACE,address=A/P, with ,queues=N and ,gateway=G if need be
     #[arg(long, value_name = "NETWORK", env = "QUAVER_NET")]
     net: Option<quaver_net::spec::Spec>,
+    /// Share cores with other applications, by `quaver share`: lc, be or be:WEIGHT, with @SOCKET if
+    /// need be
+    #[arg(long, value_name = "ROLE", env = "QUAVER_SHARE")]
+    share: Option<String>,
     /// Say at the end how often threads were switched and preempted
     #[arg(long)]
     stats: bool,
@@ -170,6 +174,7 @@ fn configure(args: &Args, command: &mut Command, shim: PathBuf) -> anyhow::Resul
         ("QUAVER_NOTIFICATION", args.notification.clone()),
         ("QUAVER_TAX", tax),
         ("QUAVER_STACK_SIZE", args.stack_size.clone()),
+        ("QUAVER_SHARE", args.share.clone()),
         ("QUAVER_NET", args.net.as_ref().map(ToString::to_string)),
     ] {
         if let Some(value) = value {
@@ -202,6 +207,9 @@ fn check_options(args: &Args) -> anyhow::Result<()> {
     }
     if let Some(notification) = &args.notification {
         b = b.set("notification", notification);
+    }
+    if let Some(share) = &args.share {
+        b = b.share_str(share);
     }
     if let Some(tax) = args.tax {
         b = b.tax(tax);

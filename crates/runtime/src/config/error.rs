@@ -57,6 +57,12 @@ pub enum BuildError {
         /// The shortest one.
         min: String,
     },
+    /// The broker of shared cores is not there or refuses, or the workers' CPUs are not shared.
+    #[error("cannot share cores: {reason}")]
+    Share {
+        /// What is wrong.
+        reason: String,
+    },
     /// Stacks on which a signal frame does not fit.
     #[error(
         "stacks of {given} bytes cannot hold a preempted thread on this CPU: at least {min} are \

@@ -3,6 +3,7 @@
 use crate::arch::segment::{self, GS_CURRENT, GS_SELF};
 use crate::preempt::AltStack;
 use crate::runtime::Inner;
+use crate::share::Share;
 use crate::sys;
 use crate::thread::control::Uthread;
 use crate::tsc::NEVER;
@@ -133,6 +134,7 @@ impl Carrier {
                 // is left.
                 let _ = sys::pin_to_cpus(&[cpu]);
             }
+            self.rt.share.iter().for_each(Share::rank);
             self.cpu.set(slot.cpu);
         }
         crate::preempt::takes(self.rt, slot, self.receiver);
