@@ -228,6 +228,18 @@ fn without_rights_it_binds_as_it_can_and_says_so() {
     refused(&place.share(&["run", "--", "true"]).output().unwrap(), 125, "cannot bind it");
 }
 
+#[test]
+fn run_takes_a_role_and_names_a_bad_one() {
+    let place = Place::new();
+    let run = |role: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
+        command.args(["run", "--share", role, "--", "true"]);
+        command.env("QUAVER_SHARE_SOCKET", place.socket()).output().unwrap()
+    };
+    refused(&run("vip"), 125, "expected lc or be");
+    refused(&run("be:0"), 125, "weight from 1 to 1000");
+}
+
 /// Everything above is done at a path of its own.
 #[test]
 fn the_usual_path_is_documented() {

@@ -117,6 +117,7 @@ pub(crate) mod tests {
         limits::Limits,
         memory::Memory,
         network::{Interface, Network},
+        sharing::Sharing,
         user_interrupts::UserInterrupts,
     };
 
@@ -201,6 +202,7 @@ pub(crate) mod tests {
                     queues: 4,
                 }],
             },
+            sharing: Sharing { broker: true, realtime: true },
             interruption_us: Some(12.5),
         }
     }
