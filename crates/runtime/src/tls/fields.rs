@@ -41,10 +41,11 @@
 //! values must be where they are expected. A glibc where one is not is refused when the runtime is
 //! built; the error names the field and the version.
 
+use super::functions::Functions;
 use super::{Unsupported, descriptors, symbol};
 use crate::arch::segment;
 use crate::sys;
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
@@ -115,28 +116,10 @@ struct Probe {
     /// Room for what the descriptor was, because nothing is allocated on that thread.
     before: core::cell::UnsafeCell<Vec<u8>>,
     resp_below_tp: usize,
-    set_cancel_state: SetCancelState,
-    get_sched_param: GetSchedParam,
-    get_attr: GetAttr,
-    detach: Detach,
-    res_state: unsafe extern "C" fn() -> *mut c_void,
-    close_resolver: unsafe extern "C" fn(*mut c_void),
+    libc: Functions,
     found: core::cell::UnsafeCell<Result<Fields, &'static str>>,
     /// A futex word: 1 when `found` is there.
     done: AtomicU32,
-}
-
-type SetCancelState = unsafe extern "C" fn(c_int, *mut c_int) -> c_int;
-type GetSchedParam =
-    unsafe extern "C" fn(libc::pthread_t, *mut c_int, *mut libc::sched_param) -> c_int;
-type Detach = unsafe extern "C" fn(libc::pthread_t) -> c_int;
-type GetAttr = unsafe extern "C" fn(libc::pthread_t, *mut libc::pthread_attr_t) -> c_int;
-
-/// libc's function, though the program or `quaver-shim` may have one of this name too.
-fn libcs(name: &CStr) -> Result<*mut c_void, Unsupported> {
-    // SAFETY: a symbol look-up.
-    let p = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    if p.is_null() { symbol(name) } else { Ok(p) }
 }
 
 /// Guard of the probing thread: a size that nothing else has.
@@ -155,25 +138,6 @@ impl Fields {
         rseq: Option<isize>,
     ) -> Result<Fields, Unsupported> {
         let resp = symbol(c"__resp")? as usize;
-        // SAFETY: the functions have these types since they exist.
-        let (detach, set_cancel_state, get_sched_param, get_attr, res_state, close_resolver) = unsafe {
-            (
-                core::mem::transmute::<*mut c_void, Detach>(libcs(c"pthread_detach")?),
-                core::mem::transmute::<*mut c_void, SetCancelState>(libcs(
-                    c"pthread_setcancelstate",
-                )?),
-                core::mem::transmute::<*mut c_void, GetSchedParam>(libcs(
-                    c"pthread_getschedparam",
-                )?),
-                core::mem::transmute::<*mut c_void, GetAttr>(libcs(c"pthread_getattr_np")?),
-                core::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *mut c_void>(symbol(
-                    c"__res_state",
-                )?),
-                core::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void)>(symbol(
-                    c"__res_nclose",
-                )?),
-            )
-        };
         let flags = 4 + descriptors::offset(c"_thread_db_pthread_cancelhandling")
             .ok_or_else(|| Unsupported::no_field("cancellation state"))?;
         let rseq = rseq.and_then(|at| usize::try_from(at).ok()).map_or(0..0, |at| at..at + 32);
@@ -185,12 +149,7 @@ impl Fields {
             rseq,
             before: core::cell::UnsafeCell::new(vec![0; size]),
             resp_below_tp: segment::fs_base().wrapping_sub(resp),
-            set_cancel_state,
-            get_sched_param,
-            get_attr,
-            detach,
-            res_state,
-            close_resolver,
+            libc: Functions::find()?,
             found: core::cell::UnsafeCell::new(Err("thread")),
             done: AtomicU32::new(0),
         }));
@@ -357,7 +316,7 @@ impl Probe {
         let robust = self.robust(tp).ok_or("list of robust mutexes (robust_head)")?;
         let stack = self.stack(tp).ok_or("stack's bounds (stackblock)")?;
         // SAFETY: answers with an address.
-        let res = (unsafe { (self.res_state)() } as usize).wrapping_sub(tp);
+        let res = (unsafe { (self.libc.res_state)() } as usize).wrapping_sub(tp);
         // SAFETY: a variable in static TLS, at the same distance in all blocks.
         let resp = unsafe { ((tp - self.resp_below_tp) as *const usize).read() };
         if res.saturating_add(RES_STATE) > self.size || resp != tp + res {
@@ -371,7 +330,7 @@ impl Probe {
         let (mut policy, mut parameter) = (0, MaybeUninit::uninit());
         // SAFETY: writes both.
         let known = unsafe {
-            (self.get_sched_param)(libc::pthread_self(), &mut policy, parameter.as_mut_ptr())
+            (self.libc.get_sched_param)(libc::pthread_self(), &mut policy, parameter.as_mut_ptr())
         };
         if known != 0
             || word32(flags) & SCHEDULING_KNOWN != SCHEDULING_KNOWN
@@ -392,7 +351,7 @@ impl Probe {
             cancel,
             flags,
             detached,
-            close_resolver: self.close_resolver,
+            close_resolver: self.libc.close_resolver,
         })
     }
 
@@ -423,7 +382,7 @@ impl Probe {
         // SAFETY: the attributes are used only if they were given, and destroyed.
         unsafe {
             let attributes = attributes.as_mut_ptr();
-            if (self.get_attr)(libc::pthread_self(), attributes) != 0 {
+            if (self.libc.get_attr)(libc::pthread_self(), attributes) != 0 {
                 return None;
             }
             libc::pthread_attr_getstack(attributes, &mut low, &mut length);
@@ -456,12 +415,12 @@ impl Probe {
         }
         let mut state = 0;
         // SAFETY: changes the calling thread's own state.
-        unsafe { (self.set_cancel_state)(PTHREAD_CANCEL_DISABLE, &mut state) };
+        unsafe { (self.libc.set_cancel_state)(PTHREAD_CANCEL_DISABLE, &mut state) };
         let is_one = |at: &usize| (before[*at], byte(*at)) == (0, 1) && !self.rseq.contains(at);
         let mut all = (self.tid..self.size).filter(is_one);
         let found = all.next().filter(|_| all.next().is_none());
         // SAFETY: as above.
-        unsafe { (self.set_cancel_state)(state, core::ptr::null_mut()) };
+        unsafe { (self.libc.set_cancel_state)(state, core::ptr::null_mut()) };
         found.filter(|&at| byte(at) == 0)
     }
 
@@ -488,7 +447,7 @@ impl Probe {
                     return false;
                 }
                 word.write_volatile(JOINABLE);
-                let done = (self.detach)(libc::pthread_self()) == 0;
+                let done = (self.libc.detach)(libc::pthread_self()) == 0;
                 let found = done && word.read_volatile() == DETACHED;
                 word.write_volatile(DETACHED);
                 found
