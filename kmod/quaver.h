@@ -75,7 +75,7 @@ struct quaver_park {
 	__u32 flags; /* 0 or QUAVER_PARK_TAKE */
 };
 
-struct quaver_thread {
+struct quaver_thread_id {
 	__s32 tid; /* as gettid() says in the caller's PID namespace */
 	__u32 flags; /* 0 */
 };
@@ -162,13 +162,13 @@ struct quaver_thread {
  * Suspends the calling thread and makes the other active, in one step.
  * EPERM: the caller is not active in this group. ESRCH: tid is not suspended in this group on the caller's CPU.
  */
-#define QUAVER_SWITCH_TO _IOW(QUAVER_MAGIC, 0x21, struct quaver_thread)
+#define QUAVER_SWITCH_TO _IOW(QUAVER_MAGIC, 0x21, struct quaver_thread_id)
 
 /*
  * Makes a suspended thread active. Any thread that has the file may call it.
  * ESRCH: tid is not in this group. EBUSY: its CPU has an active thread. EALREADY: it is active.
  */
-#define QUAVER_WAKEUP _IOW(QUAVER_MAGIC, 0x22, struct quaver_thread)
+#define QUAVER_WAKEUP _IOW(QUAVER_MAGIC, 0x22, struct quaver_thread_id)
 
 /*
  * The calling thread leaves its group, gets back the CPUs that it had before, and is succeeded.
