@@ -57,6 +57,56 @@ static void table_settle(struct quaver_table *table)
 	on_each_cpu_mask(table->cpus, nothing, NULL, true);
 }
 
+/* CPUs that wait in an interrupt. */
+struct table_pause {
+	atomic_t coming, leaving;
+	bool over;
+};
+
+static void wait_for_change(void *argument)
+{
+	struct table_pause *pause = argument;
+
+	atomic_dec(&pause->coming);
+	while (!smp_load_acquire(&pause->over))
+		cpu_relax();
+	atomic_dec_return_release(&pause->leaving);
+}
+
+/*
+ * Writes both halves of an entry that is in use. Meanwhile every CPU that uses the table waits in an interrupt, so that
+ * a SENDUIPI, which is not interrupted, finds the old entry or the new one. One change at a time: two would wait for
+ * each other.
+ */
+static void table_change(struct quaver_table *table, struct quaver_uitt_entry *entry, u64 upid, u64 control)
+{
+	static DEFINE_MUTEX(one);
+	static struct cpumask cpus;
+	struct table_pause pause = {};
+
+	mutex_lock(&one);
+	cpus_read_lock();
+	preempt_disable();
+	WRITE_ONCE(table->changing, true);
+	smp_mb(); /* Who enters sees that, or is seen here: table_enter(). */
+	cpumask_and(&cpus, table->cpus, cpu_online_mask);
+	cpumask_clear_cpu(smp_processor_id(), &cpus);
+	atomic_set(&pause.coming, cpumask_weight(&cpus));
+	atomic_set(&pause.leaving, cpumask_weight(&cpus));
+	smp_call_function_many(&cpus, wait_for_change, &pause, false);
+	while (atomic_read_acquire(&pause.coming))
+		cpu_relax();
+	WRITE_ONCE(entry->upid, upid);
+	WRITE_ONCE(entry->control, control);
+	smp_store_release(&pause.over, true);
+	while (atomic_read_acquire(&pause.leaving))
+		cpu_relax();
+	smp_store_release(&table->changing, false);
+	preempt_enable();
+	cpus_read_unlock();
+	mutex_unlock(&one);
+}
+
 static u64 entry_control(u32 vector)
 {
 	return 1 | (u64)vector << 8;
@@ -84,16 +134,15 @@ static long route_locked(struct quaver_table *table, int index, struct quaver_re
 	if (target && old && entry->control == entry_control(vector)) {
 		WRITE_ONCE(entry->upid, (u64)&target->upid);
 		table_settle(table);
+	} else if (target && old) {
+		table_change(table, entry, (u64)&target->upid, entry_control(vector));
+	} else if (target) {
+		WRITE_ONCE(entry->upid, (u64)&target->upid);
+		smp_wmb();
+		WRITE_ONCE(entry->control, entry_control(vector));
 	} else {
-		if (old) {
-			WRITE_ONCE(entry->control, 0);
-			table_settle(table);
-		}
-		if (target) {
-			WRITE_ONCE(entry->upid, (u64)&target->upid);
-			smp_wmb();
-			WRITE_ONCE(entry->control, entry_control(vector));
-		}
+		WRITE_ONCE(entry->control, 0);
+		table_settle(table);
 	}
 	table->targets[index] = target;
 	quaver_receiver_put(old);

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Small Debian trees, unpacked into a cache and used by chroot; sourced, not run.
 #
-#   tree_of bochs            the emulator, a compiler for the tests, and what makes a bootable image
+#   tree_of emulator         Bochs, a compiler for the tests, and what makes a bootable image
 #   tree_of linux-SUITE      a kernel of that suite, its headers and its compiler
 #   enter TREE COMMAND...    runs a command in a tree
 #
@@ -98,8 +98,9 @@ tree_of() {
     local name=$1
     if [ ! -d "$vm_cache/$name/tree" ]; then
         case $name in
-        bochs)
-            make_tree bochs trixie bochs bochs-term bochsbios vgabios isolinux syslinux-common xorriso busybox-static cpio \
+        emulator)
+            # Its terminal's description is in ncurses-base.
+            make_tree emulator trixie bochs ncurses-base bochs-term bochsbios vgabios isolinux syslinux-common xorriso busybox-static cpio \
                 gzip gcc libc6-dev
             ;;
         linux-*) make_tree "$name" "${name#linux-}" linux-image-amd64 linux-headers-amd64 make gcc perl-base ;;

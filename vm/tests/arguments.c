@@ -240,7 +240,7 @@ static void *fuzzes(void *argument) {
             default: in[0] = word(&state);
             }
         }
-        if (random >> 9 % 16 == 0)
+        if ((random >> 9) % 16 == 0)
             call ^= 1UL << (random >> 20) % 32;
         if (random >> 32 & 1)
             _stui();

@@ -285,7 +285,7 @@ static void registers_kept(void) {
     _stui();
     for (int i = 0; i < 200; i++) {
         /* Status flags and the direction flag, in turn; bit 1 and IF are always set. */
-        in.flags = 0x202 | (i & 1 ? 0xcd5 : 0) ^ (i & 2 ? 0x8c4 : 0);
+        in.flags = 0x202 | ((i & 1 ? 0xcd5 : 0) ^ (i & 2 ? 0x8c4 : 0));
         uint64_t before = got[1];
         peer.wanted++;
         hold_registers(&in, &out, 20000);

@@ -53,6 +53,7 @@ static int waits(void *argument) {
     come_under_fire(argument);
     for (;;)
         ;
+    return 1;
 }
 
 static void *waits_in_thread(void *argument) {
@@ -64,6 +65,7 @@ static int waits_in_threads(void *argument) {
     thread(waits_in_thread, argument);
     for (;;)
         pause();
+    return 1;
 }
 
 static int execs(void *argument) {
@@ -82,6 +84,7 @@ static int execs_in_thread(void *argument) {
     thread(exec_now, argument);
     for (;;)
         pause();
+    return 1;
 }
 
 static struct victim *prepare(int *shooter) {
