@@ -37,6 +37,7 @@ build_tests() {
     mkdir -p "$work/vm" "$work/kmod"
     cp -r vm/tests vm/bochs-fix.c "$work/vm/"
     cp kmod/quaver.h "$work/kmod/"
+    # shellcheck disable=SC2016 # the inner shell expands it
     enter "$tree" sh -c 'cd "$1/vm" && gcc -O2 -Wall -Wextra -Werror -muintr -static -pthread -o ../tests tests/*.c tests/*.S &&
         gcc -O2 -Wall -Wextra -Werror -shared -fPIC -o ../fix.so bochs-fix.c' sh "/tmp/tests.$$" ||
         die "the tests of vm/ do not compile"
@@ -57,6 +58,7 @@ image() {
     cp "$tree/usr/lib/ISOLINUX/isolinux.bin" "$tree/usr/lib/syslinux/modules/bios/ldlinux.c32" "$work/iso/isolinux/"
     printf 'SERIAL 0 115200\nDEFAULT l\nPROMPT 0\nTIMEOUT 1\nLABEL l\n KERNEL /vmlinuz\n INITRD /initrd.gz\n APPEND %s\n' \
         "$(tr -s ' \n' ' ' <<<"$vm_kernel_options")" >"$work/iso/isolinux/isolinux.cfg"
+    # shellcheck disable=SC2016 # the inner shell expands it
     enter "$tree" sh -c 'cd "$1/root" && find . | cpio -o -H newc --quiet | gzip -1 >../iso/initrd.gz && cd .. &&
         xorriso -as mkisofs -quiet -o image.iso -b isolinux/isolinux.bin -c isolinux/boot.cat -no-emul-boot \
             -boot-load-size 4 -boot-info-table iso' sh "/tmp/image.$$" >"$work/log" 2>&1 ||

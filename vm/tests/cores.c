@@ -84,11 +84,10 @@ static struct core *new_core(void) {
 
 /* Starts member processes and waits until they are suspended. */
 static void populate(struct core *core, int (*function)(void *), int *pids, struct member *members) {
+    /* One after the other: who is suspended longest is the first to succeed. */
     for (int i = 0; i < 3; i++) {
         members[i] = (struct member){.core = core, .number = i};
         pids[i] = start(function, &members[i]);
-    }
-    for (int i = 0; i < 3; i++) {
         while (!core->tids[i])
             sched_yield();
         sleep_ms(10);
