@@ -86,7 +86,7 @@ computing() {
         skip probes-random "csmith is not installed"
     fi
     if have shellcheck; then
-        step shellcheck shellcheck -x scripts/*.sh bench/programs/*.sh .ci/run
+        step shellcheck shellcheck -x scripts/*.sh bench/programs/*.sh vm/*.sh .ci/run
     else
         skip shellcheck "shellcheck is not installed"
     fi
