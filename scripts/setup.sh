@@ -102,6 +102,9 @@ for task in "$@"; do
         want make make
         want pkg-config pkg-config
         want cmake cmake
+        # What the virtual machine's packages are checked and run with.
+        [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || packages+=(debian-archive-keyring)
+        want setpriv util-linux
         # Absent, `quaver selftest` skips it.
         has_library librocksdb || packages+=(librocksdb7.8)
         want pigz pigz

@@ -5,6 +5,8 @@
 # Prints the closing lines of every step with its minutes, and "N passed, N failed" at the end. STEPS="clippy test" runs
 # only these; V=1 shows all output. REPEAT: how often `full` repeats the integration tests.
 #
+# QUAVER_NO_VM=1: without the virtual machine, whose absence is a failure otherwise.
+#
 # `full` can be interrupted: run again on the same tree, it skips the steps that have passed, and its torture goes on
 # adding up.
 set -euo pipefail
@@ -26,7 +28,7 @@ esac
 # The settings of the caller's shell are not those that the tests are about.
 while IFS='=' read -r name _; do
     case $name in
-    QUAVER_TEST_FULL) ;;
+    QUAVER_TEST_FULL | QUAVER_NO_VM | QUAVER_VM_CACHE | QUAVER_VM_MIRROR) ;;
     QUAVER_*) unset "$name" ;;
     esac
 done < <(env)
@@ -66,6 +68,12 @@ fi
 # What only computes: it takes what the tests, which often wait, leave of the CPUs.
 # shellcheck disable=SC2317 # called by `aside`
 computing() {
+    # It computes alone for a minute, and on a new machine downloads first.
+    if [ -n "${QUAVER_NO_VM:-}" ]; then
+        skip vm "QUAVER_NO_VM is set"
+    else
+        step vm vm/run.sh --cpus 2
+    fi
     step loom scripts/loom.sh
     if have spin; then
         step lock-model scripts/check_lock_model.sh "$size"
