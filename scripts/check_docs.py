@@ -120,9 +120,9 @@ def missing(page, what, names, mark="`"):
 
 
 def variables_in_scripts():
-    """The environment variables that the shell scripts of the emulated machine read."""
+    """The environment variables that the shell scripts of the tests and the emulated machine read."""
     found = set()
-    for path in sorted((ROOT / "vm").rglob("*.sh")):
+    for path in [ROOT / "scripts/test.sh", *sorted((ROOT / "vm").rglob("*.sh"))]:
         found.update(re.findall(r"\$\{(QUAVER_[A-Z_]*[A-Z])\b", path.read_text(encoding="utf-8")))
     return found
 
