@@ -1,0 +1,83 @@
+//! `quaver core figure`: the figures of the xUI paper from the model, beside the paper's numbers.
+
+mod four;
+mod jobs;
+mod page;
+mod paper;
+mod rows;
+mod seven;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+use crate::output::{self, Target};
+
+/// Compute a figure or table of the xUI paper, and set the paper's numbers beside it
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Which: 4 or 7
+    #[arg(value_name = "N")]
+    which: String,
+    /// Write the points as JSON to FILE (`-`: standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<Target>,
+    /// Write a page with charts to FILE
+    #[arg(long, value_name = "FILE")]
+    html: Option<Target>,
+    /// Short programs and few points: a look, no result
+    #[arg(long)]
+    quick: bool,
+}
+
+/// What the paper has results in, and what is missing here for those that are not built.
+const MISSING: [(&str, &str); 6] = [
+    ("2", "measurements between the steps of a delivery"),
+    ("5", "preemption by a flag that another core sets"),
+    ("6", "several receivers of one timer core"),
+    ("8", "a model of network cards"),
+    ("9", "a model of an accelerator"),
+    ("table2", "a sender on a core of its own"),
+];
+
+/// Computes it.
+///
+/// # Errors
+///
+/// The figure is unknown or not built, a program cannot be built or run, or a file not be written.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    for target in [&args.json, &args.html].into_iter().flatten() {
+        target.check()?;
+    }
+    let report = match args.which.as_str() {
+        "4" => four::compute(args.quick).context("figure 4")?,
+        "7" => seven::compute(args.quick).context("figure 7")?,
+        other => bail!("{}", refusal(other)),
+    };
+    if let Some(target) = &args.html {
+        target.write(&page::render(&report))?;
+    }
+    if let Some(target) = &args.json {
+        target.write_json(&report)?;
+    }
+    if args.json != Some(Target::Stdout) && args.html != Some(Target::Stdout) {
+        output::print(&report.to_text())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Why a figure is not computed.
+fn refusal(which: &str) -> String {
+    match MISSING.iter().find(|(name, _)| *name == which) {
+        Some((name, what)) => {
+            let name = name
+                .strip_prefix("table")
+                .map_or_else(|| format!("figure {name}"), |number| format!("table {number}"));
+            format!("{name} is not built yet: the model lacks {what}. N is 4 or 7")
+        }
+        None => format!(
+            "the xUI paper has no results in a figure {which}; it has them in figures 2 and 4 to \
+             9, and in table2. N is 4 or 7"
+        ),
+    }
+}
