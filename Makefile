@@ -1,7 +1,7 @@
 # What can be done here; `make` lists it. The work is done by the scripts in scripts/, which run by themselves as well.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-full bench report wheel fmt lint doc install uninstall clean
+.PHONY: help demo check test test-full test-vm bench report wheel fmt lint doc install uninstall clean
 
 # What `make bench` measures, and options of `quaver bench` and `quaver demo`.
 BENCH ?= all
@@ -29,6 +29,9 @@ test: ## everything a change must pass, in its quick form
 
 test-full: ## the same with the long forms of the heavy suites (days; run again, it goes on where it was)
 	@scripts/test.sh full
+
+test-vm: ## the kernel module's tests on a stock kernel, in an emulator with user interrupts
+	@for cpus in 1 2 4; do vm/run.sh --cpus $$cpus || exit; done
 
 bench: ## measure, beside other thread libraries; a table and bench-results.json
 	@scripts/bench.sh

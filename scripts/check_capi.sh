@@ -18,8 +18,8 @@ unset LD_LIBRARY_PATH
 nm -D --defined-only "$prefix/lib/libquaver.so" | awk '{ print $3 }' | sort >"$work/exported"
 {
     grep -o '\bquaver_[a-z_]*(' "$prefix/include/quaver.h" | tr -d '('
-    printf '%s\n' syscall nanosleep clock_nanosleep sched_yield QUAVER_GDB dlopen dlmopen initgroups setgroups \
-        set{u,eu,reu,resu,g,eg,reg,resg}id pthread_{mutex_init,getattr_np,getaffinity_np}
+    printf '%s\n' syscall nanosleep clock_nanosleep sched_yield QUAVER_GDB dlopen dlmopen dl_iterate_phdr initgroups setgroups \
+        set{u,eu,reu,resu,g,eg,reg,resg}id pthread_{mutex_init,getattr_np,getaffinity_np,getschedparam}
 } | sort -u >"$work/declared"
 # Comments mention functions that the header declares, so nothing is declared by a comment alone.
 diff "$work/declared" "$work/exported" || die "quaver.h (left) and libquaver.so (right) differ"

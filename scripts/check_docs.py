@@ -119,10 +119,20 @@ def missing(page, what, names, mark="`"):
             yield f"{page.relative_to(ROOT)}: {what} {name!r} is missing"
 
 
+def variables_in_scripts():
+    """The environment variables that the shell scripts of the emulated machine read."""
+    found = set()
+    for path in sorted((ROOT / "vm").rglob("*.sh")):
+        found.update(re.findall(r"\$\{(QUAVER_[A-Z_]*[A-Z])\b", path.read_text(encoding="utf-8")))
+    return found
+
+
 def unknown_variables():
     """A message for each variable that a page mentions and nothing reads."""
-    header = (ROOT / "crates/capi/include/quaver.h").read_text(encoding="utf-8")
-    known = variables_in_code() | set(re.findall(r"\bQUAVER_\w+", header))
+    headers = [ROOT / "crates/capi/include/quaver.h", ROOT / "kmod/quaver.h"]
+    known = variables_in_code() | variables_in_scripts()
+    for header in headers:
+        known |= set(re.findall(r"\bQUAVER_\w+", header.read_text(encoding="utf-8")))
     for page in pages():
         for name in set(re.findall(r"\bQUAVER_[A-Z_]*[A-Z]\b", page.read_text(encoding="utf-8"))):
             if name not in known and name not in {"QUAVER_TEST_FULL"}:

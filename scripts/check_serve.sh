@@ -18,6 +18,7 @@ trap stop_all EXIT
 
 # start OPTION...: a server on any free port, which is in $address and $port afterwards.
 start() {
+    : >"$work/out" # the server may open it later than we look
     "$quaver" serve "$@" --port 0 >"$work/out" 2>"$work/err" &
     server=$!
     local tries

@@ -86,7 +86,7 @@ computing() {
         skip probes-random "csmith is not installed"
     fi
     if have shellcheck; then
-        step shellcheck shellcheck -x scripts/*.sh bench/programs/*.sh .ci/run
+        step shellcheck shellcheck -x scripts/*.sh bench/programs/*.sh vm/*.sh .ci/run
     else
         skip shellcheck "shellcheck is not installed"
     fi
@@ -146,6 +146,8 @@ if [ "$size" = full ]; then
     fi
     step probes-real scripts/check_probes_real.sh "$programs"
     step probes-compilers scripts/check_probes_compilers.sh "$programs"
+    step glibc scripts/check_glibc.sh "$programs"
+    for suite in bookworm trixie trixie-backports; do step "vm-$suite" vm/run.sh --suite "$suite"; done
     step boundaries-all scripts/smoke.sh boundaries-all "$programs"
     # A thousand million preemptions: a day.
     STEP_TIMEOUT=259200 step torture-all scripts/smoke.sh torture-all "$programs" "$target/test-full-$tree/torture.json"

@@ -2,7 +2,9 @@
 //! `quaver::foreign::pthread`.
 
 use core::ffi::c_int;
-use libc::{cpu_set_t, pthread_attr_t, pthread_mutex_t, pthread_mutexattr_t, pthread_t};
+use libc::{
+    cpu_set_t, pthread_attr_t, pthread_mutex_t, pthread_mutexattr_t, pthread_t, sched_param,
+};
 use quaver::foreign::pthread;
 
 macro_rules! export {
@@ -26,4 +28,6 @@ export! {
     pthread_getattr_np(thread: pthread_t, attr: *mut pthread_attr_t) = pthread::getattr;
     pthread_getaffinity_np(thread: pthread_t, size: usize, set: *mut cpu_set_t)
         = pthread::getaffinity;
+    pthread_getschedparam(thread: pthread_t, policy: *mut c_int, parameter: *mut sched_param)
+        = pthread::getschedparam;
 }

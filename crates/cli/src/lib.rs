@@ -32,6 +32,7 @@ pub mod runtime_args;
 #[cfg(feature = "selftest")]
 pub mod selftest;
 pub mod serve;
+pub mod share;
 pub mod sim;
 pub mod slice;
 pub mod validate;
@@ -60,6 +61,7 @@ enum Command {
     L3fwd(l3fwd::Args),
     Lock(lock::Args),
     Lockd(lockd::Args),
+    Share(Box<share::Args>),
     Cc(cc::Args),
     Probes(probes::Args),
     Sim(Box<sim::Args>),
@@ -71,9 +73,13 @@ enum Command {
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| {
-        // Of `run` and `lock` the codes from 0 to 124 are the program's.
-        let name = std::env::args_os().nth(1);
-        if error.use_stderr() && name.is_some_and(|name| name == "run" || name == "lock") {
+        // Of these the codes from 0 to 124 are the program's.
+        let mut words = std::env::args_os().skip(1);
+        let is_program = match words.next() {
+            Some(name) if name == "share" => words.next().is_some_and(|name| name == "run"),
+            name => name.is_some_and(|name| name == "run" || name == "lock"),
+        };
+        if error.use_stderr() && is_program {
             let _ = error.print();
             std::process::exit(run::exit::SETTINGS.into());
         }
@@ -91,6 +97,7 @@ pub fn main() -> ExitCode {
         Command::L3fwd(args) => l3fwd::run(&args),
         Command::Lock(args) => Ok(lock::run(&args)),
         Command::Lockd(args) => lockd::run(&args),
+        Command::Share(args) => share::run(&args),
         Command::Cc(args) => Ok(cc::run(&args)),
         Command::Probes(args) => probes::run(&args),
         Command::Sim(args) => sim::run(&args),

@@ -23,11 +23,12 @@ pub struct RuntimeArgs {
     #[arg(long, value_name = "POLICY", env = "QUAVER_POLICY")]
     pub policy: Option<String>,
 
-    /// Who keeps time: auto, timer-core, timer-thread, posix-timer
+    /// Who keeps time: auto, timer-core, timer-thread, posix-timer, delegated-timer
     #[arg(long, value_name = "CLOCK", env = "QUAVER_CLOCK")]
     pub clock: Option<String>,
 
-    /// How threads are told to stop: auto, signal, probe
+    /// How threads are told to stop: auto, signal, probe, user-interrupt,
+    /// emulated-user-interrupt
     #[arg(long, value_name = "NOTIFICATION", env = "QUAVER_NOTIFICATION")]
     pub notification: Option<String>,
 

@@ -34,6 +34,12 @@ fn json_goes_to_standard_output_and_parses() {
         for name in ["clock", "notification", "workers", "quantum"] {
             assert!(names.contains(&&serde_json::json!(name)), "{name} is missing");
         }
+        let interrupts = &report["facts"]["user_interrupts"];
+        for name in ["cpu", "module", "usable"] {
+            assert!(interrupts[name].is_boolean(), "{name}: {interrupts}");
+        }
+        assert_eq!(interrupts["usable"], !interrupts["kernel_abi"].is_null(), "{interrupts}");
+        assert!(interrupts["why"].as_str().is_some_and(|why| !why.is_empty()));
     }
 }
 

@@ -49,6 +49,25 @@ fn every_boundary_of_a_short_scenario_is_tried() {
 }
 
 #[test]
+fn user_interrupts_change_no_result_either() {
+    if quaver::platform::user_interrupts().cpu {
+        eprintln!("skipped: this processor would not leave user interrupts to the emulator");
+        return;
+    }
+    let only = "general-registers,flags,x87,mxcsr,sse,avx,string-copy,malloc,mutex,signal-handler";
+    let report = |how| json(&[how, "--quick", "--only", only]);
+    let (told, signalled) = (report("uintr"), report("boundaries"));
+    let sum = |name: &str| -> u64 {
+        told["rows"].as_array().unwrap().iter().map(|row| row[name].as_u64().unwrap()).sum()
+    };
+    assert!(sum("boundaries_tried") >= 2_000, "{told}");
+    assert!(sum("preemptions") >= 1_000 && sum("states_compared") >= 1_000, "{told}");
+    for report in [told, signalled] {
+        assert_eq!(report["differences"], 0, "{report}");
+    }
+}
+
+#[test]
 fn a_boundary_can_be_chosen() {
     let report = json(&["boundaries", "--only", "mutex", "--workers", "1", "--at", "5"]);
     assert_eq!(report["rows"][0]["boundaries_tried"], 1, "{report}");

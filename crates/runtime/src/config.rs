@@ -10,8 +10,10 @@ pub use error::BuildError;
 pub use names::{Clock, Notification, Resume, Tls, UnknownName};
 
 use crate::policy::{Choice, Custom, PolicyRoom};
+use crate::share::Share;
 use crate::thread::stack;
 use crate::{preempt, sys};
+use quaver_sched::share::Membership;
 use quaver_sched::{Policy, Spec, format_duration};
 use std::time::Duration;
 use text::TextError;
@@ -44,6 +46,8 @@ pub(crate) struct Config {
     pub(crate) signal: i32,
     /// Threads are told at probes.
     pub(crate) probes: bool,
+    /// By [`UserInterrupt`](Notification::UserInterrupt) or the emulated one, if there are any.
+    pub(crate) user_interrupts: Option<Notification>,
     pub(crate) resume: Resume,
     pub(crate) tls: Tls,
 }
@@ -86,6 +90,7 @@ pub struct Builder {
     signal: i32,
     resume: Resume,
     tls: Tls,
+    share: Option<Membership>,
     /// The first thing that was wrong with a text.
     error: Option<TextError>,
 }
@@ -142,6 +147,7 @@ impl Builder {
             signal: libc::SIGURG,
             resume: Resume::Auto,
             tls: Tls::Private,
+            share: None,
             error: None,
         }
     }
@@ -335,19 +341,65 @@ impl Builder {
         self
     }
 
+    /// Shares cores with other applications, by a broker (`quaver share`), as long as the runtime
+    /// runs. Default: not. (Skyloft 3.3.)
+    ///
+    /// The workers are then pinned to CPUs that the broker shares out: to all of them, unless
+    /// [`cpus`](Builder::cpus) names some. A latency-critical runtime gives idle cores up and has
+    /// them back before any best-effort application; its workers have the broker's rank
+    /// (`SCHED_FIFO`, where the broker may give that), so a thread that never blocks keeps other
+    /// programs from its CPU. A best-effort one runs in what is left. A worker looks for work
+    /// before it sleeps for no longer than a core takes to change hands. [`Clock::Auto`] is
+    /// [`PosixTimer`](Clock::PosixTimer): a clock's own thread would have no rank.
+    ///
+    /// ```no_run
+    /// let rt = quaver::Builder::new()
+    ///     .share(quaver::sched::share::Membership::best_effort(3))
+    ///     .build()?;
+    /// # Ok::<(), quaver::BuildError>(())
+    /// ```
+    pub fn share(mut self, membership: Membership) -> Builder {
+        self.share = Some(membership);
+        self
+    }
+
+    /// [`share`](Builder::share) as text: `lc`, `be`, `be:3`, each with `@SOCKET` if need be; or
+    /// `off`.
+    pub fn share_str(self, membership: &str) -> Builder {
+        self.set("share", membership)
+    }
+
+    /// Joins, and adapts what was not chosen.
+    fn join(&mut self) -> Result<Option<Share>, BuildError> {
+        let Some(membership) = self.share.take().filter(|_| self.error.is_none()) else {
+            return Ok(None);
+        };
+        let share = Share::join(&membership)?;
+        self.cpus.get_or_insert_with(|| share.cpus());
+        if self.clock == Clock::Auto {
+            self.clock = Clock::PosixTimer;
+        }
+        self.idle_spin = self.idle_spin.min(share.cycle());
+        Ok(Some(share))
+    }
+
     /// Builds and starts the runtime.
     ///
     /// # Errors
     ///
     /// See [`BuildError`].
-    pub fn build(self) -> Result<crate::Runtime, BuildError> {
+    pub fn build(mut self) -> Result<crate::Runtime, BuildError> {
+        let mut share = self.join()?;
         let config = self.check()?;
-        crate::Runtime::start(config)
+        if let Some(share) = &mut share {
+            share.occupy(&config.cpus[..config.workers])?;
+        }
+        crate::Runtime::start(config, share)
     }
 
     /// Says what [`build`](Builder::build) would find wrong with the settings, without starting
     /// anything. What only the start can tell (another runtime, a signal in use, resources of the
-    /// kernel) is not looked at.
+    /// kernel, a broker) is not looked at.
     ///
     /// # Errors
     ///
@@ -403,7 +455,10 @@ impl Builder {
             Quantum::Given(q) => self.policy.with_quantum(q),
             Quantum::Auto | Quantum::Policy => self.policy,
         };
+        let user_interrupts = Some(self.notification).filter(|n| n.is_user_interrupt());
         let clock = match self.clock {
+            // A POSIX timer tells by signals.
+            Clock::Auto if user_interrupts.is_some() => Clock::TimerThread,
             Clock::Auto => crate::platform::recommend().clock,
             chosen => chosen,
         };
@@ -411,6 +466,14 @@ impl Builder {
             Notification::Auto => self.tls == Tls::Private && preempt::instrumented(),
             chosen => chosen == Notification::Probe,
         };
+        if clock == Clock::DelegatedTimer {
+            if user_interrupts.is_none() {
+                return Err(BuildError::DelegatedWithout);
+            }
+            if cpus.is_empty() {
+                return Err(BuildError::DelegatedUnpinned);
+            }
+        }
         let min = if probes { PROBES_MIN_QUANTUM } else { clock.min_quantum() };
         if let Some(q) = policy.quantum()
             && q < min
@@ -422,11 +485,10 @@ impl Builder {
                 BuildError::Quantum { quantum, clock, min }
             });
         }
-        if self.stack_size < stack::min_stack_size() {
-            return Err(BuildError::StackTooSmall {
-                given: self.stack_size,
-                min: stack::min_stack_size(),
-            });
+        // User interrupts leave two frames beside those of signals; emulated ones come as signals.
+        let min = stack::min_stack_size() * if user_interrupts.is_some() { 2 } else { 1 };
+        if self.stack_size < min {
+            return Err(BuildError::StackTooSmall { given: self.stack_size, min });
         }
         if self.max_threads == 0 || self.max_threads > 1 << 24 {
             return Err(BuildError::MaxThreads(self.max_threads));
@@ -458,6 +520,7 @@ impl Builder {
             tax: (tax < 100).then_some(tax),
             signal: self.signal,
             probes,
+            user_interrupts,
             resume: self.resume,
             tls: self.tls,
         })

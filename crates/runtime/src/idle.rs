@@ -39,6 +39,14 @@ pub(crate) trait Workers {
     fn count(&self) -> usize;
     /// Where a worker sleeps; the word is the protocol's.
     fn bed(&self, worker: usize) -> &Futex;
+    /// The worker sleeps while its bed's word is `expected`; may return early.
+    fn lie(&self, worker: usize, expected: u32, limit: Option<Duration>) {
+        self.bed(worker).wait(expected, limit);
+    }
+    /// Ends the sleep of a worker whose bed's word was changed.
+    fn rouse(&self, worker: usize) {
+        self.bed(worker).wake();
+    }
     /// Is there something for this worker to do: work, an expired timer, the end?
     fn ready(&self, worker: usize) -> bool;
     /// Looks for a while; `true` as soon as [`ready`](Workers::ready) is.
@@ -104,9 +112,8 @@ impl Idle {
     }
 
     fn wake_one_of(&self, workers: &impl Workers, how: u32) -> bool {
-        (0..workers.count()).any(|w| {
-            workers.bed(w).word().load(Relaxed) == how && self.wake(workers, workers.bed(w), how)
-        })
+        (0..workers.count())
+            .any(|w| workers.bed(w).word().load(Relaxed) == how && self.wake(workers, w, how))
     }
 
     /// Wakes a worker that sleeps without listening, if there is one: when it falls asleep again it
@@ -119,11 +126,11 @@ impl Idle {
     /// Wakes one worker, whose timer has changed. `false` if it was not asleep.
     pub(crate) fn wake_this(&self, workers: &impl Workers, worker: usize) -> bool {
         fence(SeqCst);
-        let bed = workers.bed(worker);
-        [ASLEEP, LISTENING].into_iter().any(|how| self.wake(workers, bed, how))
+        [ASLEEP, LISTENING].into_iter().any(|how| self.wake(workers, worker, how))
     }
 
-    fn wake(&self, workers: &impl Workers, bed: &Futex, how: u32) -> bool {
+    fn wake(&self, workers: &impl Workers, worker: usize, how: u32) -> bool {
+        let bed = workers.bed(worker);
         if bed.word().compare_exchange(how, WOKEN, AcqRel, Relaxed).is_err() {
             return false;
         }
@@ -136,7 +143,7 @@ impl Idle {
         if how == LISTENING {
             workers.call_listener()
         } else {
-            bed.wake()
+            workers.rouse(worker)
         }
         true
     }
@@ -170,7 +177,7 @@ impl Idle {
         } else if how == LISTENING {
             heard = Some(workers.listen(me, workers.sleep_limit(me)));
         } else if !workers.lacks_listener() {
-            bed.wait(ASLEEP, workers.sleep_limit(me));
+            workers.lie(me, ASLEEP, workers.sleep_limit(me));
         }
         self.get_up(bed, how);
         if how == LISTENING {

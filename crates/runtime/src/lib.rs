@@ -102,6 +102,8 @@ mod runtime;
 #[cfg(not(loom))]
 mod segments;
 #[cfg(not(loom))]
+mod share;
+#[cfg(not(loom))]
 mod stats;
 pub mod sync;
 #[cfg(not(loom))]
@@ -118,6 +120,8 @@ mod time;
 mod tls;
 #[cfg(not(loom))]
 mod tsc;
+#[cfg(not(loom))]
+mod uintr;
 #[cfg(not(loom))]
 mod worker;
 #[cfg(loom)]

@@ -5,6 +5,7 @@ use crate::config::{Clock, Notification};
 use crate::thread::stack;
 use crate::{preempt, sys, tls, tsc};
 
+pub use crate::uintr::{Found as UserInterrupts, Provider, look as user_interrupts};
 pub use quaver_sched::settings::parse_cpu_list;
 
 /// Facts on which [`recommend`] decides.

@@ -15,10 +15,12 @@ use crate::lateness::Lateness;
 use crate::os::fork;
 use crate::policy::Choice;
 use crate::reactor::{self, REACTOR, Watch};
+use crate::share::Share;
 use crate::stats::{Counters, Stats};
 use crate::thread::table::Table;
 use crate::thread::{self, JoinHandle};
 use crate::tsc::{self, Ticks};
+use crate::uintr::{self, KernelInterface};
 use crate::worker::room::Room;
 use crate::worker::slot::Slot;
 use crate::worker::spare::Spares;
@@ -28,6 +30,9 @@ use quaver_sched::clock::Pace;
 use quaver_sched::{Policy, Tax, TimerHeap, TimerTable, probe_quantum_for, quantum_for};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+/// A request that was not taken for so many microseconds is taken for lost.
+const LOST_AFTER: u64 = 50_000;
 
 /// Everything that carriers, clocks and handles share. Leaked at the start: stale handles and late
 /// wake-ups must find something. What is large (stacks, TLS) is given back at shutdown.
@@ -57,6 +62,8 @@ pub(crate) struct Inner {
     /// How much later a clock looks while its looks are in vain.
     pub(crate) pace: Option<Pace>,
     pub(crate) idle: Idle,
+    /// Its cores are shared with other applications.
+    pub(crate) share: Option<Share>,
     pub(crate) spares: Spares,
     pub(crate) room: Room,
     /// Counters of everything that is not done by a slot's carrier.
@@ -93,6 +100,12 @@ pub(crate) struct Inner {
     /// carrier has only lost its CPU: if it has, each new signal is another frame on the stack of
     /// the thread that it runs.
     pub(crate) lost_after: Ticks,
+    /// What carries user interrupts, if workers are told by them.
+    pub(crate) user_interrupts: Option<&'static dyn KernelInterface>,
+    /// How often delegated timers interrupt, if they keep time.
+    pub(crate) delegated: Option<Duration>,
+    /// A request that was not taken after this time goes on to its second stage; 0: there is none.
+    pub(crate) second_stage: Ticks,
     /// How much later than a probe should have been met the signal follows; 0: there are none.
     pub(crate) backstop: Ticks,
     /// How often a worker that makes threads runnable tells the clocks of the others; see
@@ -202,7 +215,7 @@ impl core::fmt::Debug for Inner {
 }
 
 impl Runtime {
-    pub(crate) fn start(config: Config) -> Result<Runtime, BuildError> {
+    pub(crate) fn start(config: Config, share: Option<Share>) -> Result<Runtime, BuildError> {
         if thread::raw::current().is_some() {
             return Err(BuildError::OnUserThread);
         }
@@ -222,11 +235,12 @@ impl Runtime {
         if OCCUPIED.swap(true, AcqRel) {
             return Err(BuildError::AlreadyRunning);
         }
-        Self::start_exclusively(config, tls).inspect_err(|_| OCCUPIED.store(false, Release))
+        Self::start_exclusively(config, share, tls).inspect_err(|_| OCCUPIED.store(false, Release))
     }
 
     fn start_exclusively(
         mut config: Config,
+        share: Option<Share>,
         tls: Option<&'static tls::Layout>,
     ) -> Result<Runtime, BuildError> {
         tsc::init();
@@ -254,13 +268,22 @@ impl Runtime {
                 error,
             })?;
         }
+        let user_interrupts = config.user_interrupts.and_then(uintr::chosen);
+        let by_posix_timer = config.clock == crate::Clock::PosixTimer;
+        if user_interrupts.is_none() && config.clock == crate::Clock::DelegatedTimer {
+            config.clock = crate::Clock::PosixTimer;
+        }
         let table = Table::new(config.max_threads, config.stack_size, tls)
             .map_err(|error| BuildError::Os { what: "reserve the thread table", error })?;
         let us = |n| tsc::from_duration(Duration::from_micros(n));
         let price = config
             .policy
             .quantum()
-            .map(|_| clock::price(config.clock, config.clock_shares, config.signal));
+            .map(|_| clock::price(config.clock, config.clock_shares, config.signal))
+            .map(|by_signal| match user_interrupts {
+                Some(interface) => preempt::user_interrupt::price(interface.provider(), by_signal),
+                None => by_signal,
+            });
         if let (true, Some(price)) = (config.auto_quantum, price) {
             let suited = if config.probes { probe_quantum_for } else { quantum_for };
             let quantum = suited(tsc::to_duration(price));
@@ -278,6 +301,8 @@ impl Runtime {
             let price = preempt::probe::price(price);
             Tax::new(percent, price, tsc::from_duration(Tax::SAVINGS))
         });
+        // A signal that takes longer than a quantum to arrive finds each thread late.
+        let two_quanta = quantum.map_or(0, |q| q.max(price.unwrap_or(0)).saturating_mul(2));
         let pace = quantum.zip(price).map(|(q, price)| Pace::new(q, price, tsc::from_duration));
         let inner: &'static Inner = Box::leak(Box::new(Inner {
             table,
@@ -288,7 +313,7 @@ impl Runtime {
             slots: OnceLock::new(),
             timer_table: Arc::new(TimerTable::new(config.max_threads)),
             clock: clock::Running::new(config.clock, quantum),
-            rescue: Rescue::wanted(config.policy.quantum()).then(Rescue::new),
+            rescue: Rescue::new(config.clock, config.policy.quantum()),
             watch: Watch::new(quantum, config.workers),
             signal_mask: kernel_thread::signal_mask(),
             tax,
@@ -296,6 +321,7 @@ impl Runtime {
             price,
             pace,
             idle: Idle::new(),
+            share,
             spares: Spares::new(config.max_blocking.max(1), config.workers),
             room: Room::new(),
             stats: Counters::new(),
@@ -312,11 +338,16 @@ impl Runtime {
             max_deferral: config.max_deferral.map_or(Ticks::MAX, tsc::from_duration),
             mutex_extension: tsc::from_duration(config.mutex_extension),
             region_retry: us(50),
-            lost_after: us(50_000),
-            backstop: quantum.filter(|_| config.probes).map_or(0, |quantum| {
-                // A signal that takes longer than a quantum to arrive finds each thread late.
-                quantum.max(price.unwrap_or(0)).saturating_mul(2)
-            }),
+            lost_after: us(LOST_AFTER),
+            user_interrupts,
+            delegated: clock::ticks(config.clock, config.policy.quantum()),
+            second_stage: if config.probes || user_interrupts.is_some() && !by_posix_timer {
+                // Before it is taken for lost, or there would be no second stage.
+                two_quanta.min(us(LOST_AFTER / 2))
+            } else {
+                0
+            },
+            backstop: if config.probes { two_quanta } else { 0 },
             tell_every: quantum.map_or(Ticks::MAX, |quantum| quantum.saturating_mul(16)),
             timer_slop: us(1) / 2,
             config,
@@ -401,10 +432,11 @@ impl Runtime {
 
     /// The notification in use.
     pub fn notification(&self) -> crate::Notification {
-        if self.inner.config.probes {
-            crate::Notification::Probe
-        } else {
-            crate::Notification::Signal
+        match self.inner.user_interrupts.map(KernelInterface::provider) {
+            _ if self.inner.config.probes => crate::Notification::Probe,
+            Some(uintr::Provider::Emulator) => crate::Notification::EmulatedUserInterrupt,
+            Some(_) => crate::Notification::UserInterrupt,
+            None => crate::Notification::Signal,
         }
     }
 

@@ -109,7 +109,9 @@ counters! {
     /// kernel threads were blocked already, or the system lent no more, and had to wait outside the
     /// kernel.
     blocking_limit_reached,
-    /// Preemption requests sent: signals, or expiries of armed POSIX timers.
+    /// What was sent for preemption requests: user interrupts, words that probes look at, signals
+    /// (also those that follow where one of the former was not taken in time), or expiries of armed
+    /// POSIX timers. Ticks of delegated timers are not counted.
     preempt_sent,
     /// Preemption requests that reached a worker running a user thread.
     preempt_received,
@@ -125,6 +127,8 @@ counters! {
     /// Threads that went on on another worker than the one that they were preempted on. Those are
     /// not counted whose preemption had been put off to the end of a region.
     preempt_migrated,
+    /// User interrupts that reached a worker.
+    preempt_by_user_interrupt,
 }
 
 #[cfg(test)]

@@ -234,10 +234,16 @@ pub(crate) fn sched_yield() {
 
 /// Sets a POSIX timer to fire once after `after`; zero disarms it.
 pub(crate) fn timer_settime_once(timer: i32, after: Duration) -> Result<(), i32> {
-    let spec = libc::itimerspec {
-        it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
-        it_value: timespec(after),
-    };
+    timer_settime(timer, after, Duration::ZERO)
+}
+
+/// Sets a POSIX timer to fire after each `period`.
+pub(crate) fn timer_settime_periodic(timer: i32, period: Duration) -> Result<(), i32> {
+    timer_settime(timer, period, period)
+}
+
+fn timer_settime(timer: i32, after: Duration, period: Duration) -> Result<(), i32> {
+    let spec = libc::itimerspec { it_interval: timespec(period), it_value: timespec(after) };
     // SAFETY: `spec` lives across the call, which reads it.
     let r = unsafe {
         syscall6(libc::SYS_timer_settime, [timer as u64, 0, &spec as *const _ as u64, 0, 0, 0])

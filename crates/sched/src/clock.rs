@@ -225,6 +225,11 @@ impl Look {
         interrupt
     }
 
+    /// Something else is to be looked at, at `at`.
+    pub fn again(&mut self, at: Time) {
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
     /// When something will be due, as things are.
     pub fn due(&self) -> Option<Time> {
         self.due
@@ -294,6 +299,18 @@ mod tests {
 
     fn ends(at: Time) -> Option<Quantum> {
         Some(Quantum { ends: at, length: 100 })
+    }
+
+    #[test]
+    fn what_was_told_is_looked_at_again_when_it_may_be_late() {
+        let mut watch = watch();
+        let mut look = watch.look(1_000);
+        assert!(look.worker(1_000, Some(900), ends(900)));
+        assert_eq!(look.due(), Some(1_100), "the successor's");
+        look.again(1_040);
+        look.again(1_090);
+        assert_eq!(look.due(), Some(1_040));
+        assert_eq!(watch.plan(&look, 1_000), Nap::Until(1_040));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use alloc::{
 };
 use core::time::Duration;
 
+use crate::share::Membership;
 use crate::{Spec, SpecError, parse_duration};
 
 /// Something that can be chosen.
@@ -52,6 +53,8 @@ pub enum Kind {
     Bytes,
     /// One of these words.
     Word(&'static [&'static str]),
+    /// A [`Membership`], or `off`.
+    Share,
 }
 
 /// What a text says.
@@ -70,6 +73,8 @@ pub enum Value {
     Duration(Option<Duration>),
     /// Of [`Kind::Word`].
     Word(&'static str),
+    /// Of [`Kind::Share`]; `None`: `off`.
+    Share(Option<Membership>),
 }
 
 const fn setting(
@@ -96,12 +101,14 @@ pub static SETTINGS: &[Setting] = &[
     setting("quantum", "QUAVER_QUANTUM", Kind::Quantum, "20us",
         "how long a thread may run while others wait; auto: as suits the machine"),
     setting("clock", "QUAVER_CLOCK",
-        Kind::Word(&["auto", "timer-core", "timer-thread", "posix-timer"]), "timer-thread",
+        Kind::Word(&["auto", "timer-core", "timer-thread", "posix-timer", "delegated-timer"]),
+        "timer-thread",
         "who keeps time"),
     setting("timer_cpu", "QUAVER_TIMER_CPU", Kind::Number(0, 8191), "3",
         "the CPU of the timer core or timer thread"),
     setting("notification", "QUAVER_NOTIFICATION",
-        Kind::Word(&["auto", "signal", "probe"]), "signal",
+        Kind::Word(&["auto", "signal", "probe", "user-interrupt", "emulated-user-interrupt"]),
+        "signal",
         "how a worker is told to preempt"),
     setting("signal", "QUAVER_SIGNAL", Kind::Number(1, 64), "23",
         "the signal that preempts"),
@@ -123,6 +130,8 @@ pub static SETTINGS: &[Setting] = &[
         "how long a preemption may wait until the thread has freed its mutexes"),
     setting("tax", "QUAVER_TAX", Kind::Number(1, 100), "10",
         "percent of a worker's time that preemptions may take"),
+    setting("share", "QUAVER_SHARE", Kind::Share, "be:3",
+        "shares cores with other applications, latency-critical or best-effort"),
 ];
 
 impl Setting {
@@ -160,6 +169,8 @@ impl Setting {
             Kind::Quantum | Kind::OrOff | Kind::Duration => {
                 Value::Duration(Some(parse_duration(text).map_err(|e| e.to_string())?))
             }
+            Kind::Share if text == "off" => Value::Share(None),
+            Kind::Share => Value::Share(Some(text.parse()?)),
             Kind::Word(allowed) => match allowed.iter().find(|word| **word == text) {
                 Some(word) => Value::Word(word),
                 None => return Err(format!("`{text}` is not one of {}", allowed.join(", "))),

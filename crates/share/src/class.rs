@@ -13,6 +13,9 @@ pub enum Class {
     Fifo(u8),
 }
 
+/// What a thread has that nobody ranks.
+pub(crate) const USUAL: Class = Class::Other(0);
+
 impl Class {
     /// Puts a thread of any process into this class; 0: the calling thread. Children of it begin
     /// there.

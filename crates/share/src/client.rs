@@ -1,10 +1,11 @@
 //! Becoming a member, and hearing of the others.
 
 use crate::SOCKET;
-use crate::class::{self, Class};
+use crate::class::{self, Class, USUAL};
 use crate::door::Doors;
 use crate::layout::{MAGIC, MOST_APPS, Page, Table, VERSION};
 use crate::map::Mapping;
+use crate::threads::put_all;
 use crate::wire::{self, Message, Subject};
 use quaver_sched::Service;
 use quaver_sched::share::Membership;
@@ -19,8 +20,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::time::Duration;
+
+/// Beside the values of [`State`]: this process has left.
+const LEFT: u32 = 3;
 
 /// A broker that needs longer for an answer is not there.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -30,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[non_exhaustive]
 pub enum JoinError {
     /// Nobody listens there.
-    #[error("no broker at {path}: {error} (is one running?)", path = path.display())]
+    #[error("no broker at {}: {error}; start one: quaver share --cpus LIST", path.display())]
     NoBroker {
         /// Its socket.
         path: PathBuf,
@@ -61,7 +65,9 @@ pub enum Kind {
 pub enum State {
     /// The broker is there.
     Member,
-    /// The broker has gone. The kernel still ranks the applications as it did.
+    /// The broker has gone. If it was killed, the kernel still ranks latency-critical applications
+    /// as it did, and this process, if it is best-effort, has lowered itself to `SCHED_IDLE`:
+    /// nobody takes its turn away any more.
     Alone,
     /// The broker has expelled this process, which has said why on standard error.
     Expelled,
@@ -153,11 +159,16 @@ impl Member {
             }
         }
         let state = Arc::new(AtomicU32::new(State::Member as u32));
-        let thread = (socket.clone(), doors.clone(), state.clone());
+        let thread = Listener {
+            socket: socket.clone(),
+            doors: doors.clone(),
+            state: state.clone(),
+            service: m.service,
+        };
         set_socket_timeout(&*socket, Timeout::Recv, None)?;
         std::thread::Builder::new()
             .name("quaver-share".into())
-            .spawn(move || listen(&thread.0, &thread.1, &thread.2))
+            .spawn(move || thread.listen())
             .map_err(|e| Failure::Refused(format!("no thread can be made here: {e}")))?;
         let class = class.filter(|_| m.service == Service::LatencyCritical);
         Ok(Member { doors, service: m.service, class, socket, state })
@@ -206,15 +217,26 @@ impl Member {
     pub fn rank(&self) -> io::Result<()> {
         self.class.map_or(Ok(()), |class| class.set(0))
     }
+
+    /// The membership ends, for this process as a whole. A second time nothing happens. Bells go on
+    /// working for workers that have not heard of it.
+    pub fn leave(&self) {
+        for place in 0..self.doors.places() {
+            self.doors.looks(place, false);
+        }
+        let alone = self.state.swap(LEFT, AcqRel) == State::Alone as u32;
+        if alone && self.service == Service::BestEffort {
+            // It had lowered itself, and nobody else would raise it.
+            put_all(&[std::process::id() as i32], USUAL);
+        }
+        // The thread that listens ends, and the broker knows.
+        let _ = shutdown(&*self.socket, Shutdown::Both);
+    }
 }
 
 impl Drop for Member {
     fn drop(&mut self) {
-        for place in 0..self.doors.places() {
-            self.doors.looks(place, false);
-        }
-        // The thread that listens ends, and the broker knows.
-        let _ = shutdown(&*self.socket, Shutdown::Both);
+        self.leave();
     }
 }
 
@@ -309,18 +331,50 @@ fn heed(doors: &Doors, message: &Message, files: Vec<OwnedFd>) {
 }
 
 /// The thread that hears of others.
-fn listen(socket: &OwnedFd, doors: &Doors, state: &AtomicU32) {
-    let ended = loop {
-        match wire::receive(socket) {
-            Err(Errno::INTR) => {}
-            Ok(Some((Ok(message), _))) if message.subject == Subject::Expelled => {
-                eprintln!("quaver-share: expelled by the broker: {}", message.text);
-                break State::Expelled;
-            }
-            Ok(Some((Ok(message), files))) => heed(doors, &message, files),
-            Ok(Some((Err(_), _))) => {}
-            Ok(None) | Err(_) => break State::Alone,
+struct Listener {
+    socket: Arc<OwnedFd>,
+    doors: Arc<Doors>,
+    state: Arc<AtomicU32>,
+    service: Service,
+}
+
+impl Listener {
+    fn listen(&self) {
+        let (ended, orderly) = self.hear();
+        let own = [std::process::id() as i32];
+        let member = State::Member as u32;
+        // A broker that was killed takes no turns back. Nobody waits for this: the kernel ranks
+        // latency-critical applications above it in any case.
+        let lowers = self.state.load(Acquire) == member
+            && self.service == Service::BestEffort
+            && ended == State::Alone
+            && !orderly;
+        if lowers {
+            put_all(&own, Class::Idle);
         }
-    };
-    state.store(ended as u32, Release);
+        let left = self.state.compare_exchange(member, ended as u32, AcqRel, Acquire).is_err();
+        if left && lowers {
+            put_all(&own, USUAL);
+        }
+    }
+
+    /// Until there is nothing more to hear: what became of the membership, and whether the broker
+    /// has said so.
+    fn hear(&self) -> (State, bool) {
+        loop {
+            match wire::receive(&*self.socket) {
+                Err(Errno::INTR) => {}
+                Ok(Some((Ok(message), files))) => match message.subject {
+                    Subject::Expelled => {
+                        eprintln!("quaver-share: expelled by the broker: {}", message.text);
+                        return (State::Expelled, true);
+                    }
+                    Subject::Ended => return (State::Alone, true),
+                    _ => heed(&self.doors, &message, files),
+                },
+                Ok(Some((Err(_), _))) => {}
+                Ok(None) | Err(_) => return (State::Alone, false),
+            }
+        }
+    }
 }

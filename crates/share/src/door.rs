@@ -167,9 +167,13 @@ impl Doors {
             return Rung::Guarded;
         }
         loop {
-            if at.word.load(Acquire) != RUNG || self.is_heard(place, ring) {
+            let sleeps = at.word.load(Acquire) == RUNG;
+            if self.is_heard(place, ring) {
                 at.answered.fetch_add(1, Relaxed);
                 return Rung::Answered;
+            }
+            if !sleeps {
+                return Rung::Awake;
             }
             if ticks().saturating_sub(begun) > bound {
                 at.forced.fetch_add(1, Relaxed);

@@ -15,6 +15,7 @@ mod door;
 mod layout;
 mod map;
 mod pages;
+mod threads;
 mod wire;
 
 pub use client::{JoinError, Kind, Member, State, join_plain, socket_path, status};

@@ -10,7 +10,8 @@
 //!  MAPPED ----------------------------> seals the page; tells everyone
 //!       <---- PAGE number; page          for each of the others
 //!       <---- WELCOME
-//!       <---- PAGE, GONE, EXPELLED       later, at any time
+//!       <---- PAGE, GONE                 later, at any time
+//!       <---- EXPELLED, ENDED            it is no member any more
 //!  STATUS ----------------------------> (from anybody)
 //!       <---- text
 //! ```
@@ -44,9 +45,10 @@ pub(crate) enum Subject {
     Refused,
     Expelled,
     Status,
+    Ended,
 }
 
-const SUBJECTS: [Subject; 9] = [
+const SUBJECTS: [Subject; 10] = [
     Subject::Join,
     Subject::Admitted,
     Subject::Mapped,
@@ -56,6 +58,7 @@ const SUBJECTS: [Subject; 9] = [
     Subject::Refused,
     Subject::Expelled,
     Subject::Status,
+    Subject::Ended,
 ];
 
 /// A message.

@@ -10,8 +10,9 @@ use common::{Actor, Here, Place, compute, cpus, is_actor, join, left, say, signa
 use quaver_share::broker::{Broker, BrokerError, Options, Policy};
 use quaver_share::class::Class;
 use quaver_share::{Rung, State};
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 /// A latency-critical application: one worker on the first core, and somebody who brings work, over
@@ -124,8 +125,31 @@ fn role_broker() {
     }
     let options = Options::new(common::socket(), vec![cpus()[0]]);
     let mut broker = Broker::bind(options).unwrap();
+    // SAFETY: the handler stores to a variable.
+    unsafe { libc::signal(libc::SIGTERM, terminate as *const () as usize) };
     say("ready");
-    broker.run(|| false).unwrap();
+    broker.run(|| TERMINATED.load(Relaxed)).unwrap();
+}
+
+static TERMINATED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn terminate(_: i32) {
+    TERMINATED.store(true, Relaxed);
+}
+
+/// The core that all tests share.
+static CORE: RwLock<()> = RwLock::new(());
+
+/// For a test that others may disturb.
+fn beside_others(name: &str) -> (RwLockReadGuard<'static, ()>, Place) {
+    let core = CORE.read().unwrap_or_else(PoisonError::into_inner);
+    (core, Place::new(name, "share.sock"))
+}
+
+/// For one in which threads of low rank must run: those of other tests spin above them.
+fn alone(name: &str) -> (RwLockWriteGuard<'static, ()>, Place) {
+    let core = CORE.write().unwrap_or_else(PoisonError::into_inner);
+    (core, Place::new(name, "share.sock"))
 }
 
 fn started(name: &str, socket: &std::path::Path) -> Actor {
@@ -154,7 +178,7 @@ fn number(line: &str, after: &str) -> u64 {
 
 #[test]
 fn who_looks_at_bells_answers_them() {
-    let place = Place::new("share-answers", "share.sock");
+    let (_core, place) = beside_others("share-answers");
     let broker = Here::start(options(&place));
     let mut effort = started("role_effort", &place.socket());
     let mut critical = started("role_critical", &place.socket());
@@ -173,7 +197,7 @@ fn who_looks_at_bells_answers_them() {
 
 #[test]
 fn a_killed_best_effort_application_leaves_nothing_and_stops_nobody() {
-    let place = Place::new("share-kill-be", "share.sock");
+    let (_core, place) = beside_others("share-kill-be");
     let broker = Here::start(options(&place));
     let mut critical = started("role_critical", &place.socket());
     for round in 0..5 {
@@ -187,7 +211,7 @@ fn a_killed_best_effort_application_leaves_nothing_and_stops_nobody() {
 
 #[test]
 fn a_stopped_one_costs_no_more_than_the_bound() {
-    let place = Place::new("share-stop-be", "share.sock");
+    let (_core, place) = beside_others("share-stop-be");
     let broker = Here::start(options(&place));
     let mut critical = started("role_critical", &place.socket());
     let mut effort = started("role_effort", &place.socket());
@@ -206,7 +230,7 @@ fn a_stopped_one_costs_no_more_than_the_bound() {
 
 #[test]
 fn a_killed_critical_one_leaves_the_core_to_others() {
-    let place = Place::new("share-kill-lc", "share.sock");
+    let (_core, place) = beside_others("share-kill-lc");
     let broker = Here::start(options(&place));
     let mut effort = started("role_effort", &place.socket());
     for _ in 0..5 {
@@ -220,7 +244,7 @@ fn a_killed_critical_one_leaves_the_core_to_others() {
 
 #[test]
 fn a_liar_is_overruled() {
-    let place = Place::new("share-liar", "share.sock");
+    let (_core, place) = beside_others("share-liar");
     let _broker = Here::start(options(&place));
     let _liar = started("role_liar", &place.socket());
     let mut critical = started("role_critical", &place.socket());
@@ -231,7 +255,7 @@ fn a_liar_is_overruled() {
 
 #[test]
 fn without_a_broker_bells_work_and_a_new_one_serves_newcomers() {
-    let place = Place::new("share-kill-broker", "share.sock");
+    let (_core, place) = beside_others("share-kill-broker");
     let mut first = started("role_broker", &place.socket());
     let mut effort = started("role_effort", &place.socket());
     let mut critical = started("role_critical", &place.socket());
@@ -248,8 +272,38 @@ fn without_a_broker_bells_work_and_a_new_one_serves_newcomers() {
 }
 
 #[test]
+fn who_loses_its_broker_keeps_no_turn() {
+    let (_core, place) = beside_others("share-lower");
+    let classes = |actor: &Actor| {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", actor.child.id())).unwrap();
+        let tid = |name: std::ffi::OsString| name.to_str().unwrap().parse().unwrap();
+        tasks.map(|t| Class::of(tid(t.unwrap().file_name())).unwrap()).collect::<Vec<_>>()
+    };
+    for kills in [true, false] {
+        let mut broker = started("role_broker", &place.socket());
+        let mut effort = started("role_effort", &place.socket());
+        let mut critical = started("role_critical", &place.socket());
+        goes_on(&mut critical, 1);
+        let raised = classes(&critical).contains(&Class::Fifo(3));
+        if raised {
+            soon("a turn", || classes(&effort).iter().all(|&class| class == Class::Fifo(1)));
+        }
+        // A broker that ends gives everyone back what everyone has.
+        let class = if kills { Class::Idle } else { Class::Other(0) };
+        match kills {
+            true => broker.kill(),
+            false => signal(&broker, libc::SIGTERM),
+        }
+        soon("it is lowered", || classes(&effort).iter().all(|&found| found == class));
+        assert_eq!(raised && kills, classes(&critical).contains(&Class::Fifo(3)));
+        goes_on(&mut critical, 2);
+        assert!(effort.line("computed").is_some());
+    }
+}
+
+#[test]
 fn a_stopped_broker_stops_nobody() {
-    let place = Place::new("share-stop-broker", "share.sock");
+    let (_core, place) = beside_others("share-stop-broker");
     let broker = started("role_broker", &place.socket());
     let mut effort = started("role_effort", &place.socket());
     let mut critical = started("role_critical", &place.socket());
@@ -262,7 +316,7 @@ fn a_stopped_broker_stops_nobody() {
 
 #[test]
 fn who_never_stops_loses_its_rank() {
-    let place = Place::new("share-greedy", "share.sock");
+    let (_core, place) = beside_others("share-greedy");
     let broker = Here::start(Options { budget: 40, ..options(&place) });
     let greedy = started("role_greedy", &place.socket());
     let mut effort = started("role_effort", &place.socket());
@@ -285,7 +339,7 @@ fn who_never_stops_loses_its_rank() {
 
 #[test]
 fn a_plain_program_is_bound_and_a_member_until_it_ends() {
-    let place = Place::new("share-plain", "share.sock");
+    let (_core, place) = beside_others("share-plain");
     let broker = Here::start(options(&place));
     let mut plain = started("role_plain", &place.socket());
     let app = broker.status().applications[0].clone();
@@ -312,7 +366,7 @@ fn role_plain() {
 
 #[test]
 fn turns_follow_the_weights_where_they_can() {
-    let place = Place::new("share-turns", "share.sock");
+    let (_core, place) = alone("share-turns");
     let options = Options { policy: Policy::Weights, ..options(&place) };
     let broker = Here::start(options);
     let _one = started("role_effort", &place.socket());
@@ -324,7 +378,7 @@ fn turns_follow_the_weights_where_they_can() {
 
 #[test]
 fn one_broker_serves_a_socket_and_bad_options_are_named() {
-    let place = Place::new("share-twice", "share.sock");
+    let (_core, place) = beside_others("share-twice");
     let _broker = Here::start(options(&place));
     assert!(matches!(Broker::bind(options(&place)), Err(BrokerError::Running(_))));
     let error = |options| Broker::bind(options).unwrap_err().to_string();
@@ -372,7 +426,7 @@ fn own_page() -> Option<*mut u32> {
 
 #[test]
 fn noise_in_a_page_harms_its_owner_only() {
-    let place = Place::new("share-wild", "share.sock");
+    let (_core, place) = beside_others("share-wild");
     let broker = Here::start(options(&place));
     let mut effort = started("role_effort", &place.socket());
     let mut critical = started("role_critical", &place.socket());
@@ -416,7 +470,7 @@ fn role_burglar() {
 
 #[test]
 fn a_member_can_write_one_page() {
-    let place = Place::new("share-burglar", "share.sock");
+    let (_core, place) = beside_others("share-burglar");
     let _broker = Here::start(options(&place));
     let _critical = started("role_critical", &place.socket());
     let _effort = started("role_effort", &place.socket());
@@ -429,7 +483,7 @@ fn strange_messages_and_many_connections_are_no_matter() {
     use rustix::net::{
         AddressFamily, SendFlags, SocketAddrUnix, SocketType, connect, send, socket,
     };
-    let place = Place::new("share-strange", "share.sock");
+    let (_core, place) = beside_others("share-strange");
     let broker = Here::start(options(&place));
     let mut critical = started("role_critical", &place.socket());
     let at = SocketAddrUnix::new(place.socket()).unwrap();

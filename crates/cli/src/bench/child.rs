@@ -10,8 +10,8 @@ use super::settings::Settings;
 #[cfg(feature = "selftest")]
 use super::shim;
 use super::{
-    chase, defer, kv, l3fwd, lock, mixes, net, ours, preempt, probes, schbench, servers, short,
-    stall,
+    chase, defer, kv, l3fwd, lock, mixes, net, notify, ours, preempt, probes, schbench, servers,
+    short, stall,
 };
 
 /// One measurement.
@@ -44,6 +44,8 @@ pub enum Work {
     Schbench(schbench::SchbenchSpec),
     /// A paper's mix of requests.
     Mixes(mixes::MixSpec),
+    /// A notification of another core, or a timer.
+    Notify(notify::NotifySpec),
     /// A program with probes, or without.
     Probes(probes::ProbesSpec),
     /// A server over sockets, and its client.
@@ -91,6 +93,7 @@ pub fn run(work: &str) -> anyhow::Result<()> {
         Work::Lock(spec) => lock::run(spec),
         Work::Schbench(spec) => schbench::run(spec),
         Work::Mixes(spec) => mixes::run(spec),
+        Work::Notify(spec) => notify::run(spec),
         Work::Probes(spec) => probes::run(spec),
         Work::Net(spec) => net::run(spec),
         Work::NetBypass(spec) => net::bypass::run(spec),

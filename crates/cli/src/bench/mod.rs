@@ -26,6 +26,7 @@ mod l3fwd;
 pub mod lock;
 mod mixes;
 mod net;
+mod notify;
 mod ops;
 mod ours;
 mod peers;
@@ -146,6 +147,8 @@ enum Name {
     Servers,
     /// Packets by AF_XDP: a router and an endpoint of UDP, beside the kernel's (root)
     L3fwd,
+    /// What signals, interrupts of other cores and timers cost who sends and who receives them
+    Notify,
     /// What probes in 24 programs cost while nobody waits, and when they are taken
     Probes,
     /// All of these
@@ -173,6 +176,7 @@ impl Name {
         Name::Net,
         Name::Servers,
         Name::L3fwd,
+        Name::Notify,
         Name::Probes,
     ];
 
@@ -195,6 +199,7 @@ impl Name {
             Name::Net => "net",
             Name::Servers => "servers",
             Name::L3fwd => "l3fwd",
+            Name::Notify => "notify",
             Name::Probes => "probes",
             Name::All => "all",
             Name::List => "list",
@@ -241,6 +246,7 @@ impl Name {
             Name::Net => Ok(net::plan(context)),
             Name::Servers => servers::plan(context),
             Name::L3fwd => Ok(l3fwd::plan(context)),
+            Name::Notify => Ok(notify::plan(context)),
             Name::Probes | Name::All | Name::List => Ok(Plan::default()),
         }
     }

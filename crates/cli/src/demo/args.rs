@@ -109,11 +109,12 @@ pub struct Args {
     #[arg(long, value_name = "POLICY", default_value = "two-queue", help_heading = RUNTIME)]
     pub policy: PolicySpec,
 
-    /// Who keeps time: auto, timer-core, timer-thread or posix-timer
+    /// Who keeps time: auto, timer-core, timer-thread, posix-timer or delegated-timer
     #[arg(long, value_name = "CLOCK", default_value = "auto", help_heading = RUNTIME)]
     pub clock: Clock,
 
-    /// How a worker is told to preempt: signal, probe, or auto, which compares both
+    /// How a worker is told to preempt: signal, probe, user-interrupt, emulated-user-interrupt, or
+    /// auto, which compares signal and probe
     #[arg(long, value_name = "HOW", default_value = "auto", conflicts_with = "modes",
           help_heading = RUNTIME)]
     pub notification: Notification,

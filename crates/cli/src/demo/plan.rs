@@ -64,13 +64,15 @@ impl Plan {
             .clock(args.clock)
             .idle_spin(args.idle_spin)
             .timer_cpu(placement.timer);
+        let told = match args.notification {
+            Notification::Auto | Notification::Probe => Notification::Signal,
+            chosen => chosen,
+        };
         let asked_for = policy;
         let mut policy = asked_for.clone();
         let builder = |mode| match mode {
-            Mode::RunToCompletion => base.clone().policy(PolicySpec::fifo()),
-            Mode::Preemptive => {
-                base.clone().policy(asked_for.clone()).notification(Notification::Signal)
-            }
+            Mode::RunToCompletion => base.clone().policy(PolicySpec::fifo()).notification(told),
+            Mode::Preemptive => base.clone().policy(asked_for.clone()).notification(told),
             Mode::Probe => base.clone().policy(asked_for.clone()).notification(Notification::Probe),
         };
         let modes: Vec<_> = modes.into_iter().map(|mode| (mode, builder(mode))).collect();

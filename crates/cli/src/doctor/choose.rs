@@ -87,8 +87,8 @@ fn quantum(facts: &Facts, shortest: &str) -> Chosen {
 
 fn notification(facts: &Facts, choice: &Choice) -> String {
     let why = &choice.notification_reason;
-    let interrupts = if facts.user_interrupts.kernel {
-        "this kernel has user interrupts, but no receive path for them is built in"
+    let interrupts = if facts.user_interrupts.usable {
+        "notification=user-interrupt works here, and must be asked for"
     } else {
         "user interrupts are not offered here"
     };
@@ -143,10 +143,10 @@ mod tests {
     }
 
     #[test]
-    fn user_interrupts_are_mentioned_when_the_kernel_has_them() {
+    fn user_interrupts_are_mentioned_where_they_work() {
         let mut facts = perfect();
-        assert!(why(&facts, "notification").contains("no receive path"));
-        facts.user_interrupts.kernel = false;
+        assert!(why(&facts, "notification").contains("notification=user-interrupt"));
+        facts.user_interrupts.usable = false;
         assert!(why(&facts, "notification").contains("not offered"));
     }
 }

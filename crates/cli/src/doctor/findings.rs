@@ -117,6 +117,7 @@ pub(crate) mod tests {
         limits::Limits,
         memory::Memory,
         network::{Interface, Network},
+        sharing::Sharing,
         user_interrupts::UserInterrupts,
     };
 
@@ -155,7 +156,13 @@ pub(crate) mod tests {
                 xsave_bytes: Some(2696),
                 shadow_stack: true,
             },
-            user_interrupts: UserInterrupts { cpu: true, kernel: true },
+            user_interrupts: UserInterrupts {
+                cpu: true,
+                kernel_abi: Some("module".into()),
+                module: true,
+                usable: true,
+                why: "choose notification=user-interrupt; by module".into(),
+            },
             clocks: Clocks {
                 tsc_invariant: true,
                 tsc_khz: Some(2_500_000),
@@ -195,6 +202,7 @@ pub(crate) mod tests {
                     queues: 4,
                 }],
             },
+            sharing: Sharing { broker: true, realtime: true },
             interruption_us: Some(12.5),
         }
     }
@@ -238,7 +246,7 @@ pub(crate) mod tests {
     fn only_what_the_runtime_cannot_do_without_is_fatal() {
         let mut facts = perfect();
         facts.runtime.guard_install = false;
-        facts.user_interrupts.kernel = false;
+        facts.user_interrupts.usable = false;
         facts.bpf.capable = false;
         facts.runtime.fsgsbase = false;
         assert!(!judge(&facts).iter().any(Finding::is_fatal));

@@ -46,6 +46,10 @@ pub struct Args {
     /// tap:NAME,address=A/P or afxdp:IFACE,address=A/P, with ,queues=N and ,gateway=G if need be
     #[arg(long, value_name = "NETWORK", env = "QUAVER_NET")]
     net: Option<quaver_net::spec::Spec>,
+    /// Share cores with other applications, by `quaver share`: lc, be or be:WEIGHT, with @SOCKET if
+    /// need be
+    #[arg(long, value_name = "ROLE", env = "QUAVER_SHARE")]
+    share: Option<String>,
     /// Say at the end how often threads were switched and preempted
     #[arg(long)]
     stats: bool,
@@ -76,8 +80,17 @@ impl Words {
     /// The command that runs it, if libraries can be preloaded into it; or why not, and the exit
     /// code. `cannot` says what is not possible then.
     pub(crate) fn command(&self, cannot: &str) -> Result<Command, (u8, anyhow::Error)> {
+        let command = self.any()?;
+        let path = Path::new(command.get_program());
+        program::check_for(path, cannot).map_err(|error| (exit::CANNOT_RUN, error))?;
+        Ok(command)
+    }
+
+    /// The command that runs it, whatever kind of program it is; or why there is none, and the exit
+    /// code.
+    pub(crate) fn any(&self) -> Result<Command, (u8, anyhow::Error)> {
         let (name, rest) = self.command.split_first().expect("clap asks for one word at least");
-        let mut command = Command::new(target(name, cannot)?);
+        let mut command = Command::new(target(name)?);
         command.arg0(name).args(rest);
         Ok(command)
     }
@@ -123,9 +136,8 @@ fn prepare(args: &Args) -> Result<Command, (u8, anyhow::Error)> {
     Ok(command)
 }
 
-/// The program of this name, if libraries can be preloaded into it; or why not, and the exit code.
-/// `cannot` says what is not possible then.
-fn target(name: &OsStr, cannot: &str) -> Result<PathBuf, (u8, anyhow::Error)> {
+/// The program of this name; or why there is none, and the exit code.
+fn target(name: &OsStr) -> Result<PathBuf, (u8, anyhow::Error)> {
     if name.as_encoded_bytes().starts_with(b"-") {
         let name = name.display();
         return Err((
@@ -133,14 +145,10 @@ fn target(name: &OsStr, cannot: &str) -> Result<PathBuf, (u8, anyhow::Error)> {
             anyhow::anyhow!("there is no option {name}; --help lists them"),
         ));
     }
-    let path = program::find(name).map_err(|e| match e {
+    program::find(name).map_err(|e| match e {
         program::NotFound::Nowhere(_) => (exit::NOT_FOUND, e.into()),
         program::NotFound::NoProgram(_) => (exit::CANNOT_RUN, e.into()),
-    })?;
-    match program::check_for(&path, cannot) {
-        Ok(()) => Ok(path),
-        Err(error) => Err((exit::CANNOT_RUN, error)),
-    }
+    })
 }
 
 /// Puts `library` in front of what is preloaded already.
@@ -166,6 +174,7 @@ fn configure(args: &Args, command: &mut Command, shim: PathBuf) -> anyhow::Resul
         ("QUAVER_NOTIFICATION", args.notification.clone()),
         ("QUAVER_TAX", tax),
         ("QUAVER_STACK_SIZE", args.stack_size.clone()),
+        ("QUAVER_SHARE", args.share.clone()),
         ("QUAVER_NET", args.net.as_ref().map(ToString::to_string)),
     ] {
         if let Some(value) = value {
@@ -198,6 +207,9 @@ fn check_options(args: &Args) -> anyhow::Result<()> {
     }
     if let Some(notification) = &args.notification {
         b = b.set("notification", notification);
+    }
+    if let Some(share) = &args.share {
+        b = b.share_str(share);
     }
     if let Some(tax) = args.tax {
         b = b.tax(tax);

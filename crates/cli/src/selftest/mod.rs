@@ -98,6 +98,8 @@ pub struct Args {
 enum What {
     /// Preempt short scenarios at every instruction
     Boundaries,
+    /// The same by user interrupts, which are emulated
+    Uintr,
     /// Run real libraries and programs at the shortest quanta and compare their answers
     Torture,
     /// Run random programs natively and on user threads and compare their results
@@ -250,7 +252,7 @@ fn missing(args: &Args, report: &Report, parts: Option<&Parts>) -> u64 {
 impl Job {
     fn kind(&self) -> &'static str {
         match self {
-            Job::Boundaries(_) => "boundaries",
+            Job::Boundaries(job) => job.kind(),
             Job::Torture(_) => "torture",
         }
     }

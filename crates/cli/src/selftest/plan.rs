@@ -46,10 +46,11 @@ pub(super) fn jobs(args: &Args, seed: u64) -> anyhow::Result<Vec<Job>> {
                 most: if args.quick { QUICK_MOST } else { FULL_MOST },
                 seed,
                 only: args.at,
+                by_user_interrupt: args.what == What::Uintr,
             }));
         }
     }
-    if args.what != What::Boundaries && args.at.is_none() {
+    if !matches!(args.what, What::Boundaries | What::Uintr) && args.at.is_none() {
         let names: Vec<_> = torture::names().into_iter().filter(|name| chosen(name)).collect();
         // Without the shim they are skipped.
         let quaver = find_shim().ok().and_then(|_| std::env::current_exe().ok());

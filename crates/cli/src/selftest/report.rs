@@ -109,7 +109,7 @@ impl Report {
             "",
         ]);
         for Row { kind, outcome } in &self.rows {
-            let boundaries = *kind == "boundaries";
+            let boundaries = *kind != "torture";
             let (of, steps) = if boundaries {
                 (outcome.counts.boundaries.to_string(), String::new())
             } else {

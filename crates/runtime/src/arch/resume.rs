@@ -92,28 +92,13 @@ const REGIONS: usize = offset_of!(Uthread, regions);
 const DEFERRED: usize = offset_of!(Uthread, deferred);
 
 core::arch::global_asm!(
-    // Opens the gate: rsi = thread, edx = depth. Returns to the caller's caller with the gate
-    // closed (depth 1) if the thread has been flagged meanwhile. In a region of the user the flag
-    // stays for the region's end.
-    ".macro quaver_open_gate",
-        "mov [rsi + {no_preempt}], edx",
-        "test edx, edx",
-        "jnz 2f",
-        "cmp byte ptr [rsi + {deferred}], 0",
-        "je 2f",
-        "cmp dword ptr [rsi + {regions}], 0",
-        "jne 2f",
-        "mov dword ptr [rsi + {no_preempt}], 1",
-        "ret",
-        "2:",
-    ".endm",
     ".pushsection .text.quaver_resume, \"ax\", @progbits",
     ".globl quaver_resume",
     ".hidden quaver_resume",
     ".type quaver_resume, @function",
     "quaver_resume:",
         ".cfi_startproc",
-        "quaver_open_gate",
+        super::open_gate!(),
         ".cfi_undefined rip",
         "mov rsi, [rdi + {fpregs}]",
         "mov eax, [rsi + {xfeatures}]",
@@ -153,7 +138,7 @@ core::arch::global_asm!(
     ".type quaver_sigreturn, @function",
     "quaver_sigreturn:",
         ".cfi_startproc",
-        "quaver_open_gate",
+        super::open_gate!(),
         ".cfi_undefined rip",
         // Where the kernel finds rsp after the trampoline's return address has been popped: at the
         // ucontext.

@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+mod delegated;
 mod duty;
 mod posix;
 mod price;
@@ -21,6 +22,7 @@ use quaver_sched::clock::is_due;
 use timer_core::TimerCore;
 use timer_thread::TimerThread;
 
+pub(crate) use delegated::ticks;
 pub(crate) use duty::shares;
 pub(crate) use posix::try_posix_timer;
 pub(crate) use price::price;
@@ -47,6 +49,8 @@ pub(crate) enum Running {
     Posix(PosixTimer),
     Thread(TimerThread),
     Core(TimerCore),
+    /// The workers' own CPUs.
+    Delegated,
 }
 
 impl Running {
@@ -56,6 +60,7 @@ impl Running {
         match kind {
             Clock::TimerCore => Running::Core(TimerCore::new()),
             Clock::TimerThread => Running::Thread(TimerThread::new(quantum)),
+            Clock::DelegatedTimer => Running::Delegated,
             Clock::PosixTimer | Clock::Auto => Running::Posix(PosixTimer::new(quantum)),
         }
     }
@@ -63,7 +68,7 @@ impl Running {
     /// The body of the clock's own kernel thread, if it has one.
     pub(crate) fn thread(&self) -> Option<fn(&'static Inner)> {
         match self {
-            Running::Off | Running::Posix(_) => None,
+            Running::Off | Running::Posix(_) | Running::Delegated => None,
             Running::Thread(_) => Some(timer_thread::run),
             Running::Core(_) => Some(timer_core::run),
         }
@@ -72,7 +77,8 @@ impl Running {
     /// The POSIX timer of a new carrier, or -1.
     pub(crate) fn carrier_timer(&self, tid: i32, signal: i32) -> i32 {
         match self {
-            Running::Posix(_) => PosixTimer::for_carrier(tid, signal),
+            // A delegated one may be refused.
+            Running::Posix(_) | Running::Delegated => PosixTimer::for_carrier(tid, signal),
             _ => -1,
         }
     }
@@ -87,7 +93,7 @@ impl Running {
             self.tell_probes(slot);
         }
         match self {
-            Running::Off | Running::Core(_) => {}
+            Running::Off | Running::Core(_) | Running::Delegated => {}
             Running::Posix(c) => c.dispatched(slot),
             Running::Thread(c) => c.look_at(slot),
         }
@@ -118,7 +124,7 @@ impl Running {
         }
         self.tell_probes(slot);
         match self {
-            Running::Off | Running::Core(_) => {}
+            Running::Off | Running::Core(_) | Running::Delegated => {}
             Running::Posix(c) => c.due_here(slot, slot.not_before().max(due)),
             Running::Thread(c) => {
                 Sleep::publish();
@@ -134,7 +140,7 @@ impl Running {
     pub(crate) fn work_on(&self, slot: &Slot) {
         self.tell_probes(slot);
         match self {
-            Running::Off | Running::Core(_) => {}
+            Running::Off | Running::Core(_) | Running::Delegated => {}
             Running::Posix(c) => c.look_at(slot),
             Running::Thread(c) => c.look_at(slot),
         }
@@ -147,8 +153,9 @@ impl Running {
             rt.slots().iter().for_each(|slot| self.tell_probes(slot));
         }
         match self {
-            Running::Off | Running::Core(_) => {}
-            _ if self.interrupt_overdue(rt) => {}
+            Running::Off | Running::Core(_) | Running::Delegated => {}
+            // Where a request may go unnoticed the clock must know of it, for its second stage.
+            _ if self.interrupt_overdue(rt) && rt.second_stage == 0 => {}
             Running::Posix(c) => c.work_somewhere(rt),
             Running::Thread(c) => c.look_at_all(rt),
         }
@@ -165,7 +172,7 @@ impl Running {
     /// A request for the slot was put off until `at`.
     pub(crate) fn arm(&self, slot: &Slot, at: Ticks, now: Ticks) {
         match self {
-            Running::Off | Running::Core(_) => {}
+            Running::Off | Running::Core(_) | Running::Delegated => {}
             Running::Posix(c) => c.arm(slot, at, now),
             Running::Thread(c) => c.sleep.nudge(),
         }

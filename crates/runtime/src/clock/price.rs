@@ -34,7 +34,9 @@ pub(crate) fn price(clock: Clock, shares: bool, signal: i32) -> Ticks {
     static BY_TIMER: OnceLock<Ticks> = OnceLock::new();
     static BY_SIGNAL: OnceLock<Signal> = OnceLock::new();
     match clock {
-        Clock::PosixTimer | Clock::Auto => *BY_TIMER.get_or_init(|| by_timer(signal)),
+        Clock::PosixTimer | Clock::DelegatedTimer | Clock::Auto => {
+            *BY_TIMER.get_or_init(|| by_timer(signal))
+        }
         Clock::TimerThread | Clock::TimerCore => {
             let Signal { received, sent } = *BY_SIGNAL.get_or_init(|| by_signal(signal));
             let sent = if shares { sent } else { 0 };

@@ -7,8 +7,12 @@
 //! sends the preemption signal, marked as a rescue: the handler hands the worker over if the thread
 //! is in a system call that blocks, and nothing else. Who computes is never interrupted by it, and
 //! so keeps the processor for as long as the policy says.
+//!
+//! Beside delegated timers it looks more often, since a tick ends no system call, and it looks for
+//! threads that are late, too: a carrier may have lost its ticks, and a signal brings them back.
 
 use super::sleep::Sleep;
+use crate::config::Clock;
 use crate::preempt;
 use crate::runtime::Inner;
 use crate::sys;
@@ -20,6 +24,9 @@ use std::time::Duration;
 /// Between two looks: a worker stands still for twice this at most. Clocks with a quantum that is
 /// no longer look often enough themselves.
 const LOOK: Duration = Duration::from_millis(100);
+/// The same beside delegated timers, at least: several times the [least](IDLE) that a thread that
+/// computes must have used.
+const LOOK_BESIDE_TICKS: Duration = Duration::from_millis(5);
 /// A thread that has used less than this meanwhile has done nothing but wait.
 const IDLE: Duration = Duration::from_millis(1);
 /// Looks that find no worker busy before the thread sleeps until one is.
@@ -28,6 +35,8 @@ const LINGER: u32 = 8;
 /// The bed of the thread that looks.
 pub(crate) struct Rescue {
     sleep: Sleep,
+    /// Between two looks.
+    look: Duration,
 }
 
 /// What was seen of a worker at the last look. Used by the thread that looks only.
@@ -42,22 +51,28 @@ impl Seen {
         Seen { run: AtomicU64::new(0), cpu: AtomicU64::new(0) }
     }
 
-    /// Has a worker run this dispatch since the last look, and used no CPU time?
-    fn stands_still(&self, run: u64, cpu: Option<Duration>) -> bool {
+    /// Has a worker run this dispatch since the last look, and used less than `idle` of its CPU?
+    fn stands_still(&self, run: u64, cpu: Option<Duration>, idle: Duration) -> bool {
         let Some(cpu) = cpu else { return false };
         let before = Duration::from_nanos(self.cpu.swap(cpu.as_nanos() as u64, Relaxed));
-        self.run.swap(run, Relaxed) == run && cpu.saturating_sub(before) < IDLE
+        self.run.swap(run, Relaxed) == run && cpu.saturating_sub(before) < idle
     }
 }
 
 impl Rescue {
-    /// Does a runtime with this quantum need it?
-    pub(crate) fn wanted(quantum: Option<Duration>) -> bool {
-        quantum.is_none_or(|quantum| quantum > LOOK)
+    /// Does a runtime with this clock and quantum need it? How often must it look?
+    fn wanted(clock: Clock, quantum: Option<Duration>) -> Option<Duration> {
+        match quantum {
+            // A tick ends no system call.
+            Some(quantum) if clock == Clock::DelegatedTimer => {
+                Some((4 * quantum).clamp(LOOK_BESIDE_TICKS, LOOK))
+            }
+            _ => quantum.is_none_or(|quantum| quantum > LOOK).then_some(LOOK),
+        }
     }
 
-    pub(crate) fn new() -> Rescue {
-        Rescue { sleep: Sleep::new() }
+    pub(crate) fn new(clock: Clock, quantum: Option<Duration>) -> Option<Rescue> {
+        Some(Rescue { look: Self::wanted(clock, quantum)?, sleep: Sleep::new() })
     }
 
     /// A worker has begun to run a thread after it had nothing to do; the caller has fenced since.
@@ -75,6 +90,7 @@ impl Rescue {
 /// Sends what is needed; is any worker busy?
 fn pass(rt: &Inner) -> bool {
     let mut busy = false;
+    let idle = if rt.delegated.is_some() { Duration::MAX } else { IDLE };
     for slot in rt.slots() {
         let run = slot.run.load(Acquire);
         if run == 0 {
@@ -82,7 +98,7 @@ fn pass(rt: &Inner) -> bool {
         }
         busy = true;
         let cpu = sys::cpu_time_of(slot.tid.load(Relaxed));
-        if slot.seen.stands_still(run, cpu) && is_wanted(rt, slot) {
+        if slot.seen.stands_still(run, cpu, idle) && is_wanted(rt, slot) {
             slot.rescue.store(run, Release);
             preempt::send(rt, slot, run, tsc::now());
         }
@@ -103,7 +119,7 @@ pub(crate) fn run(rt: &'static Inner) {
         rescue.sleep.begin_to_look();
         quiet = if pass(rt) { 0 } else { quiet + 1 };
         if quiet < LINGER {
-            rescue.sleep.nap(LOOK);
+            rescue.sleep.nap(rescue.look);
         } else if rescue.sleep.announce() && !rt.stopping.load(Relaxed) && !pass(rt) {
             rescue.sleep.sleep(NEVER, None);
         }
@@ -117,17 +133,27 @@ mod tests {
     #[test]
     fn only_who_stands_still_is_rescued() {
         let seen = Seen::new();
+        let stands_still = |run, cpu| seen.stands_still(run, cpu, IDLE);
         let at = |ms| Some(Duration::from_millis(ms));
-        assert!(!seen.stands_still(1, at(5)), "seen for the first time");
-        assert!(seen.stands_still(1, at(5)));
-        assert!(!seen.stands_still(1, at(9)), "it computes");
-        assert!(!seen.stands_still(3, at(9)), "another dispatch");
-        assert!(!seen.stands_still(3, None), "its carrier has ended");
+        assert!(!stands_still(1, at(5)), "seen for the first time");
+        assert!(stands_still(1, at(5)));
+        assert!(!stands_still(1, at(9)), "it computes");
+        assert!(!stands_still(3, at(9)), "another dispatch");
+        assert!(!stands_still(3, None), "its carrier has ended");
+        assert!(seen.stands_still(3, at(30), Duration::MAX), "whatever it does");
     }
 
     #[test]
     fn short_quanta_need_no_rescue() {
-        assert!(Rescue::wanted(None) && Rescue::wanted(Some(Duration::from_secs(1))));
-        assert!(!Rescue::wanted(Some(LOOK)));
+        let wanted = |quantum| Rescue::wanted(Clock::PosixTimer, quantum);
+        assert_eq!((wanted(None), wanted(Some(2 * LOOK))), (Some(LOOK), Some(LOOK)));
+        assert_eq!(wanted(Some(LOOK)), None);
+    }
+
+    #[test]
+    fn ticks_end_no_call_so_somebody_looks() {
+        let wanted = |quantum| Rescue::wanted(Clock::DelegatedTimer, Some(quantum));
+        assert_eq!(wanted(Duration::from_micros(10)), Some(LOOK_BESIDE_TICKS));
+        assert_eq!(wanted(Duration::from_millis(10)), Some(Duration::from_millis(40)));
     }
 }

@@ -55,6 +55,9 @@ pub(super) fn pass(rt: &Inner, look: &mut Look) {
             if look.worker(now, due, slot.quantum_of(&running)) {
                 preempt::send(rt, slot, run, now);
             }
+            if let Some(at) = slot.request.late_at(rt.second_stage) {
+                look.again(at);
+            }
         }
     }
 }

@@ -57,6 +57,12 @@ pub enum BuildError {
         /// The shortest one.
         min: String,
     },
+    /// The broker of shared cores is not there or refuses, or the workers' CPUs are not shared.
+    #[error("cannot share cores: {reason}")]
+    Share {
+        /// What is wrong.
+        reason: String,
+    },
     /// Stacks on which a signal frame does not fit.
     #[error(
         "stacks of {given} bytes cannot hold a preempted thread on this CPU: at least {min} are \
@@ -103,6 +109,14 @@ pub enum BuildError {
          tls=private, or notification=signal"
     )]
     ProbesWithoutTls,
+    /// A delegated timer interrupts by user interrupts only.
+    #[error(
+        "clock=delegated-timer needs notification=user-interrupt: choose that, or another clock"
+    )]
+    DelegatedWithout,
+    /// A delegated timer belongs to a CPU.
+    #[error("clock=delegated-timer needs pinned workers: name their CPUs (cpus), or choose pin")]
+    DelegatedUnpinned,
     /// The program handles the signal itself.
     #[error(
         "signal {0} already has a handler in this program: choose another with Builder::signal or \

@@ -17,6 +17,10 @@ pub enum Clock {
     TimerThread,
     /// A POSIX timer for each worker, armed only while other threads wait. Needs no other core.
     PosixTimer,
+    /// The timer of each worker's CPU itself, which the kernel gives away for as long as a worker
+    /// runs there (Skyloft, section 3.2). Needs [`Notification::UserInterrupt`], pinned workers,
+    /// and CPUs that are used for nothing else.
+    DelegatedTimer,
 }
 
 /// How a worker is told to preempt.
@@ -30,6 +34,11 @@ pub enum Notification {
     /// A word that probes look at: the program is instrumented (`quaver-as`). A signal follows two
     /// quanta later where none was met.
     Probe,
+    /// A user interrupt (Intel, since Sapphire Rapids), with this project's kernel module. A signal
+    /// follows where a thread blocks. Where there are none, signals are used, with a message.
+    UserInterrupt,
+    /// The same code with the instructions emulated: slow, for tests on any machine.
+    EmulatedUserInterrupt,
 }
 
 /// How a preempted thread gets its registers back.
@@ -91,15 +100,31 @@ macro_rules! names {
 
 names!(
     Clock,
-    "auto, timer-core, timer-thread, posix-timer",
+    "auto, timer-core, timer-thread, posix-timer, delegated-timer",
     Auto = "auto",
     TimerCore = "timer-core",
     TimerThread = "timer-thread",
-    PosixTimer = "posix-timer"
+    PosixTimer = "posix-timer",
+    DelegatedTimer = "delegated-timer"
 );
-names!(Notification, "auto, signal, probe", Auto = "auto", Signal = "signal", Probe = "probe");
+names!(
+    Notification,
+    "auto, signal, probe, user-interrupt, emulated-user-interrupt",
+    Auto = "auto",
+    Signal = "signal",
+    Probe = "probe",
+    UserInterrupt = "user-interrupt",
+    EmulatedUserInterrupt = "emulated-user-interrupt"
+);
 names!(Tls, "private, shared", Private = "private", Shared = "shared");
 names!(Resume, "auto, sigreturn", Auto = "auto", Sigreturn = "sigreturn");
+
+impl Notification {
+    /// Is it one, real or emulated?
+    pub(crate) fn is_user_interrupt(self) -> bool {
+        matches!(self, Notification::UserInterrupt | Notification::EmulatedUserInterrupt)
+    }
+}
 
 impl Clock {
     /// The shortest quantum that this clock can keep without spending more time on preempting than
@@ -108,7 +133,7 @@ impl Clock {
     pub fn min_quantum(self) -> Duration {
         Duration::from_micros(match self {
             Clock::TimerCore => 2,
-            Clock::TimerThread => 5,
+            Clock::TimerThread | Clock::DelegatedTimer => 5,
             Clock::Auto | Clock::PosixTimer => 10,
         })
     }

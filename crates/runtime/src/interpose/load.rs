@@ -3,7 +3,11 @@
 //!
 //! Where libc looks for a library depends on who calls it, which it learns from the return address.
 //! So these functions do not call libc's: they leave everything as it was and jump there.
+//!
+//! `dl_iterate_phdr` holds a lock of the loader's while it calls the program's function. A thread
+//! that a shutdown stopped there would keep it for ever, so it is not preempted meanwhile.
 
+use crate::preempt::unstoppable;
 use crate::runtime::Inner;
 use crate::tls;
 use core::arch::naked_asm;
@@ -61,11 +65,41 @@ fn prepare(name: &CStr, libcs: &AtomicPtr<c_void>) -> *mut c_void {
     if let Some(rt) = Inner::latest() {
         rt.table.before_dlopen();
     }
+    let function = next(name, libcs);
+    assert!(!function.is_null(), "the C library has no {name:?}");
+    function
+}
+
+type Callback = unsafe extern "C-unwind" fn(*mut c_void, usize, *mut c_void) -> c_int;
+
+/// libc's `dl_iterate_phdr`, without preemptions.
+///
+/// # Safety
+///
+/// As for libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn dl_iterate_phdr(
+    callback: Option<Callback>,
+    data: *mut c_void,
+) -> c_int {
+    static LIBCS: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+    type Function = unsafe extern "C-unwind" fn(Option<Callback>, *mut c_void) -> c_int;
+    let function = next(c"dl_iterate_phdr", &LIBCS);
+    if function.is_null() {
+        return 0;
+    }
+    // SAFETY: libc's function of this name has this type.
+    let function = unsafe { core::mem::transmute::<*mut c_void, Function>(function) };
+    // SAFETY: the caller's contract.
+    unstoppable(|| unsafe { function(callback, data) })
+}
+
+/// libc's function of this name; null in a program that is linked statically.
+fn next(name: &CStr, libcs: &AtomicPtr<c_void>) -> *mut c_void {
     let mut function = libcs.load(Acquire);
     if function.is_null() {
         // SAFETY: a symbol look-up.
         function = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-        assert!(!function.is_null(), "the C library has no {name:?}");
         libcs.store(function, Release);
     }
     function

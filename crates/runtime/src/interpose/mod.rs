@@ -7,7 +7,7 @@
 //! kernel threads they do what libc's do. So do the calls on files that may wait ([`files`]).
 //! `setuid` and its relatives are for another reason among them: libc's do not work where user
 //! threads run ([`identity`]), nor do some functions of pthreads ([`pthread`]). `dlopen` only comes
-//! by here ([`load`]).
+//! by here, and `dl_iterate_phdr` ([`load`]).
 
 mod files;
 mod futex;
@@ -37,5 +37,6 @@ pub(crate) fn link() {
         sleep::sched_yield as extern "C" fn() -> i32,
         identity::setuid as extern "C" fn(libc::uid_t) -> i32,
         load::dlopen as unsafe extern "C" fn(*const c_char, i32) -> *mut c_void,
+        load::dl_iterate_phdr as unsafe extern "C-unwind" fn(_, _) -> i32,
     ));
 }

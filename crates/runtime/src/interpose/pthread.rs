@@ -7,7 +7,9 @@
 //!   may come to be locked by a user thread later.
 //! * `pthread_getattr_np` tells the stack of a user thread, which collectors of garbage look
 //!   through.
-//! * `pthread_getaffinity_np` tells where the process may run.
+//! * `pthread_getaffinity_np` tells where the process may run, `pthread_getschedparam` that the
+//!   kernel does not schedule the thread in a special way. (Since glibc 2.43 libc asks the kernel
+//!   about each thread.)
 //!
 //! The symbols are weak: `quaver-shim` has definitions of its own. A shared library exports only
 //! what it names itself, so `libquaver.so` repeats them.
@@ -16,7 +18,9 @@ use crate::{sys, tls};
 use core::arch::global_asm;
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering::*};
-use libc::{cpu_set_t, pthread_attr_t, pthread_mutex_t, pthread_mutexattr_t, pthread_t};
+use libc::{
+    cpu_set_t, pthread_attr_t, pthread_mutex_t, pthread_mutexattr_t, pthread_t, sched_param,
+};
 
 macro_rules! weak {
     ($($name:literal => $function:path;)*) => {$(
@@ -37,6 +41,7 @@ weak! {
     "pthread_mutex_init" => mutex_init;
     "pthread_getattr_np" => getattr;
     "pthread_getaffinity_np" => getaffinity;
+    "pthread_getschedparam" => getschedparam;
 }
 
 /// libc's function of this name; null in a program that is linked statically.
@@ -135,6 +140,32 @@ pub unsafe extern "C" fn getaffinity(thread: pthread_t, size: usize, set: *mut c
             return -r as c_int;
         }
         set.byte_add(r as usize).cast::<u8>().write_bytes(0, size - r as usize);
+    }
+    0
+}
+
+/// libc's `pthread_getschedparam`; of a user thread, which has the ordinary policy.
+///
+/// # Safety
+///
+/// As for libc's.
+pub unsafe extern "C" fn getschedparam(
+    thread: pthread_t,
+    policy: *mut c_int,
+    parameter: *mut sched_param,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    if tls::known_layout().and_then(|l| unsafe { l.stack_of(thread) }).is_none() {
+        return real!(pthread_getschedparam(
+            thread => pthread_t,
+            policy => *mut c_int,
+            parameter => *mut sched_param
+        ));
+    }
+    // SAFETY: the caller's variables.
+    unsafe {
+        policy.write(libc::SCHED_OTHER);
+        parameter.write(sched_param { sched_priority: 0 });
     }
     0
 }

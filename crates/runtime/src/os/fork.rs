@@ -13,6 +13,7 @@ use crate::park;
 use crate::reactor::REACTOR;
 use crate::runtime::Inner;
 use crate::thread::raw;
+use crate::uintr;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 unsafe extern "C" {
@@ -65,6 +66,7 @@ pub unsafe fn in_child() {
     // SAFETY: there is no other thread.
     unsafe {
         park::in_child();
+        uintr::in_child();
         REACTOR.in_child();
         interpose::forget_waiters();
         overlay::in_child();

@@ -64,6 +64,25 @@ impl Drop for NoPreempt {
     }
 }
 
+/// Runs `f`, which holds a lock of the whole process for a short time, in a region in which not
+/// even a shutdown stops the thread.
+pub(crate) fn unstoppable<T>(f: impl FnOnce() -> T) -> T {
+    struct Depth;
+    impl Drop for Depth {
+        fn drop(&mut self) {
+            if let Some(t) = current() {
+                t.unstoppable.set(t.unstoppable.get() - 1);
+            }
+        }
+    }
+    let _region = NoPreempt::new();
+    if let Some(t) = current() {
+        t.unstoppable.set(t.unstoppable.get() + 1);
+    }
+    let _depth = Depth;
+    f()
+}
+
 /// Could the calling thread be preempted right here? `false` inside a region and on threads that
 /// are not user threads.
 pub fn is_preemptible() -> bool {

@@ -21,6 +21,7 @@ use crate::worker::slot::Slot;
 use core::sync::atomic::Ordering::Relaxed;
 
 pub use super::judge::Verdict;
+pub use crate::uintr::inspect as user_interrupts;
 
 /// The closed gate of an interrupted thread. Nothing preempts or moves it until [`leave`].
 #[derive(Clone, Copy)]
@@ -91,6 +92,15 @@ pub unsafe fn leave_by_sigreturn(gate: Gate, uc: *mut libc::ucontext_t) {
 pub fn worker_behind(_gate: Gate) -> Option<usize> {
     // SAFETY: the gate is closed.
     unsafe { Carrier::here() }.slot().map(|s| s.id)
+}
+
+/// The worker of the thread that the calling handler has interrupted, for one that blocks all
+/// signals: what was put off meanwhile stays so.
+pub fn worker_in_handler() -> Option<usize> {
+    let gate = close()?;
+    let worker = worker_behind(gate);
+    gate.thread.no_preempt.set(gate.depth);
+    worker
 }
 
 /// Does [`leave`] resume in user mode (and not return)?

@@ -33,6 +33,8 @@ pub(super) enum Source {
     Clock,
     /// A POSIX timer, which knows nothing of dispatches.
     Timer,
+    /// A timer of the CPU, which knows as little, and comes again and again.
+    Tick,
     /// [`inspect`](super::inspect): whatever runs, whatever the policy says.
     #[cfg(feature = "inspect")]
     Forced,
@@ -129,9 +131,12 @@ unsafe fn receive(
     let now = tsc::now();
     // Before it is paid for, for it may be the one that can be.
     let affordable = slot.affordable_at();
-    slot.charge(now);
+    if source != Source::Tick {
+        slot.charge(now);
+    }
     match source {
         Source::Timer => slot.armed.store(tsc::NEVER, Relaxed),
+        Source::Tick => {}
         Source::Clock => {
             // A timer that has expired, too, may have its frame beneath this one (the kernel
             // delivers all that is pending at once): its handler runs when this thread does so
@@ -159,11 +164,16 @@ unsafe fn receive(
         return Verdict::Stale;
     }
     let stopping = rt.stopping.load(Relaxed);
-    if source == Source::Timer && !stopping {
+    if matches!(source, Source::Timer | Source::Tick) && !stopping {
         // A timer knows nothing of dispatches: ask again.
         match slot.due_from(affordable) {
             // Where there are probes, they have had their time.
-            Some((_, due)) if due.saturating_add(rt.backstop) <= now + rt.timer_slop => {}
+            Some((_, due)) if due.saturating_add(rt.backstop) <= now + rt.timer_slop => {
+                if source == Source::Tick {
+                    // What finds nothing to do is not paid for.
+                    slot.charge(now);
+                }
+            }
             later => {
                 slot.stats.preempt_stale.add_shared(1, true);
                 slot.looked_in_vain(now);
@@ -215,7 +225,7 @@ unsafe fn receive(
         slot.count_useful(late);
         return Verdict::Preempted;
     }
-    if t.regions.get() > 0 && !stopping {
+    if t.regions.get() > 0 && (!stopping || t.unstoppable.get() > 0) {
         if in_library {
             rt.in_library.leave();
         }

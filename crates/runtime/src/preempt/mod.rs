@@ -20,16 +20,19 @@ mod room;
 mod signal;
 mod sigsegv;
 pub(crate) mod stranger;
+pub(crate) mod user_interrupt;
 
 pub(crate) use gate::{disable, enable, in_section, take_deferred};
 pub(crate) use in_library::InLibrary;
 pub(crate) use install::{install, shadow_stack_active, signal_is_valid};
 pub(crate) use instrumented::instrumented;
-pub(crate) use notify::{register, send};
+pub(crate) use notify::{attach, begins, ends, register, send, takes};
 pub(crate) use probe::on_probe;
 pub(crate) use ranges::refresh;
 pub(crate) use request::Request;
 pub(crate) use signal::on_signal;
 pub(crate) use sigsegv::{AltStack, install as install_overflow_report, overflow_is_a_fault};
+pub(crate) use user_interrupt::on_user_interrupt;
 
+pub(crate) use gate::unstoppable;
 pub use gate::{NoPreempt, is_preemptible, no_preempt};

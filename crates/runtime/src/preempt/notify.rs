@@ -7,8 +7,10 @@
 
 use super::probe::Probes;
 use super::signal::Signals;
+use super::user_interrupt::UserInterrupts;
 use crate::runtime::Inner;
 use crate::tsc::Ticks;
+use crate::uintr::Receiver;
 use crate::worker::slot::Slot;
 
 /// How urgently a worker is told.
@@ -23,8 +25,21 @@ pub(crate) enum Stage {
 /// Tells workers. Called from anywhere: a kernel thread, a handler, behind a gate; it neither
 /// waits nor allocates.
 pub(crate) trait Notifier: Sync {
-    /// The calling kernel thread becomes a carrier of `rt`: from now on it can be told.
-    fn register(&self, rt: &Inner);
+    /// The calling kernel thread becomes a carrier of `rt`, and can be told once that has
+    /// [begun](Notifier::begins).
+    fn register(&self, rt: &Inner) -> Receiver;
+
+    /// The calling kernel thread is a carrier of `rt`: `gs` says so.
+    fn begins(&self, _rt: &Inner, _receiver: Receiver) {}
+
+    /// It ceases to be one.
+    fn ends(&self, _rt: &Inner, _receiver: Receiver) {}
+
+    /// The calling kernel thread, which is no carrier, is going to tell workers often.
+    fn attach(&self, _rt: &Inner) {}
+
+    /// The calling carrier, which is `receiver`, has taken `slot`.
+    fn takes(&self, _rt: &Inner, _slot: &Slot, _receiver: Receiver) {}
 
     /// Tells the carrier of `slot`, whose request is under way. `false`: it has none, or cannot be
     /// told.
@@ -33,20 +48,49 @@ pub(crate) trait Notifier: Sync {
 
 /// What `rt` uses.
 fn notifier(rt: &Inner) -> &'static dyn Notifier {
-    if rt.probes() { &Probes } else { &Signals }
+    if rt.probes() {
+        &Probes
+    } else if rt.user_interrupts.is_some() {
+        &UserInterrupts
+    } else {
+        &Signals
+    }
 }
 
-/// The calling kernel thread becomes a carrier.
-pub(crate) fn register(rt: &Inner) {
-    notifier(rt).register(rt);
+/// See [`Notifier::register`].
+pub(crate) fn register(rt: &Inner) -> Receiver {
+    notifier(rt).register(rt)
+}
+
+/// See [`Notifier::begins`].
+pub(crate) fn begins(rt: &Inner, receiver: Receiver) {
+    notifier(rt).begins(rt, receiver);
+}
+
+/// See [`Notifier::ends`].
+pub(crate) fn ends(rt: &Inner, receiver: Receiver) {
+    notifier(rt).ends(rt, receiver);
+}
+
+/// See [`Notifier::attach`].
+pub(crate) fn attach(rt: &Inner) {
+    notifier(rt).attach(rt);
+}
+
+/// See [`Notifier::takes`].
+pub(crate) fn takes(rt: &Inner, slot: &Slot, receiver: Receiver) {
+    notifier(rt).takes(rt, slot, receiver);
 }
 
 /// Sends a request to preempt the dispatch `run` of `slot`. At most one is under way; one that was
 /// not taken in time goes on to its second stage. `true` if sent.
 pub(crate) fn send(rt: &Inner, slot: &Slot, run: u64, now: Ticks) -> bool {
     if !slot.request.begin(run, now, rt.lost_after) {
-        if rt.backstop != 0 && slot.request.is_late(now, rt.backstop) {
-            notifier(rt).notify(rt, slot, Stage::Backstop);
+        if rt.second_stage != 0
+            && slot.request.is_late(now, rt.second_stage)
+            && notifier(rt).notify(rt, slot, Stage::Backstop)
+        {
+            slot.stats.preempt_sent.add(1);
         }
         return false;
     }

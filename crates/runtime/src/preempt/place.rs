@@ -2,7 +2,7 @@
 
 use super::frame::Frame;
 use super::ranges::Code;
-use crate::arch::{entry, resume};
+use crate::arch::{entry, resume, user_interrupt};
 use crate::runtime::Inner;
 use crate::sys::is_syscall;
 use crate::thread::control::Uthread;
@@ -36,6 +36,7 @@ pub(super) unsafe fn interrupted_at(rt: &Inner, t: &Uthread, frame: &impl Frame)
     // end there.
     if resume::range().contains(&rip)
         || entry::range().contains(&rip)
+        || user_interrupt::range().contains(&rip)
         || !rt.table.stack(t).contains(&rsp)
     {
         return Place::Unsafe;

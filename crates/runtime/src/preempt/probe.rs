@@ -30,6 +30,7 @@ use crate::runtime::Inner;
 use crate::thread::control::Uthread;
 use crate::thread::raw;
 use crate::tsc;
+use crate::uintr::Receiver;
 use crate::worker::carrier::Carrier;
 use crate::worker::scheduler;
 use crate::worker::slot::Slot;
@@ -41,8 +42,8 @@ use std::time::Duration;
 pub(crate) struct Probes;
 
 impl Notifier for Probes {
-    fn register(&self, rt: &Inner) {
-        Signals.register(rt);
+    fn register(&self, rt: &Inner) -> Receiver {
+        Signals.register(rt)
     }
 
     fn notify(&self, rt: &Inner, slot: &Slot, stage: Stage) -> bool {

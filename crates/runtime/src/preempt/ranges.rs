@@ -103,6 +103,7 @@ pub(crate) fn refresh() {
     let mut table = RangeTable { program: sorted(found.program), ..RangeTable::default() };
     table.unsafe_code = found.unsafe_code;
     table.unsafe_code.push(crate::arch::resume::range());
+    table.unsafe_code.push(crate::arch::user_interrupt::range());
     table.unsafe_code.extend(crate::arch::raise::ranges());
     table.unsafe_code = sorted(core::mem::take(&mut table.unsafe_code));
     table.libraries = found.libraries;

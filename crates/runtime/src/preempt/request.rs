@@ -66,6 +66,12 @@ impl Request {
             && !self.urged.swap(true, Relaxed)
     }
 
+    /// When [`is_late`](Request::is_late) says so, if it is going to; `after` 0: never.
+    pub(crate) fn late_at(&self, after: u64) -> Option<u64> {
+        let waits = after != 0 && self.pending.load(Relaxed) && !self.urged.load(Relaxed);
+        waits.then(|| self.since.load(Relaxed).saturating_add(after + 1))
+    }
+
     /// Is the request that the signal brings meant for this dispatch?
     #[inline]
     pub(crate) fn is_for(&self, run: u64) -> bool {

@@ -9,11 +9,12 @@ use super::gate::give_to_region;
 use super::install::{SIGNAL, USE_SIGRETURN};
 use super::judge::{close_gate, in_scheduler, judge};
 use super::notify::{Notifier, Stage};
-use super::stranger;
+use super::{stranger, user_interrupt};
 use crate::arch::{pkru, resume};
 use crate::runtime::Inner;
 use crate::sys;
 use crate::thread::control::Uthread;
+use crate::uintr::Receiver;
 use crate::worker::carrier::Carrier;
 use crate::worker::slot::Slot;
 use core::sync::atomic::Ordering::Relaxed;
@@ -23,13 +24,14 @@ use libc::ucontext_t;
 pub(crate) struct Signals;
 
 impl Notifier for Signals {
-    fn register(&self, rt: &Inner) {
+    fn register(&self, rt: &Inner) -> Receiver {
         // SAFETY: a complete signal set for the calling thread.
         unsafe {
             let mut set: libc::sigset_t = core::mem::zeroed();
             libc::sigaddset(&mut set, rt.config.signal);
             sys::change_signal_mask(libc::SIG_UNBLOCK, Some(&set), None);
         }
+        Receiver::NONE
     }
 
     fn notify(&self, rt: &Inner, slot: &Slot, stage: Stage) -> bool {
@@ -61,6 +63,7 @@ pub(crate) unsafe extern "C" fn on_signal(
                 let mut frame = SignalFrame::new(uc.cast());
                 match source {
                     Some(source) => {
+                        user_interrupt::allow(Carrier::here());
                         judge(source, t, gate, &mut frame);
                     }
                     None => stranger::hand_on(info),

@@ -2,6 +2,7 @@
 
 use super::{Inner, OCCUPIED, Runtime};
 use crate::clock::rescue::Rescue;
+use crate::share::Share;
 use crate::{park, preempt, thread, tsc};
 use core::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
@@ -97,6 +98,7 @@ impl Runtime {
             // SAFETY: no thread is in use and nothing of the runtime runs.
             unsafe { rt.table.release() };
         }
+        rt.share.iter().for_each(Share::leave);
         OCCUPIED.store(false, Release);
         leftover
     }

@@ -94,6 +94,7 @@ extern "C" fn rescue_thread(rt: &'static Inner) {
 
 extern "C" fn clock_thread(rt: &'static Inner) {
     kernel_thread::name(c"quaver-clock");
+    crate::preempt::attach(rt);
     if let Some(keep_time) = rt.clock.thread() {
         keep_time(rt);
     }

@@ -51,6 +51,8 @@ pub(crate) struct Uthread {
     /// Depth of the user's non-preemptible regions, in which the thread may still wait of its own
     /// will.
     pub(crate) regions: Cell<u32>,
+    /// Depth of those regions in which not even a shutdown stops the thread.
+    pub(crate) unstoppable: Cell<u32>,
     /// How many [mutexes](crate::sync::Mutex) it holds, where that is counted, and whether it has
     /// not been preempted because of them. Cleared at dispatch. See [`crate::preempt::extension`].
     pub(crate) mutexes: Cell<u32>,
@@ -131,6 +133,7 @@ impl Uthread {
             fs: Cell::new(0),
             no_preempt: Cell::new(1),
             regions: Cell::new(0),
+            unstoppable: Cell::new(0),
             mutexes: Cell::new(0),
             extended: Cell::new(false),
             deferred: Cell::new(false),

@@ -129,6 +129,7 @@ impl<'a> Start<'a> {
         t.scope.set(self.scope.map_or(core::ptr::null(), Arc::into_raw));
         t.no_preempt.set(1);
         t.regions.set(0);
+        t.unstoppable.set(0);
         t.mutexes.set(0);
         t.blocking.set(0);
         t.pkru.set(pkru::get());

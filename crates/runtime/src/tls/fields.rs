@@ -2,7 +2,7 @@
 //! values.
 //!
 //! `pthread_create` and `start_thread` fill a descriptor that everything in libc relies on. A user
-//! thread's is filled here. Below: the fields in their order, from glibc 2.34 to 2.42; *found* says
+//! thread's is filled here. Below: the fields in their order, from glibc 2.34 to 2.43; *found* says
 //! how their place is learnt.
 //!
 //! | field | libc needs it for | a user thread's | found |
@@ -19,6 +19,7 @@
 //! | `user_stack`, `stack_mode` (2.42) | freeing and protecting stacks of its own | zero: libc frees only what is in its lists | |
 //! | `stopped_start`, `setup_failed`, `lock`, `setxid_futex` | starting, locking the descriptor | zero: started, free | |
 //! | `joinid` | `pthread_join`, `pthread_detach` | itself: detached, so joining is `EINVAL` and not endless | the only word that is the address of a detached thread |
+//! | `joinstate` (2.43, for `joinid`) | the same | 3: detached | the only word that `pthread_detach` makes 3 |
 //! | `result`, `start_routine`, `arg`, `exc`, `sigmask`, `c11` | starting and ending | zero | |
 //! | `schedparam`, `schedpolicy` | `pthread_getschedparam` | zero: `SCHED_OTHER` | |
 //! | `stackblock`, `stackblock_size`, `guardsize`, `reported_guardsize` | `pthread_getattr_np` | the thread's region | by their values in a thread of known size |
@@ -40,10 +41,11 @@
 //! values must be where they are expected. A glibc where one is not is refused when the runtime is
 //! built; the error names the field and the version.
 
+use super::functions::Functions;
 use super::{Unsupported, descriptors, symbol};
 use crate::arch::segment;
 use crate::sys;
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
@@ -89,10 +91,20 @@ pub(super) struct Fields {
     /// A byte: 1 in a thread that does not want to be cancelled.
     cancel: usize,
     flags: usize,
-    /// `None`: this glibc marks detached threads in another way.
-    joinid: Option<usize>,
+    detached: Detached,
     close_resolver: unsafe extern "C" fn(*mut c_void),
 }
+
+/// How a thread is marked as detached, and where.
+enum Detached {
+    /// By its own address.
+    Address(usize),
+    /// By the number [`DETACHED`].
+    State(usize),
+}
+
+const JOINABLE: u32 = 2;
+const DETACHED: u32 = 3;
 
 /// What the thread on which [`Fields`] are looked for is given, and where it leaves them.
 struct Probe {
@@ -104,26 +116,10 @@ struct Probe {
     /// Room for what the descriptor was, because nothing is allocated on that thread.
     before: core::cell::UnsafeCell<Vec<u8>>,
     resp_below_tp: usize,
-    set_cancel_state: SetCancelState,
-    get_sched_param: GetSchedParam,
-    get_attr: GetAttr,
-    res_state: unsafe extern "C" fn() -> *mut c_void,
-    close_resolver: unsafe extern "C" fn(*mut c_void),
+    libc: Functions,
     found: core::cell::UnsafeCell<Result<Fields, &'static str>>,
     /// A futex word: 1 when `found` is there.
     done: AtomicU32,
-}
-
-type SetCancelState = unsafe extern "C" fn(c_int, *mut c_int) -> c_int;
-type GetSchedParam =
-    unsafe extern "C" fn(libc::pthread_t, *mut c_int, *mut libc::sched_param) -> c_int;
-type GetAttr = unsafe extern "C" fn(libc::pthread_t, *mut libc::pthread_attr_t) -> c_int;
-
-/// libc's function, though the program or `quaver-shim` may have one of this name too.
-fn libcs(name: &CStr) -> Result<*mut c_void, Unsupported> {
-    // SAFETY: a symbol look-up.
-    let p = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    if p.is_null() { symbol(name) } else { Ok(p) }
 }
 
 /// Guard of the probing thread: a size that nothing else has.
@@ -142,24 +138,6 @@ impl Fields {
         rseq: Option<isize>,
     ) -> Result<Fields, Unsupported> {
         let resp = symbol(c"__resp")? as usize;
-        // SAFETY: the functions have these types since they exist.
-        let (set_cancel_state, get_sched_param, get_attr, res_state, close_resolver) = unsafe {
-            (
-                core::mem::transmute::<*mut c_void, SetCancelState>(libcs(
-                    c"pthread_setcancelstate",
-                )?),
-                core::mem::transmute::<*mut c_void, GetSchedParam>(libcs(
-                    c"pthread_getschedparam",
-                )?),
-                core::mem::transmute::<*mut c_void, GetAttr>(libcs(c"pthread_getattr_np")?),
-                core::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *mut c_void>(symbol(
-                    c"__res_state",
-                )?),
-                core::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void)>(symbol(
-                    c"__res_nclose",
-                )?),
-            )
-        };
         let flags = 4 + descriptors::offset(c"_thread_db_pthread_cancelhandling")
             .ok_or_else(|| Unsupported::no_field("cancellation state"))?;
         let rseq = rseq.and_then(|at| usize::try_from(at).ok()).map_or(0..0, |at| at..at + 32);
@@ -171,11 +149,7 @@ impl Fields {
             rseq,
             before: core::cell::UnsafeCell::new(vec![0; size]),
             resp_below_tp: segment::fs_base().wrapping_sub(resp),
-            set_cancel_state,
-            get_sched_param,
-            get_attr,
-            res_state,
-            close_resolver,
+            libc: Functions::find()?,
             found: core::cell::UnsafeCell::new(Err("thread")),
             done: AtomicU32::new(0),
         }));
@@ -204,8 +178,9 @@ impl Fields {
             self.set_stack(tp, region, guard);
             ((tp + self.cancel) as *mut u8).write(1);
             ((tp + self.flags) as *mut u32).write(SCHEDULING_KNOWN);
-            if let Some(joinid) = self.joinid {
-                ((tp + joinid) as *mut usize).write(tp);
+            match self.detached {
+                Detached::Address(at) => ((tp + at) as *mut usize).write(tp),
+                Detached::State(at) => ((tp + at) as *mut u32).write(DETACHED),
             }
             ((tp - self.resp_below_tp) as *mut usize).write(tp + self.res);
         }
@@ -341,7 +316,7 @@ impl Probe {
         let robust = self.robust(tp).ok_or("list of robust mutexes (robust_head)")?;
         let stack = self.stack(tp).ok_or("stack's bounds (stackblock)")?;
         // SAFETY: answers with an address.
-        let res = (unsafe { (self.res_state)() } as usize).wrapping_sub(tp);
+        let res = (unsafe { (self.libc.res_state)() } as usize).wrapping_sub(tp);
         // SAFETY: a variable in static TLS, at the same distance in all blocks.
         let resp = unsafe { ((tp - self.resp_below_tp) as *const usize).read() };
         if res.saturating_add(RES_STATE) > self.size || resp != tp + res {
@@ -355,7 +330,7 @@ impl Probe {
         let (mut policy, mut parameter) = (0, MaybeUninit::uninit());
         // SAFETY: writes both.
         let known = unsafe {
-            (self.get_sched_param)(libc::pthread_self(), &mut policy, parameter.as_mut_ptr())
+            (self.libc.get_sched_param)(libc::pthread_self(), &mut policy, parameter.as_mut_ptr())
         };
         if known != 0
             || word32(flags) & SCHEDULING_KNOWN != SCHEDULING_KNOWN
@@ -363,6 +338,11 @@ impl Probe {
         {
             return Err("flags of a thread");
         }
+        let detached = self
+            .joinid(tp)
+            .map(Detached::Address)
+            .or_else(|| self.joinstate(tp).map(Detached::State))
+            .ok_or("mark of a detached thread (joinid, joinstate)")?;
         Ok(Fields {
             robust,
             stack,
@@ -370,8 +350,8 @@ impl Probe {
             resp_below_tp: self.resp_below_tp,
             cancel,
             flags,
-            joinid: self.joinid(tp),
-            close_resolver: self.close_resolver,
+            detached,
+            close_resolver: self.libc.close_resolver,
         })
     }
 
@@ -402,7 +382,7 @@ impl Probe {
         // SAFETY: the attributes are used only if they were given, and destroyed.
         unsafe {
             let attributes = attributes.as_mut_ptr();
-            if (self.get_attr)(libc::pthread_self(), attributes) != 0 {
+            if (self.libc.get_attr)(libc::pthread_self(), attributes) != 0 {
                 return None;
             }
             libc::pthread_attr_getstack(attributes, &mut low, &mut length);
@@ -435,12 +415,12 @@ impl Probe {
         }
         let mut state = 0;
         // SAFETY: changes the calling thread's own state.
-        unsafe { (self.set_cancel_state)(PTHREAD_CANCEL_DISABLE, &mut state) };
+        unsafe { (self.libc.set_cancel_state)(PTHREAD_CANCEL_DISABLE, &mut state) };
         let is_one = |at: &usize| (before[*at], byte(*at)) == (0, 1) && !self.rseq.contains(at);
         let mut all = (self.tid..self.size).filter(is_one);
         let found = all.next().filter(|_| all.next().is_none());
         // SAFETY: as above.
-        unsafe { (self.set_cancel_state)(state, core::ptr::null_mut()) };
+        unsafe { (self.libc.set_cancel_state)(state, core::ptr::null_mut()) };
         found.filter(|&at| byte(at) == 0)
     }
 
@@ -452,6 +432,27 @@ impl Probe {
             unsafe { ((tp + at) as *const usize).read_volatile() == tp }
         });
         all.next().filter(|_| all.next().is_none())
+    }
+
+    /// Which word `pthread_detach` makes [`DETACHED`] where it was [`JOINABLE`]. It refuses to
+    /// detach this thread, which is, as long as it is not that word that was changed.
+    fn joinstate(&self, tp: usize) -> Option<usize> {
+        let from = self.tid.next_multiple_of(4);
+        (from..self.size - 4).step_by(4).filter(|at| !self.rseq.contains(at)).find(|&at| {
+            let word = (tp + at) as *mut u32;
+            // SAFETY: a word of the calling thread's descriptor, of which libc uses none meanwhile
+            // but that by which it knows detached threads; it is as before afterwards.
+            unsafe {
+                if word.read_volatile() != DETACHED {
+                    return false;
+                }
+                word.write_volatile(JOINABLE);
+                let done = (self.libc.detach)(libc::pthread_self()) == 0;
+                let found = done && word.read_volatile() == DETACHED;
+                word.write_volatile(DETACHED);
+                found
+            }
+        })
     }
 }
 

@@ -7,8 +7,8 @@
 //! may be unloaded at any moment, and its place given to another. So the loader is asked, by the
 //! ending thread itself, which may wait for it.
 
-use super::descriptors;
 use super::modules::{self, ModuleTable};
+use super::{descriptors, symbol};
 
 pub(super) struct Late {
     table: Option<ModuleTable>,
@@ -27,6 +27,9 @@ unsafe impl Sync for Late {}
 impl Late {
     /// `now` is how far the static TLS of all loaded modules reaches.
     pub(super) fn find(table: Option<ModuleTable>, now: usize, at_start: usize) -> Late {
+        // Since glibc 2.41 the area for rseq lies behind the modules that were there at the start.
+        let now = now.max(rseq());
+        let at_start = at_start.max(rseq());
         // SAFETY: a word of the loader's variables, whatever it means in this version: only the
         // right value is accepted.
         let right = |p: &*const usize| unsafe { p.read_volatile() } == now;
@@ -59,6 +62,13 @@ impl Late {
             }
         });
     }
+}
+
+/// How far the area for rseq reaches below the thread pointer, if it lies there; otherwise 0.
+fn rseq() -> usize {
+    // SAFETY: a constant of libc's, of this type.
+    let offset = symbol(c"__rseq_offset").map_or(0, |p| unsafe { *p.cast::<isize>() });
+    offset.min(0).unsigned_abs()
 }
 
 #[cfg(test)]

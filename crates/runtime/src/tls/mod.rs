@@ -31,6 +31,7 @@
 mod descriptors;
 mod dynamic;
 mod fields;
+mod functions;
 mod keys;
 mod late;
 mod list;

@@ -3,9 +3,11 @@
 use crate::arch::segment::{self, GS_CURRENT, GS_SELF};
 use crate::preempt::AltStack;
 use crate::runtime::Inner;
+use crate::share::Share;
 use crate::sys;
 use crate::thread::control::Uthread;
 use crate::tsc::NEVER;
+use crate::uintr::Receiver;
 use crate::worker::room::Occupant;
 use crate::worker::seat::Seat;
 use crate::worker::slot::Slot;
@@ -60,6 +62,8 @@ pub(crate) struct Carrier {
     rt: &'static Inner,
     pub(crate) tid: i32,
     timer: i32,
+    /// As which it is told of preemptions, if not by signals only.
+    pub(crate) receiver: Receiver,
     cpu: Cell<Option<usize>>,
     /// It has given its slot away and has not been back on its native stack since.
     away: Cell<bool>,
@@ -130,8 +134,10 @@ impl Carrier {
                 // is left.
                 let _ = sys::pin_to_cpus(&[cpu]);
             }
+            self.rt.share.iter().for_each(Share::rank);
             self.cpu.set(slot.cpu);
         }
+        crate::preempt::takes(self.rt, slot, self.receiver);
     }
 
     /// Gives this carrier's slot to a spare, or to one that is reserved for the thread that is
@@ -208,7 +214,7 @@ impl Carrier {
 pub(crate) fn main(rt: &'static Inner, first: Option<&'static Slot>) {
     let alt_stack = AltStack::install();
     let tid = sys::gettid();
-    crate::preempt::register(rt);
+    let receiver = crate::preempt::register(rt);
     sys::set_minimal_timer_slack();
     let carrier = Carrier {
         this: Cell::new(core::ptr::null()),
@@ -220,6 +226,7 @@ pub(crate) fn main(rt: &'static Inner, first: Option<&'static Slot>) {
         rt,
         tid,
         timer: rt.clock.carrier_timer(tid, rt.config.signal),
+        receiver,
         cpu: Cell::new(None),
         away: Cell::new(false),
         alt_stack: alt_stack.as_stack_t(),
@@ -230,10 +237,12 @@ pub(crate) fn main(rt: &'static Inner, first: Option<&'static Slot>) {
     // SAFETY: `carrier` is not moved and lives until `gs` is cleared below.
     unsafe { segment::set_gs_base(&raw const carrier as usize) };
     crate::thread::raw::attach();
+    crate::preempt::begins(rt, receiver);
     if let Some(slot) = first {
         carrier.take_slot(slot);
     }
     super::scheduler::run(&carrier);
+    crate::preempt::ends(rt, receiver);
     crate::thread::raw::detach();
     if carrier.timer >= 0 {
         sys::timer_delete(carrier.timer);

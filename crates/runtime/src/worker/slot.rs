@@ -13,7 +13,7 @@ use crate::thread::table::LocalPool;
 use crate::tsc::{self, NEVER, Ticks};
 use crate::worker::patience::Patience;
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use quaver_sched::clock::{self, Quantum};
 use quaver_sched::{Account, Class, Pick, Policy, Running, Task, Tax, TimerHeap, TimerRoom, Why};
 
@@ -86,6 +86,11 @@ pub(crate) struct Slot {
     pub(crate) tid: AtomicI32,
     /// Its POSIX timer.
     pub(crate) timer: AtomicI32,
+    /// It can be reached by a user interrupt.
+    pub(crate) interruptible: AtomicBool,
+    /// The kernel thread, this slot's carrier, to which its route for ticks leads, or 0. Used by
+    /// the carrier only.
+    pub(crate) ticks_for: AtomicI32,
     /// Where the carrier sleeps for lack of work, and how long it looks for some before.
     pub(crate) bed: Futex,
     pub(crate) patience: Patience,
@@ -138,6 +143,8 @@ impl Slot {
             lateness: lateness::Counts::new(),
             tid: AtomicI32::new(0),
             timer: AtomicI32::new(0),
+            interruptible: AtomicBool::new(false),
+            ticks_for: AtomicI32::new(0),
             bed: Futex::new(0),
             patience: Patience::new(rt.idle_spin),
             id,

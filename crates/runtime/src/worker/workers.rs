@@ -17,6 +17,21 @@ impl Workers for Inner {
         &self.slots()[worker].bed
     }
 
+    fn lie(&self, worker: usize, expected: u32, limit: Option<Duration>) {
+        match &self.share {
+            Some(share) => share.wait(worker, self.bed(worker), expected, limit),
+            None => self.bed(worker).wait(expected, limit),
+        }
+    }
+
+    fn rouse(&self, worker: usize) {
+        match &self.share {
+            // A forked child has no bells, and nobody to wake.
+            Some(share) if !self.has_stopped() => share.wake(worker, self.bed(worker)),
+            _ => self.bed(worker).wake(),
+        }
+    }
+
     fn ready(&self, worker: usize) -> bool {
         self.policy.has_work(worker)
             || self.slots()[worker].next_timer.load(Relaxed) <= tsc::now()

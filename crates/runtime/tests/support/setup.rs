@@ -6,6 +6,9 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+/// The environment variable with the notification of all runtimes of a [`Setup`].
+pub const NOTIFICATION: &str = "QUAVER_TEST_NOTIFICATION";
+
 /// A kind of runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
@@ -55,7 +58,7 @@ impl Setup {
     /// A quantum near the shortest that the clock can keep.
     pub fn quantum(&self) -> Duration {
         Duration::from_micros(match self.clock {
-            Clock::PosixTimer | Clock::Auto => 20,
+            Clock::PosixTimer | Clock::DelegatedTimer | Clock::Auto => 20,
             Clock::TimerThread => 10,
             Clock::TimerCore => 5,
         })
@@ -69,11 +72,15 @@ impl Setup {
 
     /// The builder of such a runtime.
     pub fn builder(&self) -> Builder {
-        Builder::new()
+        let builder = Builder::new()
             .clock(self.clock)
             .workers(self.workers)
             .resume(self.resume)
-            .quantum(Some(self.quantum()))
+            .quantum(Some(self.quantum()));
+        match std::env::var(NOTIFICATION) {
+            Ok(notification) => builder.notification(notification.parse().unwrap()),
+            Err(_) => builder,
+        }
     }
 
     /// Runs `body` on a user thread of such a runtime.

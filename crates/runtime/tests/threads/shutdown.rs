@@ -8,6 +8,7 @@ use quaver::{JoinHandle, ShutDown};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// A shutdown stops threads that run, wait, spin in the kernel or have ended and were not joined,
 /// and counts them.
@@ -191,5 +192,40 @@ fn spawning_races_with_shutdown() {
         for s in spawners {
             s.join().unwrap();
         }
+    }
+}
+
+/// A thread that is stopped does not keep the loader's lock, which the rest of the process needs.
+#[test]
+fn nobody_is_stopped_while_it_lists_modules() {
+    unsafe extern "C" fn look(
+        _: *mut libc::dl_phdr_info,
+        _: libc::size_t,
+        _: *mut libc::c_void,
+    ) -> libc::c_int {
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < Duration::from_micros(300) {
+            std::hint::spin_loop();
+        }
+        1
+    }
+    // SAFETY: the callback takes any arguments.
+    let list = || unsafe { libc::dl_iterate_phdr(Some(look), std::ptr::null_mut()) };
+    for setup in Setup::all() {
+        println!("-- {setup}");
+        with_leftover(setup.builder(), |rt| {
+            for _ in 0..3 {
+                let begun = rt.spawn(quaver::yield_now);
+                rt.spawn(move || {
+                    loop {
+                        list();
+                    }
+                });
+                begun.join().unwrap();
+            }
+        });
+        let (done, heard) = std::sync::mpsc::channel();
+        std::thread::spawn(move || done.send(list()));
+        assert_eq!(heard.recv_timeout(Duration::from_secs(20)), Ok(1));
     }
 }

@@ -162,7 +162,10 @@ pub unsafe fn keep(id: u64, uc: *const ucontext_t) -> bool {
 /// `uc` is a signal frame's context.
 unsafe fn find(id: u64, uc: *const ucontext_t) -> Option<&'static Shelf> {
     // SAFETY: the caller's contract.
-    let rsp = unsafe { greg(uc, libc::REG_RSP) };
+    find_at(id, unsafe { greg(uc, libc::REG_RSP) })
+}
+
+fn find_at(id: u64, rsp: u64) -> Option<&'static Shelf> {
     KEPT.iter().find(|s| s.owner.load(Acquire) == id + 1 && s.rsp.load(Relaxed) == rsp)
 }
 
@@ -173,7 +176,12 @@ unsafe fn find(id: u64, uc: *const ucontext_t) -> Option<&'static Shelf> {
 /// `uc` is the context of a signal frame.
 pub unsafe fn forget(id: u64, uc: *const ucontext_t) {
     // SAFETY: the caller's contract.
-    if let Some(shelf) = unsafe { find(id, uc) } {
+    forget_at(id, unsafe { greg(uc, libc::REG_RSP) });
+}
+
+/// The same, by the stack pointer of the frame.
+pub fn forget_at(id: u64, rsp: u64) {
+    if let Some(shelf) = find_at(id, rsp) {
         shelf.owner.store(0, Release);
     }
 }

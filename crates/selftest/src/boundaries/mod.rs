@@ -10,7 +10,7 @@ use crate::outcome::{Counts, Outcome};
 use crate::symbols;
 use core::arch::asm;
 use quaver::inspect::{self, State};
-use quaver::{Builder, Clock, Runtime};
+use quaver::{Builder, Clock, Notification, Runtime};
 use scenarios::Scenario;
 use serde::{Deserialize, Serialize};
 use stepper::{NEVER, Plan};
@@ -33,6 +33,15 @@ pub struct Job {
     pub only: Option<(u64, u64)>,
     /// What is done in the C library.
     pub libraries: Libraries,
+    /// Preempt by emulated user interrupts, not in the trap's signal handler.
+    pub by_user_interrupt: bool,
+}
+
+impl Job {
+    /// What the command line calls it.
+    pub fn kind(&self) -> &'static str {
+        if self.by_user_interrupt { "uintr" } else { "boundaries" }
+    }
 }
 
 /// A request that was put off is lost if the thread has not been switched out after this time: far
@@ -64,10 +73,18 @@ pub fn run(job: &Job) -> Outcome {
         .workers(job.workers)
         .policy_str("ws:quantum=100s")
         .max_deferral(job.libraries.max_deferral());
-    let built =
-        builder.clock(Clock::PosixTimer).build().map_err(|e| e.to_string()).and_then(|rt| {
-            stepper::install().map(|()| rt).map_err(|e| format!("cannot handle SIGTRAP: {e}"))
-        });
+    let (builder, install): (_, fn() -> _) = if job.by_user_interrupt {
+        let told = Notification::EmulatedUserInterrupt;
+        (builder.clock(Clock::TimerThread).notification(told), stepper::by_user_interrupt::install)
+    } else {
+        (builder.clock(Clock::PosixTimer), stepper::install)
+    };
+    let built = builder.build().map_err(|e| e.to_string()).and_then(|rt| {
+        if job.by_user_interrupt && rt.notification() != Notification::EmulatedUserInterrupt {
+            return Err("user interrupts cannot be emulated here".into());
+        }
+        install().map(|()| rt).map_err(|e| format!("cannot handle SIGTRAP: {e}"))
+    });
     match built {
         Ok(rt) => on_runtime(&rt, scenario, job, &mut outcome),
         Err(e) => outcome.differ(e, String::new()),
@@ -119,7 +136,8 @@ fn on_runtime(rt: &Runtime, scenario: Scenario, job: &Job, outcome: &mut Outcome
 
 fn reproducer(job: &Job, at: (u64, u64)) -> String {
     format!(
-        "quaver selftest boundaries --only {} --workers {} --libraries {} --at {}{}",
+        "quaver selftest {} --only {} --workers {} --libraries {} --at {}{}",
+        job.kind(),
         job.scenario,
         job.workers,
         job.libraries,

@@ -4,6 +4,8 @@
 //! stepped. There is one run at a time in a process. What the handler touches is atomic: it
 //! interrupts anything.
 
+pub mod by_user_interrupt;
+
 use super::frame::{self, Mismatch, Resumed};
 use core::arch::asm;
 use core::cell::UnsafeCell;
@@ -269,7 +271,7 @@ unsafe fn trapped(gate: Option<Gate>, info: *mut libc::siginfo_t, uc: *mut ucont
 ///
 /// `uc` is the context of a signal frame on the stack of thread `me`.
 unsafe fn look(me: Option<u64>, address: usize, uc: *mut ucontext_t) -> bool {
-    if inspect::is_resuming(address) {
+    if inspect::is_resuming(address) || inspect::user_interrupts::is_entry(address) {
         // Another signal has come between the two last instructions of a resume.
         return false;
     }
@@ -326,18 +328,22 @@ unsafe fn preempt(gate: Gate, me: Option<u64>, address: usize, uc: *mut ucontext
     PUT_OFF.store(ticks(), Relaxed);
     // SAFETY: the caller's contract.
     let verdict = unsafe { inspect::preempt(gate, uc) };
-    if verdict != Verdict::Deferred {
-        PUT_OFF.store(0, Relaxed);
-        AWAY_FROM.store(0, Relaxed);
-    }
     if verdict == Verdict::HandedOver && kept {
         // Its registers are those after the call.
         // SAFETY: the caller's contract.
         me.into_iter().for_each(|id| unsafe { frame::forget(id, uc) });
     }
+    count(verdict, from, inspect::worker_behind(gate));
+}
+
+/// What became of a preemption that was tried on worker `from`, now that the thread is on `here`.
+fn count(verdict: Verdict, from: Option<usize>, here: Option<usize>) {
+    if verdict != Verdict::Deferred {
+        PUT_OFF.store(0, Relaxed);
+        AWAY_FROM.store(0, Relaxed);
+    }
     let counter = match verdict {
         Verdict::Preempted => {
-            let here = inspect::worker_behind(gate);
             if from.is_some() && here.is_some() && from != here {
                 TOTALS.migrated.fetch_add(1, Relaxed);
             }

@@ -7,6 +7,7 @@ use crate::class::Class;
 use crate::client::Kind;
 use crate::layout::Page;
 use crate::map::Mapping;
+use crate::threads::{put_all, threads};
 use crate::wire::{self, Message, Subject};
 use quaver_sched::Service;
 use quaver_sched::share::{Budget, Candidate, Standing};
@@ -215,7 +216,7 @@ impl Member {
         let mut set = CpuSet::new();
         cpus.iter().for_each(|&cpu| set.set(cpu));
         for process in usage::family(self.peer.pid) {
-            for tid in usage::threads(process) {
+            for tid in threads(process) {
                 sched_setaffinity(Pid::from_raw(tid), &set)?;
                 Class::Idle.set(tid)?;
             }
@@ -233,16 +234,12 @@ impl Member {
             Kind::Plain => usage::family(self.peer.pid),
             Kind::Library => vec![self.peer.pid],
         };
-        // Threads that it makes meanwhile have the class of their maker: look until there is none.
-        for _ in 0..8 {
-            let threads: Vec<i32> =
-                processes.iter().flat_map(|&process| usage::threads(process)).collect();
-            let ranked = |tid: &&i32| Class::of(**tid).is_ok_and(|found| found != class);
-            let wrong: Vec<&i32> = threads.iter().filter(ranked).collect();
-            if wrong.is_empty() || wrong.iter().all(|tid| class.set(**tid).is_err()) {
-                return;
-            }
-        }
+        put_all(&processes, class);
+    }
+
+    /// Says that the broker ends, and has given everyone their class back.
+    pub(super) fn tell_ended(&mut self) {
+        self.tell(&Message::new(Subject::Ended, [0; 4]), None);
     }
 
     /// Says why it is no member any more.

@@ -34,8 +34,7 @@ pub(super) enum Rank {
 /// The broker's own, where it has a CPU that nobody shares; and where it has none.
 pub(super) const ABOVE: Class = Class::Fifo(4);
 pub(super) const BETWEEN: Class = Class::Fifo(2);
-/// What a thread has that nobody ranks.
-pub(super) const USUAL: Class = Class::Other(0);
+pub(super) use crate::class::USUAL;
 
 impl Binding {
     /// As it is written.

@@ -458,6 +458,7 @@ impl Drop for Broker {
     fn drop(&mut self) {
         for member in self.members.iter_mut().flatten() {
             member.release(ranks::USUAL);
+            member.tell_ended();
         }
     }
 }

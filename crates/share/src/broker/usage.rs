@@ -1,14 +1,9 @@
 //! What an application uses, from the kernel. (Not from what it says of itself.)
 
+use crate::threads::threads;
 use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
-
-/// The threads of a process; none if it has ended.
-pub(super) fn threads(pid: i32) -> Vec<i32> {
-    let Ok(folder) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
-}
 
 /// The process and those that it has started, and they, as far as they live.
 pub(super) fn family(pid: i32) -> Vec<i32> {

@@ -16,6 +16,7 @@ pub mod libc_version;
 pub mod limits;
 pub mod memory;
 pub mod network;
+pub mod sharing;
 pub mod user_interrupts;
 
 use std::path::Path;
@@ -41,6 +42,7 @@ pub struct Facts {
     pub limits: limits::Limits,
     pub bpf: bpf::Bpf,
     pub network: network::Network,
+    pub sharing: sharing::Sharing,
     /// What an interruption takes of a worker's time with the clock that the runtime chooses, in
     /// us; `None`: no runtime can be built.
     pub interruption_us: Option<f64>,
@@ -48,7 +50,7 @@ pub struct Facts {
 
 /// Looks at this machine, as this process sees it.
 ///
-/// Takes a few milliseconds; forks one short-lived child when the processor has user interrupts.
+/// Takes a few milliseconds.
 pub fn detect() -> Facts {
     let mut runtime = quaver::platform::facts();
     // This program may be; it is asked about others.
@@ -66,6 +68,7 @@ pub fn detect() -> Facts {
         limits: limits::detect(),
         bpf: bpf::detect(),
         network: network::detect(),
+        sharing: sharing::detect(),
         interruption_us: interruption_us(),
     }
 }

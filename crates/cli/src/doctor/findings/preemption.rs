@@ -131,16 +131,18 @@ fn shadow_stack(facts: &Facts) -> Finding {
 }
 
 fn user_interrupts(facts: &Facts) -> Finding {
-    match (facts.user_interrupts.cpu, facts.user_interrupts.kernel) {
-        (true, true) => Finding::new(GROUP, "user_interrupts", "yes")
-            .ok("the processor has them and the kernel has switched them on"),
-        (true, false) => Finding::new(GROUP, "user_interrupts", "processor only").missing(
-            "the processor has them, but this kernel has not switched them on: signals are used",
-        ),
-        (false, _) => Finding::new(GROUP, "user_interrupts", "no").missing(
-            "the processor has none (Intel has them since Sapphire Rapids): signals are used",
-        ),
+    let found = &facts.user_interrupts;
+    let value = match (found.cpu, found.usable) {
+        (_, true) => "yes",
+        (true, false) => "processor only",
+        (false, false) => "no",
+    };
+    let finding = Finding::new(GROUP, "user_interrupts", value);
+    if found.usable {
+        return finding.ok(found.why.clone());
     }
+    let finding = finding.missing(format!("{}: signals are used", found.why));
+    if found.cpu { finding.advice("see docs/uintr.md") } else { finding }
 }
 
 #[cfg(test)]
@@ -186,9 +188,13 @@ mod tests {
     #[test]
     fn the_report_tells_a_processor_from_a_kernel_without_user_interrupts() {
         let mut facts = perfect();
-        facts.user_interrupts.kernel = false;
-        assert!(find(&facts, "user_interrupts").meaning.contains("kernel"));
+        assert_eq!(find(&facts, "user_interrupts").status, Status::Ok);
+        facts.user_interrupts.usable = false;
+        facts.user_interrupts.why = "the kernel does not offer them".into();
+        let finding = find(&facts, "user_interrupts");
+        assert!(finding.meaning.contains("the kernel does not offer them: signals"), "{finding:?}");
+        assert!(finding.advice.is_some_and(|advice| advice.contains("docs/uintr.md")));
         facts.user_interrupts.cpu = false;
-        assert!(find(&facts, "user_interrupts").meaning.contains("processor has none"));
+        assert_eq!(find(&facts, "user_interrupts").advice, None);
     }
 }

@@ -9,6 +9,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     vec![
         bpf(facts),
         locks(facts),
+        sharing(facts),
         perf(facts),
         ptrace(facts),
         files(facts),
@@ -54,6 +55,22 @@ fn locks(facts: &Facts) -> Finding {
         (_, false, _) => finding("no rights")
             .missing("without a monitor, quaver-lock blocks early")
             .advice("start `quaver lockd` as root"),
+    }
+}
+
+fn sharing(facts: &Facts) -> Finding {
+    let finding = |value| Finding::new(GROUP, "sharing", value);
+    match (facts.sharing.broker, facts.sharing.realtime) {
+        (true, _) => finding("a broker").ok("applications can join by `share=lc` or `share=be`"),
+        (_, true) => {
+            finding("yes").ok("`quaver share` can rank applications that share cores by SCHED_FIFO")
+        }
+        (_, false) => finding("no rights")
+            .missing(
+                "`quaver share` can only put best-effort applications below all others, without \
+                 weights",
+            )
+            .advice("start `quaver share` as root, or with CAP_SYS_NICE"),
     }
 }
 
@@ -152,6 +169,17 @@ mod tests {
         assert!(find(&facts, "locks").advice.unwrap().contains("clang"));
         facts.bpf.capable = false;
         assert!(find(&facts, "locks").advice.unwrap().contains("lockd"));
+    }
+
+    #[test]
+    fn sharing_needs_rights_unless_there_is_a_broker() {
+        let mut facts = perfect();
+        facts.sharing.realtime = false;
+        assert_eq!(find(&facts, "sharing").value, "a broker");
+        facts.sharing.broker = false;
+        assert!(find(&facts, "sharing").advice.unwrap().contains("quaver share"));
+        facts.sharing.realtime = true;
+        assert_eq!(find(&facts, "sharing").status, Status::Ok);
     }
 
     #[test]

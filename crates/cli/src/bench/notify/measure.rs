@@ -1,0 +1,232 @@
+//! The measurements. Everything that handlers touch is atomic.
+
+use std::arch::x86_64::_rdtsc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use quaver_bench_common::{Outcome, Sample};
+
+use super::super::stats::Summary;
+use super::{How, NotifySpec};
+
+/// When the handler last began, and how often it ran.
+static HANDLED_AT: AtomicU64 = AtomicU64::new(0);
+static HANDLED: AtomicU64 = AtomicU64::new(0);
+/// The longest gap that the receiver has seen since this was set to 0.
+static GAP: AtomicU64 = AtomicU64::new(0);
+static STOP: AtomicBool = AtomicBool::new(false);
+static RECEIVER: AtomicI32 = AtomicI32::new(0);
+
+/// For the receiver to notice its gap.
+const SETTLE: Duration = Duration::from_micros(20);
+/// For a notification to arrive, however busy the machine.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two expiries.
+const PERIOD_US: i64 = 500;
+
+fn ticks() -> u64 {
+    // SAFETY: every x86-64 CPU has it, and Linux allows it.
+    unsafe { _rdtsc() }
+}
+
+extern "C" fn handler(_: i32) {
+    HANDLED_AT.store(ticks(), Relaxed);
+    HANDLED.fetch_add(1, Release);
+}
+
+pub(super) fn run(spec: &NotifySpec) -> anyhow::Result<Outcome> {
+    let per_ns = ticks_per_ns();
+    let start = Instant::now();
+    let mut sample = Sample { ops: spec.count, ..Sample::default() };
+    match spec.how {
+        How::Signal | How::KernelIpi => {
+            let seen = between_cores(spec)?;
+            let ns = |values: &[f64]| Some(Summary::of(values)?.median / per_ns);
+            let send = ns(&seen.send).context("nothing was sent")?;
+            sample = sample.with("send_ns", send).with("workers", 5_000.0 / send);
+            for (metric, values) in [("receive_ns", &seen.receive), ("delivery_ns", &seen.delivery)]
+            {
+                if let Some(value) = ns(values) {
+                    sample = sample.with(metric, value);
+                }
+            }
+        }
+        How::Setitimer => sample = sample.with("receive_ns", of_a_timer(spec.count)? / per_ns),
+        How::Gate => sample = sample.with("section_ns", gate(spec.count)? / per_ns),
+        How::CluiStui => sample = sample.with("section_ns", flag(spec.count) / per_ns),
+    }
+    sample.wall_ns = start.elapsed().as_nanos() as u64;
+    Ok(sample.into())
+}
+
+fn ticks_per_ns() -> f64 {
+    let (since, from) = (Instant::now(), ticks());
+    while since.elapsed() < Duration::from_millis(20) {
+        std::hint::spin_loop();
+    }
+    (ticks() - from) as f64 / since.elapsed().as_nanos() as f64
+}
+
+fn pin(cpu: usize) -> anyhow::Result<()> {
+    // SAFETY: a complete CPU set for the calling thread.
+    let pinned = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &raw const set)
+    };
+    ensure!(pinned == 0, "cannot run on CPU {cpu}: {}", std::io::Error::last_os_error());
+    Ok(())
+}
+
+fn handle(signal: i32) -> anyhow::Result<()> {
+    // SAFETY: a complete sigaction; the handler touches atomics only.
+    let set = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as extern "C" fn(i32) as usize;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigaction(signal, &raw const action, std::ptr::null_mut())
+    };
+    ensure!(set == 0, "cannot handle signal {signal}: {}", std::io::Error::last_os_error());
+    Ok(())
+}
+
+/// In ticks, one value for each notification.
+#[derive(Default)]
+struct Seen {
+    send: Vec<f64>,
+    receive: Vec<f64>,
+    delivery: Vec<f64>,
+}
+
+fn between_cores(spec: &NotifySpec) -> anyhow::Result<Seen> {
+    let &[worker, helper] = &spec.cpus[..] else { anyhow::bail!("it takes two CPUs") };
+    handle(libc::SIGUSR1)?;
+    let register = libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED;
+    // SAFETY: a call without memory.
+    let registered = unsafe { libc::syscall(libc::SYS_membarrier, register, 0, 0) };
+    ensure!(registered == 0, "no membarrier: {}", std::io::Error::last_os_error());
+    pin(helper)?;
+    let receiver = std::thread::spawn(move || receive(worker));
+    while RECEIVER.load(Acquire) == 0 && !receiver.is_finished() {
+        std::thread::yield_now();
+    }
+    let seen = send(spec);
+    STOP.store(true, Release);
+    receiver.join().map_err(|_| anyhow::anyhow!("the receiver panicked"))??;
+    seen
+}
+
+/// Looks at the counter until it is stopped.
+fn receive(cpu: usize) -> anyhow::Result<()> {
+    pin(cpu)?;
+    // SAFETY: no arguments.
+    RECEIVER.store(unsafe { libc::gettid() }, Release);
+    let mut last = ticks();
+    while !STOP.load(Relaxed) {
+        let now = ticks();
+        if now - last > GAP.load(Relaxed) {
+            GAP.store(now - last, Relaxed);
+        }
+        last = now;
+    }
+    Ok(())
+}
+
+fn send(spec: &NotifySpec) -> anyhow::Result<Seen> {
+    let mut seen = Seen::default();
+    let by_signal = spec.how == How::Signal;
+    for i in 0..spec.count {
+        GAP.store(0, Relaxed);
+        spin(SETTLE);
+        GAP.store(0, Relaxed);
+        let before = ticks();
+        // SAFETY: calls without memory; the receiver lives until it is stopped.
+        let sent = unsafe {
+            if by_signal {
+                let tid = RECEIVER.load(Acquire);
+                libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, libc::SIGUSR1)
+            } else {
+                let barrier = libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED;
+                libc::syscall(libc::SYS_membarrier, barrier, 0, 0)
+            }
+        };
+        let after = ticks();
+        ensure!(sent == 0, "cannot notify: {}", std::io::Error::last_os_error());
+        if by_signal {
+            let since = Instant::now();
+            while HANDLED.load(Acquire) <= i {
+                ensure!(since.elapsed() < PATIENCE, "a signal was not handled");
+                std::hint::spin_loop();
+            }
+            seen.delivery.push(HANDLED_AT.load(Relaxed).saturating_sub(before) as f64);
+        }
+        spin(SETTLE);
+        seen.send.push((after - before) as f64);
+        seen.receive.push(GAP.load(Relaxed) as f64);
+    }
+    Ok(seen)
+}
+
+fn spin(time: Duration) {
+    let since = Instant::now();
+    while since.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+/// What an expiry of `setitimer` takes of the program, in ticks.
+fn of_a_timer(count: u64) -> anyhow::Result<f64> {
+    handle(libc::SIGALRM)?;
+    let set = |period| {
+        let time = libc::timeval { tv_sec: 0, tv_usec: period };
+        let timer = libc::itimerval { it_interval: time, it_value: time };
+        // SAFETY: the kernel reads the structure.
+        unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) }
+    };
+    ensure!(set(PERIOD_US) == 0, "no timer: {}", std::io::Error::last_os_error());
+    let mut gaps = Vec::new();
+    let (mut last, mut handled) = (ticks(), HANDLED.load(Relaxed));
+    // A few expiries are enough, and take time.
+    while (gaps.len() as u64) < count.min(1_000) {
+        let (seen, now) = (HANDLED.load(Relaxed), ticks());
+        if seen != handled {
+            gaps.push((now - last) as f64);
+            handled = seen;
+        }
+        last = ticks();
+    }
+    set(0);
+    Ok(Summary::of(&gaps).context("the timer never expired")?.median)
+}
+
+const SECTIONS: u64 = 1_000;
+
+/// A section that the runtime's gate keeps free of preemption, in ticks.
+fn gate(count: u64) -> anyhow::Result<f64> {
+    let runtime = quaver::Builder::new().workers(1).build()?;
+    Ok(runtime.run(|| median_of(count, || quaver::no_preempt(|| std::hint::black_box(())))))
+}
+
+/// The same by the processor's flag.
+fn flag(count: u64) -> f64 {
+    // SAFETY: user interrupts are switched on: the plan has asked. No handler is registered.
+    median_of(count, || unsafe {
+        std::arch::asm!(
+            ".byte 0xf3, 0x0f, 0x01, 0xee", // clui
+            ".byte 0xf3, 0x0f, 0x01, 0xef", // stui
+            options(nostack, preserves_flags)
+        );
+    })
+}
+
+fn median_of(count: u64, mut section: impl FnMut()) -> f64 {
+    let values: Vec<f64> = (0..count.div_ceil(10))
+        .map(|_| {
+            let start = ticks();
+            (0..SECTIONS).for_each(|_| section());
+            (ticks() - start) as f64 / SECTIONS as f64
+        })
+        .collect();
+    Summary::of(&values).map_or(0.0, |summary| summary.median)
+}

@@ -1,0 +1,123 @@
+//! The broker of `quaver share`.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::ValueEnum;
+use quaver_share::broker::{Binding, Broker, BrokerError, Options, Policy};
+
+use super::Place;
+use crate::interrupt::Interrupt;
+use crate::{output, parse};
+
+#[derive(clap::Args, Debug)]
+pub(super) struct BrokerArgs {
+    /// The CPUs that are shared, such as `0-3,8`
+    #[arg(long, value_name = "LIST", required = true)]
+    cpus: Option<String>,
+    /// Who comes before whom
+    #[arg(long, value_enum, default_value_t = Order::Shenango)]
+    policy: Order,
+    /// By which classes of the kernel cores are bound [default: as rights and CPUs allow]
+    #[arg(long, value_enum)]
+    binding: Option<Classes>,
+    /// What a latency-critical application may use, in percent of the shared CPUs; then it takes
+    /// turns with best-effort ones
+    #[arg(long, value_name = "PERCENT", default_value_t = 100,
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    budget: u32,
+    /// How long an application that asks for a core waits for an answer
+    #[arg(long, value_name = "TIME", default_value = "5us",
+          value_parser = parse::duration::within(
+              Duration::from_micros(1)..=Duration::from_millis(1)))]
+    bound: Duration,
+    /// How long a turn of a best-effort application is, where there are several
+    #[arg(long, value_name = "TIME", default_value = "10ms",
+          value_parser = parse::duration::within(
+              Duration::from_millis(1)..=Duration::from_secs(1)))]
+    slice: Duration,
+    /// A CPU that is not shared, on which the broker watches the bells and does nothing else
+    #[arg(long, value_name = "CPU")]
+    guard: Option<usize>,
+    /// Users that may join, beside root and the broker's own, by number
+    #[arg(long, value_name = "UID", value_delimiter = ',')]
+    users: Vec<u32>,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Order {
+    /// Latency-critical before best-effort ones, these by weights
+    Shenango,
+    /// All by weights
+    Weights,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Classes {
+    /// SCHED_FIFO for all
+    Fifo,
+    /// SCHED_FIFO above SCHED_IDLE
+    Mixed,
+    /// As usual above SCHED_IDLE; needs no rights
+    Idle,
+}
+
+impl BrokerArgs {
+    fn options(&self) -> anyhow::Result<Options> {
+        let list = self.cpus.as_deref().unwrap_or_default();
+        let cpus = parse::cpulist::parse(list)
+            .map_err(anyhow::Error::msg)
+            .with_context(|| format!("--cpus {list}"))?;
+        let policy = match self.policy {
+            Order::Shenango => Policy::Shenango,
+            Order::Weights => Policy::Weights,
+        };
+        let binding = self.binding.map(|binding| match binding {
+            Classes::Fifo => Binding::Fifo,
+            Classes::Mixed => Binding::Mixed,
+            Classes::Idle => Binding::Idle,
+        });
+        Ok(Options {
+            policy,
+            binding,
+            bound: self.bound,
+            slice: self.slice,
+            budget: self.budget,
+            guard: self.guard,
+            users: self.users.clone(),
+            ..Options::new(&self.place.socket, cpus)
+        })
+    }
+}
+
+/// Serves until a signal asks it to stop. Members then have the usual class again, and the socket
+/// is removed.
+pub(super) fn run(args: &BrokerArgs) -> anyhow::Result<ExitCode> {
+    let options = args.options()?;
+    let cpus = parse::cpulist::format(&options.cpus);
+    // Before there is anything to remove.
+    let interrupt = Interrupt::install()?;
+    let mut broker = Broker::bind(options).map_err(advised)?;
+    for note in broker.notes() {
+        eprintln!("quaver: {note}");
+    }
+    let (binding, socket) = (broker.binding().name(), args.place.socket.display());
+    output::print(&format!("share: CPUs {cpus}, binding {binding}, serving at {socket}\n"))?;
+    broker.run(|| interrupt.raised().is_some()).context("cannot wait for applications")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The error, with what to do where that is not plain.
+fn advised(error: BrokerError) -> anyhow::Error {
+    let hidden = matches!(&error, BrokerError::Socket { error, .. }
+        if error.kind() == std::io::ErrorKind::PermissionDenied);
+    let error = anyhow::Error::new(error);
+    if hidden {
+        anyhow::anyhow!("{error:#}; name another place with --socket, or run as root")
+    } else {
+        error
+    }
+}

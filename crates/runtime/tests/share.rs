@@ -1,0 +1,199 @@
+//! Runtimes that share a core with other applications. The broker and plain programs are other
+//! processes, the runtime is in this one. Nothing is decided by a time.
+
+#[path = "../../lock/tests/common/actors.rs"]
+mod actors;
+
+use actors::{Actor, Place, soon};
+use quaver::sched::share::Membership;
+use quaver::{BuildError, Builder, Runtime};
+use quaver_share::broker::{Broker, Options};
+use quaver_share::class::Class;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+/// Names the broker's socket to an actor.
+const AT: &str = "QUAVER_TEST_SHARE_AT";
+
+/// There is one runtime in a process.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn socket() -> Option<PathBuf> {
+    std::env::var_os(AT).map(PathBuf::from)
+}
+
+fn cpus() -> Vec<usize> {
+    // SAFETY: all bits zero is an empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is of the size given.
+    let got = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) };
+    assert_eq!(got, 0);
+    // SAFETY: the number is below the set's size.
+    (0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect()
+}
+
+#[test]
+#[ignore = "a role"]
+fn role_broker() {
+    let Some(socket) = socket() else { return };
+    let mut broker = Broker::bind(Options::new(socket, vec![cpus()[0]])).unwrap();
+    println!("\nserves {}", broker.binding().name());
+    broker.run(|| false).unwrap();
+}
+
+/// A plain program that never stops.
+#[test]
+#[ignore = "a role"]
+fn role_busy() {
+    let Some(socket) = socket() else { return };
+    let m = Membership::best_effort(1).at(socket.to_str().unwrap());
+    quaver_share::join_plain(&m, "busy").unwrap();
+    println!("\nserves");
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+/// The actor, and what it says at its start.
+fn start(name: &str, socket: &Path) -> (Actor, String) {
+    let mut command = actors::role(name);
+    command.env(AT, socket);
+    let mut actor = Actor::start(command);
+    let said = actor.line("serves").expect("it starts");
+    (actor, said)
+}
+
+fn status(socket: &Path) -> String {
+    quaver_share::status(socket).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A number that the first application shows.
+fn shown(status: &str, key: &str) -> f64 {
+    let (_, rest) = status.split_once(&format!("\"{key}\":")).expect(status);
+    let number = rest.split([',', '}']).next().unwrap();
+    number.parse().expect(number)
+}
+
+fn joined(role: &str, socket: &Path) -> Builder {
+    Builder::new().share_str(&format!("{role}@{}", socket.display()))
+}
+
+/// Brings work from outside, over and over, each time when the workers may sleep.
+fn bring(rt: &Runtime, pieces: usize) {
+    for i in 0..pieces {
+        let (tell, told) = channel();
+        rt.handle().spawn_detached(move || tell.send(i).unwrap()).unwrap();
+        assert_eq!(told.recv().unwrap(), i);
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+#[test]
+fn a_critical_runtime_gives_its_core_up_and_has_it_back() {
+    let _alone = alone();
+    let place = Place::new("rt-share-lc", "share.sock");
+    let (_broker, binding) = start("role_broker", &place.socket());
+    let _busy = start("role_busy", &place.socket());
+    let rt = joined("lc", &place.socket()).build().unwrap();
+    let (on, class) = rt.run(|| (cpus(), Class::of(0).unwrap()));
+    assert_eq!(on, [cpus()[0]]);
+    assert_eq!(class == Class::Fifo(3), binding != "idle", "{class:?} under {binding}");
+    soon("cores change hands", || {
+        bring(&rt, 50);
+        let status = status(&place.socket());
+        let (_, own) = status.split_once("\"role\":\"lc\"").expect("it is a member");
+        shown(own, "parks_per_s") > 0.0 && shown(own, "rings_per_s") > 0.0
+    });
+    rt.shutdown();
+    soon("it has left", || !status(&place.socket()).contains("\"role\":\"lc\""));
+}
+
+#[test]
+fn bells_work_without_a_broker_and_timers_without_bells() {
+    let _alone = alone();
+    let place = Place::new("rt-share-killed", "share.sock");
+    let (mut broker, _) = start("role_broker", &place.socket());
+    let rt = joined("lc", &place.socket()).build().unwrap();
+    bring(&rt, 20);
+    broker.kill();
+    bring(&rt, 200);
+    rt.run(|| (0..20).for_each(|_| quaver::sleep(Duration::from_millis(1))));
+    rt.shutdown();
+}
+
+#[test]
+fn a_best_effort_runtime_is_ranked_and_goes_on_below_everyone() {
+    let _alone = alone();
+    let place = Place::new("rt-share-be", "share.sock");
+    let (mut broker, binding) = start("role_broker", &place.socket());
+    let rt = joined("be:7", &place.socket()).build().unwrap();
+    assert_eq!(rt.run(cpus), [cpus()[0]]);
+    assert_eq!(shown(&status(&place.socket()), "weight"), 7.0);
+    let class = || rt.run(|| Class::of(0).unwrap());
+    // Alone among best-effort ones.
+    let ranked = if binding == "fifo" { Class::Fifo(1) } else { Class::Idle };
+    soon("it is ranked", || class() == ranked);
+    broker.kill();
+    soon("it is lowered", || class() == Class::Idle);
+    bring(&rt, 20);
+    rt.shutdown();
+    // As a process that is no member: this thread, too.
+    if binding != "idle" {
+        assert_eq!(Class::of(0).unwrap(), Class::Other(0));
+    }
+}
+
+#[test]
+fn a_forked_child_has_no_bells_and_may_build_its_own() {
+    let _alone = alone();
+    let place = Place::new("rt-share-fork", "share.sock");
+    let _broker = start("role_broker", &place.socket());
+    let rt = joined("lc", &place.socket()).build().unwrap();
+    bring(&rt, 5);
+    // SAFETY: the child calls what a child may, and ends without destructors.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let gone = rt.handle().spawn_detached(|| ()).is_err();
+        let own = Builder::new().workers(1).build().map(|own| own.run(|| 42));
+        // SAFETY: nothing else of this process is to run.
+        unsafe { libc::_exit(if gone && own.ok() == Some(42) { 0 } else { 1 }) };
+    }
+    let mut result = -1;
+    // SAFETY: the child's number, and room for its result.
+    assert_eq!(unsafe { libc::waitpid(child, &mut result, 0) }, child);
+    assert_eq!(result, 0, "how the child has ended");
+    bring(&rt, 20);
+    rt.shutdown();
+}
+
+#[test]
+fn what_is_wrong_is_said_and_nothing_stays() {
+    let _alone = alone();
+    let place = Place::new("rt-share-wrong", "share.sock");
+    let error = |b: Builder| match b.build() {
+        Err(error @ (BuildError::Share { .. } | BuildError::TooFewCpus { .. })) => {
+            error.to_string()
+        }
+        other => panic!("{other:?}"),
+    };
+    let lc = || joined("lc", &place.socket());
+    assert!(error(lc()).starts_with("cannot share cores: no broker at "));
+    assert!(Builder::new().share_str("vip").validate().unwrap_err().to_string().contains("vip"));
+    assert!(lc().validate().is_ok(), "nobody is asked");
+    let _broker = start("role_broker", &place.socket());
+    let cpu = cpus()[0];
+    assert!(error(lc().cpus(vec![cpu, cpu])).contains("two workers"));
+    assert!(error(lc().workers(2)).contains("cannot be pinned"));
+    if let Some(&other) = cpus().get(1) {
+        let said = error(lc().cpus(vec![other]));
+        assert!(said.contains(&format!("CPU {other} is none of those")), "{said}");
+    }
+    // None of them is a member still.
+    soon("all have left", || status(&place.socket()).contains("\"applications\":[],"));
+    assert_eq!(lc().share_str("off").build().unwrap().run(|| 1), 1);
+}

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Boots a stock kernel of Debian with quaver.ko in an emulator that has user interrupts, and runs the tests of vm/tests.
+#
+#   vm/run.sh [--suite SUITE] [--cpus N] [--seconds N] [TEST...]
+#   vm/run.sh --fetch [--suite SUITE]        only fetches what it needs
+#
+# Ends with a line PASS or FAIL for each test of vm/names that needs no more CPUs than there are, and a count. A test that
+# did not run has failed. SUITE: bookworm, trixie (the default), trixie-backports.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/../scripts/lib.sh"
+# shellcheck source=vm/roots.sh
+. vm/roots.sh
+# shellcheck source=vm/boot.sh
+. vm/boot.sh
+
+cpus=2 suite=trixie seconds=600 only=() fetch=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --cpus) cpus=${2:?how many CPUs?} && shift ;;
+    --suite) suite=${2:?which suite?} && shift ;;
+    --seconds) seconds=${2:?how long?} && shift ;;
+    --fetch) fetch=1 ;;
+    -*) die "unknown option $1" ;;
+    *)
+        grep -q "^$1 " vm/names || die "vm/names has no test $1"
+        only+=("$1")
+        ;;
+    esac
+    shift
+done
+[[ $cpus =~ ^[1-8]$ ]] || die "--cpus $cpus: a number from 1 to 8 is needed"
+
+emulator=$(tree_of emulator)
+kernel_tree=$(tree_of "linux-$suite")
+[ -z "$fetch" ] || exit 0
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch" "$emulator"/tmp/*."$$" "$kernel_tree"/tmp/*."$$"' EXIT
+mkdir "$scratch/files"
+build_module "$kernel_tree" "$scratch"
+build_tests "$scratch"
+cp "$scratch/quaver.ko" "$scratch/tests" "$scratch/files/"
+cat >"$scratch/files/run" <<RUN
+insmod /t/quaver.ko && echo 'PASS module-loads'
+/t/tests ${only[*]}
+rmmod quaver && echo 'PASS module-unloads'
+RUN
+image "$kernel_tree" "$scratch/files" "$scratch/image.iso"
+boot "$scratch/image.iso" "$cpus" "$scratch/log" "$seconds"
+# Nothing was said that only a kernel in trouble says.
+if grep -q '^DONE' "$scratch/log" && ! grep -q '^KERNEL' "$scratch/log"; then
+    echo 'PASS kernel-undisturbed' >>"$scratch/log"
+fi
+
+passed=0 failed=0
+while read -r name needs; do
+    [ "$needs" -le "$cpus" ] || continue
+    [ "${#only[@]}" -eq 0 ] || case " ${only[*]} module-loads module-unloads kernel-undisturbed " in
+    *" $name "*) ;;
+    *) continue ;;
+    esac
+    if grep -q "^PASS $name\( \|$\)" "$scratch/log"; then
+        passed=$((passed + 1))
+        printf 'PASS %s\n' "$name"
+    else
+        failed=$((failed + 1))
+        printf 'FAIL %s\n' "$name"
+    fi
+done <vm/names
+unknown=$(sed -n 's/^\(PASS\|FAIL\) \([^ ]*\).*/\2/p' "$scratch/log" | grep -vxFf <(cut -d' ' -f1 vm/names)) || true
+[ -z "$unknown" ] || die "vm/names lacks $unknown"
+printf '%s with %s CPUs: %s passed, %s failed\n' "$(sed -n 's/^kernel \([^,]*\),.*/\1/p' "$scratch/log")" "$cpus" \
+    "$passed" "$failed"
+[ "$failed" -eq 0 ] || {
+    cat "$scratch/log" >&2
+    exit 1
+}
