@@ -106,6 +106,14 @@ impl Interrupts {
         }
     }
 
+    /// A device has raised vectors.
+    pub(super) fn raised(&mut self, vectors: u64, cycle: u64) {
+        if vectors != 0 && self.rule.is_some() {
+            self.pending |= vectors;
+            self.arrival.get_or_insert(cycle);
+        }
+    }
+
     /// When something happens here without the pipeline.
     pub(super) fn next_event(&self) -> u64 {
         let deadline = self.timer.deadline.filter(|_| self.rule.is_some()).unwrap_or(NEVER);
@@ -123,9 +131,11 @@ impl Core {
     /// Takes what the sources send in this cycle.
     pub(super) fn arrive(&mut self) {
         let cycle = self.cycle;
+        let raised = self.device_acts();
         if self.interrupts.rule.is_none() {
             return;
         }
+        self.interrupts.raised(raised, cycle);
         let mut arrived = false;
         if let Some(vector) = self.interrupts.timer.expired(cycle) {
             self.interrupts.pending |= 1 << vector;
