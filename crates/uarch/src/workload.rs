@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use thiserror::Error;
 
@@ -147,6 +148,21 @@ impl Workload {
     ///
     /// There is no compiler that knows user interrupts, or no room.
     pub fn build(&self, size: Size, points: Points, folder: &Path) -> Result<PathBuf, BuildError> {
+        self.build_with(size, points, &[], folder)
+    }
+
+    /// The same with more definitions, such as `-DNODES=64`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Workload::build`].
+    pub fn build_with(
+        &self,
+        size: Size,
+        points: Points,
+        more: &[&str],
+        folder: &Path,
+    ) -> Result<PathBuf, BuildError> {
         let asked = Command::new(COMPILER).arg("-dumpfullversion").stderr(Stdio::null()).output();
         let version = asked.map_err(BuildError::NoCompiler)?.stdout;
         let define: &[&str] = match points {
@@ -156,7 +172,7 @@ impl Workload {
         };
         let options: Vec<&str> = OPTIONS
             .into_iter()
-            .chain(define.iter().chain(self.sizes[size as usize]).copied())
+            .chain(define.iter().chain(self.sizes[size as usize]).chain(more).copied())
             .collect();
         let mut hash = DefaultHasher::new();
         (START, self.source, &options, &version).hash(&mut hash);
@@ -168,8 +184,10 @@ impl Workload {
             let path = path.to_owned();
             |source| BuildError::File { path, source }
         };
-        // A folder of its own: another process may be building the same.
-        let own = folder.join(format!(".{}-{}", std::process::id(), self.name));
+        // A folder of its own: another process or thread may be building the same.
+        static BUILDS: AtomicU32 = AtomicU32::new(0);
+        let build = BUILDS.fetch_add(1, Ordering::Relaxed);
+        let own = folder.join(format!(".{}-{build}-{}", std::process::id(), self.name));
         fs::create_dir_all(&own).map_err(at(&own))?;
         let done = self.compile(&options, &own).and_then(|made| {
             fs::rename(made, &program).map_err(at(&program))?;

@@ -59,7 +59,7 @@ impl Interrupts {
     pub(super) fn new(config: &Config) -> Interrupts {
         let rule = mechanism::rule(config.mechanism);
         let (first, period) = match config.when {
-            When::ByProgram => (NEVER, 0),
+            When::ByProgram | When::ByDevice => (NEVER, 0),
             When::Every(period) => (period.max(1), period.max(1)),
             When::At(cycle) => (cycle, 0),
         };

@@ -40,6 +40,7 @@ use std::collections::BinaryHeap;
 
 pub use config::{Config, Mechanism, Source, When};
 pub use device::{Device, Port};
+pub use handler::VECTOR;
 pub use microcode::{Step, StepOp};
 pub use parameters::{Parameters, SHIPPED};
 pub use report::{Latency, Measured, Report, Stalls};

@@ -14,6 +14,12 @@ pub struct Paper {
     pub fig4_slowdown_percent: Slowdowns,
     /// Fig. 4: the text's mean cost of an interrupt, in cycles, by mechanism.
     pub fig4_mean_cycles: BTreeMap<String, f64>,
+    /// Table 2, in cycles.
+    pub table2_cycles: BTreeMap<String, f64>,
+    /// Fig. 2, in cycles.
+    pub fig2_cycles: BTreeMap<String, f64>,
+    /// 6.1: how long a tracked interrupt may take.
+    pub worst_case_cycles: f64,
     /// Fig. 7: what the text says.
     pub fig7_text: Fig7,
 }
