@@ -227,7 +227,8 @@ fn figures_that_are_not_computed_are_explained() {
 /// The rows of a figure, as `--json` has them, by a look.
 fn rows(which: &str) -> Vec<serde_json::Value> {
     let folder = tempfile::tempdir().unwrap();
-    let output = core(folder.path(), &["figure", which, "--quick", "--json", "-"]).output().unwrap();
+    let output =
+        core(folder.path(), &["figure", which, "--quick", "--json", "-"]).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     report["rows"].as_array().unwrap().clone()

@@ -160,4 +160,3 @@ pub fn symbol(file: &[u8], name: &str) -> Option<u64> {
     let elf = ElfFile64::<Endianness>::parse(file).ok()?;
     elf.symbol_by_name(name).map(|symbol| symbol.address())
 }
-

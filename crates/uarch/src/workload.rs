@@ -86,6 +86,15 @@ pub const UINTR: Workload = workload!(
     ["-DSIZE=10000"]
 );
 
+/// Sends user interrupts at deadlines (`-DRECEIVERS=`, `-DPERIOD=` cycles). The model only.
+pub const TIMER_CORE: Workload =
+    workload!("timercore", "a timer core", ["-DSIZE=20"], ["-DSIZE=100"], ["-DSIZE=400"]);
+
+/// Offloads requests to an accelerator (`-DMODE=`, `-DEXPECTED=`, `-DAGAIN=` cycles), which must be
+/// beside the core.
+pub const ACCELERATOR: Workload =
+    workload!("accel", "offloads requests", ["-DSIZE=40"], ["-DSIZE=300"], ["-DSIZE=3000"]);
+
 /// How long a program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Size {

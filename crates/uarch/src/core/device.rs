@@ -35,7 +35,16 @@ pub struct Port<'a> {
     memory: &'a mut Memory,
     caches: &'a mut Hierarchy,
     remote_line: u64,
-    vectors: u64,
+    raised: Raised,
+}
+
+/// What a device wants of the core.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Raised {
+    /// Vectors that are forwarded.
+    pub(super) vectors: u64,
+    /// Another core executes SENDUIPI.
+    pub(super) posts: bool,
 }
 
 impl Port<'_> {
@@ -62,7 +71,13 @@ impl Port<'_> {
 
     /// Raises a user vector, below 64, by interrupt forwarding (xUI 4.5).
     pub fn interrupt(&mut self, vector: u8) {
-        self.vectors |= 1 << vector;
+        self.raised.vectors |= 1 << vector;
+    }
+
+    /// Another core executes SENDUIPI to this one, with vector [`super::VECTOR`]. Nothing happens
+    /// while the program has no UPID.
+    pub fn post(&mut self) {
+        self.raised.posts = true;
     }
 }
 
@@ -77,10 +92,10 @@ impl Core {
         self.device.as_ref().map_or(NEVER, |device| device.next())
     }
 
-    /// Lets the device act if it is due. Says which vectors it has raised.
-    pub(super) fn device_acts(&mut self) -> u64 {
+    /// Lets the device act if it is due. Says what it wants.
+    pub(super) fn device_acts(&mut self) -> Raised {
         if self.device_event() > self.cycle {
-            return 0;
+            return Raised::default();
         }
         self.moved = true;
         self.with_device(|device, cycle, port| device.act(cycle, port))
@@ -90,23 +105,23 @@ impl Core {
     pub(super) fn ring(&mut self, place: Place) {
         let rings = |device: &dyn Device| device.doorbell().contains(&place.address);
         if self.device.as_deref().is_some_and(rings) {
-            let vectors =
+            let raised =
                 self.with_device(|device, cycle, port| device.rung(cycle, place.address, port));
-            self.interrupts.raised(vectors, self.cycle);
+            self.take(raised);
         }
     }
 
-    fn with_device(&mut self, run: impl FnOnce(&mut dyn Device, u64, &mut Port<'_>)) -> u64 {
-        let Some(mut device) = self.device.take() else { return 0 };
+    fn with_device(&mut self, run: impl FnOnce(&mut dyn Device, u64, &mut Port<'_>)) -> Raised {
+        let Some(mut device) = self.device.take() else { return Raised::default() };
         let mut port = Port {
             memory: &mut self.machine.memory,
             caches: &mut self.memory,
             remote_line: self.p.interrupt.remote_line,
-            vectors: 0,
+            raised: Raised::default(),
         };
         run(&mut *device, self.cycle, &mut port);
-        let vectors = port.vectors;
+        let raised = port.raised;
         self.device = Some(device);
-        vectors
+        raised
     }
 }

@@ -69,6 +69,7 @@ impl Core {
         }
         let mut room = self.p.front.width;
         let mut lines = 0;
+        let mut block = None;
         while room > 0 && self.queued < self.p.front.queue {
             match self.before_fetch() {
                 Action::Go => self.front.stopped = None,
@@ -83,6 +84,11 @@ impl Core {
                 Action::Squash => unreachable!("only retirement squashes"),
             }
             let address = self.ahead.cpu.rip;
+            let here = Some(address / self.p.front.bytes);
+            if block.is_some() && block != here {
+                return Ok(());
+            }
+            block = here;
             if self.front.line.is_none_or(|(line, _)| line != address / LINE) {
                 lines += 1;
                 // Two lines of the uop cache in a cycle.
@@ -269,12 +275,14 @@ impl Core {
                     }
                     StepOp::LoadUpid => {
                         one.needs.class = Class::Load;
-                        one.place = Some(upid);
+                        let given = accesses.by_ref().find(|access| !access.store);
+                        one.place = Some(given.map_or(upid, place));
                     }
                     StepOp::StoreUpid => {
                         one.needs.class = Class::StoreAddress;
                         one.needs.writes[0] = NONE;
-                        one.place = Some(Place { store: true, ..upid });
+                        let given = accesses.by_ref().find(|access| access.store);
+                        one.place = Some(given.map_or(Place { store: true, ..upid }, place));
                     }
                     StepOp::Stack => {
                         one.needs.reads[1] = reg::RSP;
@@ -310,6 +318,10 @@ impl Core {
     fn serve(&mut self) -> Result<(), Error> {
         let address = self.ahead.cpu.rip;
         let op = self.ahead.upcoming(&mut self.machine.memory).map_or(Op::Nop, |uop| uop.op);
+        let accesses = match self.ahead.upcoming(&mut self.machine.memory) {
+            Some(uop) if op == Op::Senduipi => self.sends_to(&uop),
+            _ => Vec::new(),
+        };
         self.machine.cpu = self.ahead.cpu.clone();
         self.machine.cpu.uintr.timer = self.interrupts.timer.clone();
         self.machine.serve(self.cycle)?;
@@ -338,8 +350,20 @@ impl Core {
             vec![Step { op: StepOp::Serialize, count: 1, latency, flag: false }]
         };
         let like = Self::blank(self.cycle, address, Origin::Served);
-        self.sequence(&steps, &[], &like, true);
+        self.sequence(&steps, &accesses, &like, true);
         Ok(())
+    }
+
+    /// The receiver's UPID, which SENDUIPI reads and writes; nothing if it will fault.
+    fn sends_to(&self, uop: &Uop) -> Vec<Access> {
+        let cpu = &self.ahead.cpu;
+        let entry = cpu.uintr.uitt.wrapping_add(cpu.reg(uop.a).wrapping_mul(16)).wrapping_add(8);
+        let mut bytes = [0; 8];
+        if !self.machine.memory.peek(entry, &mut bytes) {
+            return Vec::new();
+        }
+        let address = u64::from_le_bytes(bytes);
+        [false, true].map(|store| Access { address, bytes: 8, store, uop: 0 }).to_vec()
     }
 
     /// An entry of microcode that begins in this cycle.

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use super::Core;
 use super::config::{Config, Mechanism, Source, When};
+use super::device::Raised;
 use super::fetch::{Blame, Stopped};
 use super::handler::VECTOR;
 use super::window::{NEVER, Origin};
@@ -107,8 +108,8 @@ impl Interrupts {
     }
 
     /// A device has raised vectors.
-    pub(super) fn raised(&mut self, vectors: u64, cycle: u64) {
-        if vectors != 0 && self.rule.is_some() {
+    fn raised(&mut self, vectors: u64, cycle: u64) {
+        if vectors != 0 {
             self.pending |= vectors;
             self.arrival.get_or_insert(cycle);
         }
@@ -135,7 +136,7 @@ impl Core {
         if self.interrupts.rule.is_none() {
             return;
         }
-        self.interrupts.raised(raised, cycle);
+        self.take(raised);
         let mut arrived = false;
         if let Some(vector) = self.interrupts.timer.expired(cycle) {
             self.interrupts.pending |= 1 << vector;
@@ -161,6 +162,17 @@ impl Core {
         }
         if arrived && i.arrival.is_none() {
             i.arrival = Some(cycle);
+        }
+    }
+
+    /// What a device wants.
+    pub(super) fn take(&mut self, raised: Raised) {
+        if self.interrupts.rule.is_none() {
+            return;
+        }
+        self.interrupts.raised(raised.vectors, self.cycle);
+        if raised.posts {
+            self.post();
         }
     }
 

@@ -20,6 +20,14 @@ pub struct Paper {
     pub fig2_cycles: BTreeMap<String, f64>,
     /// 6.1: how long a tracked interrupt may take.
     pub worst_case_cycles: f64,
+    /// Fig. 5: how long base64 takes, by mechanism and quantum in microseconds, or `none`.
+    pub fig5_base64_time: BTreeMap<String, BTreeMap<String, f64>>,
+    /// Fig. 5: the text's range of slowdowns at 5 us, in percent.
+    pub fig5_text_slowdown_percent_5us: BTreeMap<String, [f64; 2]>,
+    /// Fig. 6: what the text says.
+    pub fig6_text: BTreeMap<String, f64>,
+    /// Fig. 9: what the text says.
+    pub fig9_text: BTreeMap<String, f64>,
     /// Fig. 7: what the text says.
     pub fig7_text: Fig7,
 }

@@ -108,9 +108,8 @@ fn chase(quick: bool) -> Result<(Vec<String>, Vec<Vec<f64>>)> {
     let name = |&(way, nodes): &(usize, u32)| format!("{}, {nodes} lines", WAYS[way].0);
     let wanted: Vec<(usize, u32)> =
         (0..WAYS.len()).flat_map(|way| nodes.iter().map(move |&n| (way, n))).collect();
-    let runs = jobs::all(&wanted, name, |&(way, nodes)| {
-        Ok(chased(WAYS[way].1, nodes)?.latency.handler)
-    })?;
+    let runs =
+        jobs::all(&wanted, name, |&(way, nodes)| Ok(chased(WAYS[way].1, nodes)?.latency.handler))?;
     let latencies: Vec<Vec<f64>> = runs.chunks(nodes.len()).map(<[f64]>::to_vec).collect();
     let curves: Vec<Curve> = WAYS
         .iter()
