@@ -95,6 +95,10 @@ pub const TIMER_CORE: Workload =
 pub const ACCELERATOR: Workload =
     workload!("accel", "offloads requests", ["-DSIZE=40"], ["-DSIZE=300"], ["-DSIZE=3000"]);
 
+/// A router of packets (`-DQUEUES=`, `-DMODE=`), which needs network cards beside the core.
+pub const ROUTER: Workload =
+    workload!("l3fwd", "forwards packets", ["-DSIZE=16000"], ["-DSIZE=16000"], ["-DSIZE=16000"]);
+
 /// How long a program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Size {

@@ -10,6 +10,7 @@ use super::Core;
 use super::cache::Hierarchy;
 use super::window::{NEVER, Place};
 use crate::memory::Memory;
+use crate::speculate::Speculation;
 
 /// Something beside the core.
 pub trait Device: Send {
@@ -33,6 +34,7 @@ pub trait Device: Send {
 /// How a device reaches memory and the core.
 pub struct Port<'a> {
     memory: &'a mut Memory,
+    ahead: &'a mut Speculation,
     caches: &'a mut Hierarchy,
     remote_line: u64,
     raised: Raised,
@@ -51,7 +53,7 @@ impl Port<'_> {
     /// A word of the program's memory; 0 where there is none.
     pub fn read(&self, address: u64) -> u64 {
         let mut bytes = [0; 8];
-        self.memory.peek(address, &mut bytes);
+        self.ahead.read_outside(self.memory, address, &mut bytes);
         u64::from_le_bytes(bytes)
     }
 
@@ -59,14 +61,14 @@ impl Port<'_> {
     /// Says whether there is memory.
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> bool {
         self.caches.written_by_device(address, bytes.len() as u64);
-        self.memory.poke(address, bytes)
+        self.ahead.write_outside(self.memory, address, bytes)
     }
 
     /// Writes as another core does: the line is in that core's cache then. Says whether there is
     /// memory.
     pub fn write_elsewhere(&mut self, address: u64, value: u64) -> bool {
         self.caches.written_elsewhere(address, self.remote_line);
-        self.memory.poke(address, &value.to_le_bytes())
+        self.ahead.write_outside(self.memory, address, &value.to_le_bytes())
     }
 
     /// Raises a user vector, below 64, by interrupt forwarding (xUI 4.5).
@@ -115,6 +117,7 @@ impl Core {
         let Some(mut device) = self.device.take() else { return Raised::default() };
         let mut port = Port {
             memory: &mut self.machine.memory,
+            ahead: &mut self.ahead,
             caches: &mut self.memory,
             remote_line: self.p.interrupt.remote_line,
             raised: Raised::default(),

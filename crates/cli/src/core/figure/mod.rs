@@ -1,8 +1,10 @@
 //! `quaver core figure`: the figures of the xUI paper from the model, beside the paper's numbers.
 
+mod eight;
 mod five;
 mod four;
 mod jobs;
+mod nic;
 mod nine;
 mod page;
 mod paper;
@@ -22,7 +24,7 @@ use crate::output::{self, Target};
 /// Compute a figure or table of the xUI paper, and set the paper's numbers beside it
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Which: 2, 4, 5, 6, 7, 9 or table2
+    /// Which: 2, 4 to 9, or table2
     #[arg(value_name = "N")]
     which: String,
     /// Write the points as JSON to FILE (`-`: standard output)
@@ -36,17 +38,14 @@ pub struct Args {
     quick: bool,
 }
 
-/// The figures that are built.
-const BUILT: &str = "2, 4, 5, 6, 7, 9 or table2";
-
-/// What the paper has results in, and what is missing here for those that are not built.
-const MISSING: [(&str, &str); 1] = [("8", "a model of network cards")];
+/// The figures with results.
+const BUILT: &str = "2, 4 to 9, or table2";
 
 /// Computes it.
 ///
 /// # Errors
 ///
-/// The figure is unknown or not built, a program cannot be built or run, or a file not be written.
+/// The figure is unknown, a program cannot be built or run, or a file not be written.
 pub fn run(args: &Args) -> Result<ExitCode> {
     for target in [&args.json, &args.html].into_iter().flatten() {
         target.check()?;
@@ -58,6 +57,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         "6" => six::compute(args.quick).context("figure 6")?,
         "7" => seven::compute(args.quick).context("figure 7")?,
         "table2" => table2::compute(args.quick).context("table 2")?,
+        "8" => eight::compute(args.quick).context("figure 8")?,
         "9" => nine::compute(args.quick).context("figure 9")?,
         other => bail!("{}", refusal(other)),
     };
@@ -75,16 +75,5 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// Why a figure is not computed.
 fn refusal(which: &str) -> String {
-    match MISSING.iter().find(|(name, _)| *name == which) {
-        Some((name, what)) => {
-            let name = name
-                .strip_prefix("table")
-                .map_or_else(|| format!("figure {name}"), |number| format!("table {number}"));
-            format!("{name} is not built yet: the model lacks {what}. N is {BUILT}")
-        }
-        None => format!(
-            "the xUI paper has no results in a figure {which}; it has them in figures 2 and 4 to \
-             9, and in table2. N is {BUILT}"
-        ),
-    }
+    format!("the xUI paper has no results in a figure {which}; N is {BUILT}")
 }

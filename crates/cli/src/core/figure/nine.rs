@@ -105,8 +105,9 @@ pub fn compute(quick: bool) -> Result<Report> {
         }
     }
     notes.push(
-        "the rest of the paper's 25 % are its driver's and its simulated PCIe's; here the program \
-         writes to a doorbell and reads a word that the device has written to the third-level cache"
+        "the paper's 25 % that are not free may be its driver's and its simulated PCIe's; here the \
+         program writes to a doorbell, and reads a word that the device has written to the \
+         third-level cache"
             .into(),
     );
     Ok(Report {

@@ -26,10 +26,31 @@ pub struct Paper {
     pub fig5_text_slowdown_percent_5us: BTreeMap<String, [f64; 2]>,
     /// Fig. 6: what the text says.
     pub fig6_text: BTreeMap<String, f64>,
+    /// Fig. 8: shares of a core, by number of cards, load and how packets are noticed.
+    pub fig8: Vec<Fig8>,
+    /// Fig. 8: how many cycles a point's packets came in.
+    pub fig8_window_cycles: f64,
     /// Fig. 9: what the text says.
     pub fig9_text: BTreeMap<String, f64>,
     /// Fig. 7: what the text says.
     pub fig7_text: Fig7,
+}
+
+/// A point of Fig. 8.
+#[derive(Deserialize)]
+pub struct Fig8 {
+    /// Network cards.
+    pub nics: u32,
+    /// Percent of what one core can forward.
+    pub load: u32,
+    /// `poll` or `xui`.
+    pub mode: String,
+    /// How many came.
+    pub packets: u64,
+    /// Percent of the cycles that packets take.
+    pub networking: f64,
+    /// Percent that is free for other work.
+    pub free: f64,
 }
 
 /// Fig. 7.
