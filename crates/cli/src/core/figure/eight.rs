@@ -1,8 +1,8 @@
 //! Fig. 8: a router's core with polling and with device interrupts: what goes to packets, and what
 //! is free.
 //!
-//! As the artifact does, time is told apart by counting: turns of the loop that finds nothing, whose
-//! cost is known from a run without packets; and turns of other work. The rest are packets, or
+//! As the artifact does, time is told apart by counting: turns of the loop that finds nothing,
+//! whose cost is known from a run without packets; and turns of other work. The rest are packets, or
 //! interrupts.
 
 use anyhow::Result;
