@@ -31,6 +31,7 @@ mod rename;
 mod report;
 mod retire;
 mod schedule;
+mod serve;
 mod timeline;
 mod view;
 mod window;

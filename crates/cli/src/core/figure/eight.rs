@@ -2,8 +2,8 @@
 //! is free.
 //!
 //! As the artifact does, time is told apart by counting: turns of the loop that finds nothing,
-//! whose cost is known from a run without packets; and turns of other work. The rest are packets, or
-//! interrupts.
+//! whose cost is known from a run without packets; and turns of other work. The rest are packets,
+//! or interrupts.
 
 use anyhow::Result;
 use quaver_uarch::core::{Config, Mechanism, When};
