@@ -73,8 +73,17 @@ impl Target {
     pub fn write_json(&self, value: &impl Serialize) -> Result<()> {
         let mut text = serde_json::to_string_pretty(value).context("cannot express as JSON")?;
         text.push('\n');
+        self.write(&text)
+    }
+
+    /// Writes a document.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written; a file then keeps its old content.
+    pub fn write(&self, text: &str) -> Result<()> {
         match self {
-            Target::Stdout => print(&text),
+            Target::Stdout => print(text),
             Target::File(path) => write_file(path, text.as_bytes()),
         }
     }

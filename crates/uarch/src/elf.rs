@@ -2,7 +2,7 @@
 
 use object::elf::{PF_R, PF_W, PF_X, PT_INTERP, PT_LOAD, PT_PHDR, ProgramFlags};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
-use object::{Endianness, Object};
+use object::{Endianness, Object, ObjectSymbol};
 
 use crate::cpu::Cpu;
 use crate::fault::Error;
@@ -154,4 +154,9 @@ fn stack(memory: &mut Memory, cpu: &mut Cpu, arguments: &[&str], auxiliary: &[(u
         memory.poke(at + 8 * i as u64, &word.to_le_bytes());
     }
     cpu.set(reg::RSP, 3, at);
+}
+/// The address of a program's symbol, if it is linked to one address and has such a symbol.
+pub fn symbol(file: &[u8], name: &str) -> Option<u64> {
+    let elf = ElfFile64::<Endianness>::parse(file).ok()?;
+    elf.symbol_by_name(name).map(|symbol| symbol.address())
 }

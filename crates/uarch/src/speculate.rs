@@ -272,6 +272,39 @@ impl Speculation {
         }
     }
 
+    /// Reads what those beside the core see: memory without the stores in flight. Says whether all
+    /// of it is mapped.
+    pub fn read_outside(&self, memory: &Memory, address: u64, bytes: &mut [u8]) -> bool {
+        let mapped = memory.peek(address, bytes);
+        for store in self.stores.iter().rev() {
+            for (i, byte) in bytes.iter_mut().enumerate() {
+                let place = address.wrapping_add(i as u64).wrapping_sub(store.address);
+                if place < u64::from(store.bytes) {
+                    *byte = store.content[place as usize];
+                }
+            }
+        }
+        mapped
+    }
+
+    /// Writes from beside the core. Stores in flight come later: they stay, and what undoing them
+    /// restores is what is written here. Says whether all of it is mapped.
+    pub fn write_outside(&mut self, memory: &mut Memory, address: u64, bytes: &[u8]) -> bool {
+        let mut now = bytes.to_vec();
+        for (i, &byte) in bytes.iter().enumerate() {
+            let address = address.wrapping_add(i as u64);
+            let covers = |store: &&mut Overwritten| {
+                address.wrapping_sub(store.address) < u64::from(store.bytes)
+            };
+            if let Some(store) = self.stores.iter_mut().find(covers) {
+                store.content[(address - store.address) as usize] = byte;
+                // What the youngest of them has stored.
+                memory.peek(address, &mut now[i..=i]);
+            }
+        }
+        memory.poke(address, &now)
+    }
+
     fn undo_one(&mut self, memory: &mut Memory) {
         let before = self.log.pop_back().expect("there is an instruction in flight");
         for _ in 0..before.stores {

@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use thiserror::Error;
 
@@ -39,47 +40,74 @@ pub struct Workload {
     /// What it does, in a few words.
     pub about: &'static str,
     source: &'static str,
-    /// Definitions for a run of about 0.2 ms, and of about 3 ms, at 2 GHz.
-    sizes: [&'static [&'static str]; 2],
+    /// Definitions for each [`Size`].
+    sizes: [&'static [&'static str]; 3],
 }
 
 macro_rules! workload {
-    ($name:literal, $about:literal, $quick:expr, $full:expr) => {
+    ($name:literal, $about:literal, $quick:expr, $full:expr, $long:expr) => {
         Workload {
             name: $name,
             about: $about,
             source: include_str!(concat!("../workloads/", $name, ".c")),
-            sizes: [&$quick, &$full],
+            sizes: [&$quick, &$full, &$long],
         }
     };
 }
 
 /// All of them.
 pub const ALL: [Workload; 6] = [
-    workload!("fib", "recursion", ["-DSIZE=22"], ["-DSIZE=28"]),
+    workload!("fib", "recursion", ["-DSIZE=22"], ["-DSIZE=30"], ["-DSIZE=33"]),
     workload!(
         "linpack",
         "Gaussian elimination",
         ["-DSIZE=60", "-DROUNDS=2"],
-        ["-DSIZE=100", "-DROUNDS=8"]
+        ["-DSIZE=100", "-DROUNDS=8"],
+        ["-DSIZE=100", "-DROUNDS=30"]
     ),
-    workload!("memops", "copies and sums in memory", ["-DSIZE=6"], ["-DSIZE=80"]),
-    workload!("chase", "a chain of pointers", ["-DSIZE=20000"], ["-DSIZE=400000"]),
-    workload!("base64", "an encoder's short loop", ["-DSIZE=12"], ["-DSIZE=160"]),
-    workload!("matmul", "a product of matrices", ["-DSIZE=1"], ["-DSIZE=6"]),
+    workload!("memops", "copies and sums in memory", ["-DSIZE=6"], ["-DSIZE=160"], ["-DSIZE=640"]),
+    workload!(
+        "chase",
+        "a chain of pointers",
+        ["-DSIZE=20000"],
+        ["-DSIZE=400000"],
+        ["-DSIZE=1600000"]
+    ),
+    workload!("base64", "an encoder's short loop", ["-DSIZE=12"], ["-DSIZE=160"], ["-DSIZE=640"]),
+    workload!("matmul", "a product of matrices", ["-DSIZE=1"], ["-DSIZE=6"], ["-DSIZE=24"]),
 ];
 
 /// Times CLUI, STUI and SENDUIPI. It runs on the model only, and prints hundredths of cycles.
-pub const UINTR: Workload =
-    workload!("uintr", "instructions of user interrupts", ["-DSIZE=100"], ["-DSIZE=1000"]);
+pub const UINTR: Workload = workload!(
+    "uintr",
+    "instructions of user interrupts",
+    ["-DSIZE=100"],
+    ["-DSIZE=1000"],
+    ["-DSIZE=10000"]
+);
+
+/// Sends user interrupts at deadlines (`-DRECEIVERS=`, `-DPERIOD=` cycles). The model only.
+pub const TIMER_CORE: Workload =
+    workload!("timercore", "a timer core", ["-DSIZE=20"], ["-DSIZE=100"], ["-DSIZE=400"]);
+
+/// Offloads requests to an accelerator (`-DMODE=`, `-DEXPECTED=`, `-DAGAIN=` cycles), which must be
+/// beside the core.
+pub const ACCELERATOR: Workload =
+    workload!("accel", "offloads requests", ["-DSIZE=40"], ["-DSIZE=300"], ["-DSIZE=3000"]);
+
+/// A router of packets (`-DQUEUES=`, `-DMODE=`), which needs network cards beside the core.
+pub const ROUTER: Workload =
+    workload!("l3fwd", "forwards packets", ["-DSIZE=16000"], ["-DSIZE=16000"], ["-DSIZE=16000"]);
 
 /// How long a program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Size {
     /// About 0.2 ms at 2 GHz.
     Quick,
-    /// About 3 ms at 2 GHz.
+    /// About 3 ms.
     Full,
+    /// About 12 ms: for what happens seldom.
+    Long,
 }
 
 /// What the bodies of a program's loops end with.
@@ -133,6 +161,21 @@ impl Workload {
     ///
     /// There is no compiler that knows user interrupts, or no room.
     pub fn build(&self, size: Size, points: Points, folder: &Path) -> Result<PathBuf, BuildError> {
+        self.build_with(size, points, &[], folder)
+    }
+
+    /// The same with more definitions, such as `-DNODES=64`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Workload::build`].
+    pub fn build_with(
+        &self,
+        size: Size,
+        points: Points,
+        more: &[&str],
+        folder: &Path,
+    ) -> Result<PathBuf, BuildError> {
         let asked = Command::new(COMPILER).arg("-dumpfullversion").stderr(Stdio::null()).output();
         let version = asked.map_err(BuildError::NoCompiler)?.stdout;
         let define: &[&str] = match points {
@@ -142,7 +185,7 @@ impl Workload {
         };
         let options: Vec<&str> = OPTIONS
             .into_iter()
-            .chain(define.iter().chain(self.sizes[size as usize]).copied())
+            .chain(define.iter().chain(self.sizes[size as usize]).chain(more).copied())
             .collect();
         let mut hash = DefaultHasher::new();
         (START, self.source, &options, &version).hash(&mut hash);
@@ -154,8 +197,10 @@ impl Workload {
             let path = path.to_owned();
             |source| BuildError::File { path, source }
         };
-        // A folder of its own: another process may be building the same.
-        let own = folder.join(format!(".{}-{}", std::process::id(), self.name));
+        // A folder of its own: another process or thread may be building the same.
+        static BUILDS: AtomicU32 = AtomicU32::new(0);
+        let build = BUILDS.fetch_add(1, Ordering::Relaxed);
+        let own = folder.join(format!(".{}-{build}-{}", std::process::id(), self.name));
         fs::create_dir_all(&own).map_err(at(&own))?;
         let done = self.compile(&options, &own).and_then(|made| {
             fs::rename(made, &program).map_err(at(&program))?;

@@ -2,6 +2,7 @@
 
 mod build;
 
+use quaver_uarch::memory::Memory;
 use quaver_uarch::speculate::{Speculation, Stop};
 use quaver_uarch::{Fault, Machine};
 
@@ -89,4 +90,30 @@ fn a_fault_changes_nothing() {
     assert_eq!(stop, Some(Stop::Fault(Fault::Read { address: 0x10 })));
     assert_eq!((core.cpu.r, core.cpu.rip), (before, 0x40_0005));
     assert_eq!(core.in_flight(), 0..1);
+}
+
+#[test]
+fn what_is_written_from_beside_survives_a_squash() {
+    // mov byte [rsp], 7, twice
+    let store = [0xc6, 0x04, 0x24, 7];
+    let mut machine = Machine::with_code(0x40_0000, &[store, store].concat());
+    let at = machine.cpu.rsp();
+    machine.memory.poke(at, &[1, 1]);
+    let mut ahead = Speculation::new(machine.cpu.clone());
+    let memory = &mut machine.memory;
+    let seen = |ahead: &Speculation, memory: &Memory| {
+        let (mut inside, mut outside) = ([0; 2], [0; 2]);
+        assert!(memory.peek(at, &mut inside) && ahead.read_outside(memory, at, &mut outside));
+        (inside, outside)
+    };
+    ahead.fetch(memory).unwrap();
+    ahead.fetch(memory).unwrap();
+    assert_eq!(seen(&ahead, memory), ([7, 1], [1, 1]));
+    assert!(ahead.write_outside(memory, at, &[3, 4]));
+    assert_eq!(seen(&ahead, memory), ([7, 4], [3, 4]));
+    ahead.undo(memory, 1);
+    assert_eq!(seen(&ahead, memory), ([7, 4], [3, 4]));
+    ahead.undo(memory, 0);
+    assert_eq!(seen(&ahead, memory), ([3, 4], [3, 4]));
+    assert!(!ahead.write_outside(memory, 0, &[1]));
 }

@@ -42,10 +42,14 @@ fn dependent_and_independent_instructions_take_what_they_should() {
     let chain = cycles_of(&[0x48, 0x0f, 0xaf, 0xc0].repeat(10));
     let expected = 10.0 * p.units.multiply.latency as f64;
     assert!((expected - 0.1..expected + 1.0).contains(&chain), "{chain}");
+    // A nop of 8 bytes: as many a cycle as fetch has bytes for.
+    let long = cycles_of(&[0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0].repeat(20));
+    let fetched = 8.0 * 20.0 / p.front.bytes as f64;
+    assert!((fetched - 0.1..fetched + 2.0).contains(&long), "{long}");
     // lea to four registers: as many a cycle as there are ports, with the loop's own two
     let body: Vec<u8> = [0x40u8, 0x50, 0x70, 0x78]
         .iter()
-        .flat_map(|r| [0x48, 0x8d, *r, 1])
+        .flat_map(|r| [0x8d, *r, 1])
         .collect::<Vec<u8>>()
         .repeat(10);
     let wide = cycles_of(&body);

@@ -1,4 +1,5 @@
-/* Follows a chain of pointers through a buffer in random order: each load needs the one before it. */
+/* Follows a chain of pointers through a buffer in random order: each load needs the one before it. `quaver_door` is set
+ * when it begins to. */
 #include "start.h"
 
 #ifndef SIZE
@@ -14,9 +15,11 @@ struct node {
 };
 
 static struct node nodes[NODES];
+volatile quaver_word quaver_door;
+
+static unsigned order[NODES];
 
 static int run(void) {
-    unsigned order[NODES];
     unsigned long random = 88172645463325252ul, sum = 0;
     for (unsigned i = 0; i < NODES; i++) order[i] = i;
     for (unsigned i = NODES - 1; i > 0; i--) {
@@ -30,6 +33,7 @@ static int run(void) {
         nodes[order[i]].value[0] = i;
     }
     struct node *at = &nodes[order[0]];
+    quaver_door = 1;
     for (unsigned long i = 0; i < SIZE; i++) {
         sum = sum * 3 + at->value[0];
         at = at->next;

@@ -10,7 +10,7 @@
 
 static double a[N][N], b[N][N], c[N][N];
 
-__attribute__((noinline)) static void multiply(void) {
+__attribute__((noinline, optimize("no-tree-vectorize"))) static void multiply(void) {
     for (int i = 0; i < N; i++)
         for (int j = 0; j < N; j++) {
             double sum = 0;

@@ -1,5 +1,7 @@
 //! `quaver core`: programs on the model of a core (`quaver-uarch`).
 
+mod figure;
+mod programs;
 mod run;
 
 use std::process::ExitCode;
@@ -14,6 +16,8 @@ pub struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum Command {
     Run(run::Args),
+    Figure(figure::Args),
+    Programs(programs::Args),
 }
 
 /// Does what was asked for.
@@ -24,5 +28,7 @@ enum Command {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::Run(args) => run::run(args),
+        Command::Figure(args) => figure::run(args),
+        Command::Programs(args) => programs::run(args),
     }
 }

@@ -65,7 +65,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Some(_) => {
             let (outcome, timeline) = quaver_sim::simulate(&scenario, rates[0], &options)?;
             if let Some(target) = &args.perfetto {
-                write(target, &timeline.to_perfetto())?;
+                target.write(&timeline.to_perfetto())?;
             }
             vec![outcome]
         }
@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let events: u64 = outcomes.iter().map(|outcome| outcome.counts.events).sum();
     let events_per_second = events as f64 / start.elapsed().as_secs_f64();
     if let Some(target) = &args.html {
-        write(target, &page::render(&scenario, &outcomes)?)?;
+        target.write(&page::render(&scenario, &outcomes)?)?;
     }
     if let Some(target) = &args.json {
         target.write_json(&Document {
@@ -102,13 +102,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         output::print(&(head + &table::render(&outcomes) + "\n"))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn write(target: &Target, text: &str) -> Result<()> {
-    match target {
-        Target::Stdout => output::print(text),
-        Target::File(path) => output::write_file(path, text.as_bytes()),
-    }
 }
 
 fn warn_of_overload(scenario: &Scenario, rates: &[f64]) -> Result<()> {

@@ -67,8 +67,8 @@ pub(super) struct Hierarchy {
     /// When the misses of the first level that wait are over.
     waiting: Vec<u64>,
     strides: Vec<Stride>,
-    /// A line that another core has written, and how long it takes from there.
-    remote: Option<(u64, u64)>,
+    /// Lines that another core has written, and how long they take from there.
+    remote: Vec<(u64, u64)>,
     pub(super) l1_misses: u64,
     pub(super) l2_misses: u64,
 }
@@ -90,7 +90,7 @@ impl Hierarchy {
             more_pages: table(p.page_table.second),
             waiting: Vec::new(),
             strides: vec![Stride::default(); p.prefetch_entries],
-            remote: None,
+            remote: Vec::new(),
             l1_misses: 0,
             l2_misses: 0,
             p: p.clone(),
@@ -142,7 +142,20 @@ impl Hierarchy {
         self.data.drop(line);
         self.second.drop(line);
         self.third.drop(line);
-        self.remote = Some((line, latency));
+        self.remote.retain(|&(known, _)| known != line);
+        self.remote.push((line, latency));
+    }
+
+    /// A device writes these bytes: their lines are in the third-level cache.
+    pub(super) fn written_by_device(&mut self, address: u64, bytes: u64) {
+        for line in address >> self.line..=(address + bytes.max(1) - 1) >> self.line {
+            self.data.drop(line);
+            self.second.drop(line);
+            self.remote.retain(|&(known, _)| known != line);
+            if self.third.find(line).is_none() {
+                self.third.fill(line, 0);
+            }
+        }
     }
 
     /// When the line is in the first-level data cache.
@@ -170,7 +183,8 @@ impl Hierarchy {
 
     /// When a line comes from the second level or beyond.
     fn beyond(&mut self, line: u64, now: u64) -> u64 {
-        if let Some((_, latency)) = self.remote.take_if(|(remote, _)| *remote == line) {
+        if let Some(place) = self.remote.iter().position(|&(remote, _)| remote == line) {
+            let (_, latency) = self.remote.swap_remove(place);
             self.second.fill(line, now + latency);
             return now + latency;
         }
@@ -270,7 +284,14 @@ mod tests {
         let again = memory.load(at, 8, 0, 9000) - 9000;
         assert_eq!(again, p.second.latency + p.page_table.second_latency);
         memory.written_elsewhere(at, 333);
+        memory.written_elsewhere(at + 64, 444);
         assert_eq!(memory.load(at, 8, 0, 20_000) - 20_000, 333 + p.data.latency);
+        assert_eq!(memory.load(at + 64, 8, 0, 20_000) - 20_000, 444 + p.data.latency);
+        memory.written_elsewhere(at, 333);
+        memory.written_by_device(at, 65);
+        for line in [at, at + 64] {
+            assert_eq!(memory.load(line, 8, 0, 30_000) - 30_000, p.third.latency);
+        }
     }
 
     #[test]

@@ -262,6 +262,10 @@ pub(super) fn needs(u: &Uop) -> Needs {
         Testui => {
             b.write(FLAGS);
         }
+        // One after the other, as the flag is written.
+        Clui => {
+            b.read(MICRO).write(MICRO);
+        }
         Nop => b.needs.how = How::Nothing,
         LoadMxcsr | StoreMxcsr | LoadX87Control => {
             b.needs.class = Class::Slow;

@@ -46,6 +46,8 @@ pub enum When {
     Every(u64),
     /// Once, in this cycle.
     At(u64),
+    /// When the device beside the core does ([`super::Device`]).
+    ByDevice,
 }
 
 /// A run.

@@ -69,6 +69,7 @@ impl Core {
         }
         let mut room = self.p.front.width;
         let mut lines = 0;
+        let mut block = None;
         while room > 0 && self.queued < self.p.front.queue {
             match self.before_fetch() {
                 Action::Go => self.front.stopped = None,
@@ -83,6 +84,11 @@ impl Core {
                 Action::Squash => unreachable!("only retirement squashes"),
             }
             let address = self.ahead.cpu.rip;
+            let here = Some(address / self.p.front.bytes);
+            if block.is_some() && block != here {
+                return Ok(());
+            }
+            block = here;
             if self.front.line.is_none_or(|(line, _)| line != address / LINE) {
                 lines += 1;
                 // Two lines of the uop cache in a cycle.
@@ -269,12 +275,14 @@ impl Core {
                     }
                     StepOp::LoadUpid => {
                         one.needs.class = Class::Load;
-                        one.place = Some(upid);
+                        let given = accesses.by_ref().find(|access| !access.store);
+                        one.place = Some(given.map_or(upid, place));
                     }
                     StepOp::StoreUpid => {
                         one.needs.class = Class::StoreAddress;
                         one.needs.writes[0] = NONE;
-                        one.place = Some(Place { store: true, ..upid });
+                        let given = accesses.by_ref().find(|access| access.store);
+                        one.place = Some(given.map_or(Place { store: true, ..upid }, place));
                     }
                     StepOp::Stack => {
                         one.needs.reads[1] = reg::RSP;
@@ -304,42 +312,6 @@ impl Core {
             self.front.fuses = false;
         }
         self.moved = true;
-    }
-
-    /// Executes an instruction that needs the machine: all before it have retired.
-    fn serve(&mut self) -> Result<(), Error> {
-        let address = self.ahead.cpu.rip;
-        let op = self.ahead.upcoming(&mut self.machine.memory).map_or(Op::Nop, |uop| uop.op);
-        self.machine.cpu = self.ahead.cpu.clone();
-        self.machine.cpu.uintr.timer = self.interrupts.timer.clone();
-        self.machine.serve(self.cycle)?;
-        let requests = std::mem::take(&mut self.machine.cpu.uintr.requests);
-        self.interrupts.timer = self.machine.cpu.uintr.timer.clone();
-        self.ahead.cpu = self.machine.cpu.clone();
-        self.moved = true;
-        self.front.stopped = None;
-        if self.machine.exit_status().is_some() {
-            return self.count(address);
-        }
-        if requests != 0 {
-            self.interrupts
-                .sent_to_self(self.cycle + self.p.interrupt.notification_delay, requests);
-        }
-        let served = &self.p.served;
-        let latency = match op {
-            Op::Syscall => served.system_call,
-            Op::Cpuid => served.cpuid,
-            Op::SetTimer | Op::ClearTimer => served.timer,
-            _ => served.rdtsc,
-        };
-        let steps = if op == Op::Senduipi {
-            self.p.microcode.senduipi.clone()
-        } else {
-            vec![Step { op: StepOp::Serialize, count: 1, latency, flag: false }]
-        };
-        let like = Self::blank(self.cycle, address, Origin::Served);
-        self.sequence(&steps, &[], &like, true);
-        Ok(())
     }
 
     /// An entry of microcode that begins in this cycle.

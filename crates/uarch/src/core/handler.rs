@@ -8,7 +8,7 @@ use crate::uop::reg;
 /// Where it is; the page behind it holds the count.
 const HANDLER: u64 = 0x7ffd_0000_0000;
 /// The user vector of the model's interrupts.
-pub(super) const VECTOR: u8 = 1;
+pub const VECTOR: u8 = 1;
 
 /// Whether an instruction is the handler's.
 pub(super) fn contains(address: u64) -> bool {

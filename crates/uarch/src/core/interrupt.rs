@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use super::Core;
 use super::config::{Config, Mechanism, Source, When};
+use super::device::Raised;
 use super::fetch::{Blame, Stopped};
 use super::handler::VECTOR;
 use super::window::{NEVER, Origin};
@@ -59,7 +60,7 @@ impl Interrupts {
     pub(super) fn new(config: &Config) -> Interrupts {
         let rule = mechanism::rule(config.mechanism);
         let (first, period) = match config.when {
-            When::ByProgram => (NEVER, 0),
+            When::ByProgram | When::ByDevice => (NEVER, 0),
             When::Every(period) => (period.max(1), period.max(1)),
             When::At(cycle) => (cycle, 0),
         };
@@ -106,6 +107,14 @@ impl Interrupts {
         }
     }
 
+    /// A device has raised vectors.
+    fn raised(&mut self, vectors: u64, cycle: u64) {
+        if vectors != 0 {
+            self.pending |= vectors;
+            self.arrival.get_or_insert(cycle);
+        }
+    }
+
     /// When something happens here without the pipeline.
     pub(super) fn next_event(&self) -> u64 {
         let deadline = self.timer.deadline.filter(|_| self.rule.is_some()).unwrap_or(NEVER);
@@ -123,9 +132,11 @@ impl Core {
     /// Takes what the sources send in this cycle.
     pub(super) fn arrive(&mut self) {
         let cycle = self.cycle;
+        let raised = self.device_acts();
         if self.interrupts.rule.is_none() {
             return;
         }
+        self.take(raised);
         let mut arrived = false;
         if let Some(vector) = self.interrupts.timer.expired(cycle) {
             self.interrupts.pending |= 1 << vector;
@@ -151,6 +162,17 @@ impl Core {
         }
         if arrived && i.arrival.is_none() {
             i.arrival = Some(cycle);
+        }
+    }
+
+    /// What a device wants.
+    pub(super) fn take(&mut self, raised: Raised) {
+        if self.interrupts.rule.is_none() {
+            return;
+        }
+        self.interrupts.raised(raised.vectors, self.cycle);
+        if raised.posts {
+            self.post();
         }
     }
 

@@ -20,6 +20,7 @@
 mod cache;
 mod class;
 mod config;
+mod device;
 mod fetch;
 mod handler;
 mod interrupt;
@@ -30,6 +31,8 @@ mod rename;
 mod report;
 mod retire;
 mod schedule;
+mod serve;
+mod timeline;
 mod view;
 mod window;
 
@@ -37,9 +40,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 pub use config::{Config, Mechanism, Source, When};
+pub use device::{Device, Port};
+pub use handler::VECTOR;
 pub use microcode::{Step, StepOp};
 pub use parameters::{Parameters, SHIPPED};
 pub use report::{Latency, Measured, Report, Stalls};
+pub use timeline::Steps;
 
 use crate::fault::Error;
 use crate::machine::Machine;
@@ -92,6 +98,8 @@ pub struct Core {
     interrupts: interrupt::Interrupts,
     report: Report,
     view: Option<view::View>,
+    device: Option<Box<dyn Device>>,
+    timeline: timeline::Timeline,
     /// Why it cannot run.
     failed: Option<Error>,
 }
@@ -139,6 +147,8 @@ impl Core {
             interrupts: interrupt::Interrupts::new(config),
             report: Report::default(),
             view: None,
+            device: None,
+            timeline: timeline::Timeline::default(),
             p,
         }
     }
@@ -175,6 +185,7 @@ impl Core {
         report.status = self.machine.exit_status().unwrap_or_default();
         report.cycles = self.cycle;
         (report.l1_misses, report.l2_misses) = (self.memory.l1_misses, self.memory.l2_misses);
+        report.steps = self.timeline.steps();
         let times = &self.interrupts.handler_times;
         report.latency = Latency {
             fetched: self.interrupts.mean_fetched(),
@@ -228,6 +239,7 @@ impl Core {
             self.window.front().map_or(NEVER, |entry| after(entry.done)),
             self.stores.next().map_or(NEVER, after),
             self.interrupts.next_event(),
+            self.device_event(),
         ];
         let available = self.window.next().map_or(NEVER, |(_, entry)| entry.available);
         let available = if available > self.cycle { available } else { NEVER };

@@ -37,7 +37,7 @@ macro_rules! numbers {
 numbers! {
     /// Fetch and decoding.
     Front {
-        width: usize, depth: u64, decode: u64, queue: usize, uop_cache_lines: usize,
+        width: usize, bytes: u64, depth: u64, decode: u64, queue: usize, uop_cache_lines: usize,
         uop_cache_ways: usize, microcode_width: usize, microcode_switch: u64, resteer: u64,
         redirect: u64,
     }
@@ -172,6 +172,7 @@ impl Parameters {
         for (name, value) in [
             ("frequency", self.frequency as usize),
             ("front.width", front.width),
+            ("front.bytes", front.bytes as usize),
             ("front.microcode_width", front.microcode_width),
             ("front.queue", front.queue),
             ("window.rename", window.rename),

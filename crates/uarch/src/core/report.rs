@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::timeline::Steps;
+
 /// Cycles in which no uop was renamed, by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Stalls {
@@ -73,6 +75,8 @@ pub struct Report {
     pub stalls: Stalls,
     /// How long interrupts took.
     pub latency: Latency,
+    /// What they spent it on.
+    pub steps: Steps,
 }
 
 /// A run with interrupts beside the same one without.

@@ -32,6 +32,7 @@ impl Core {
             match entry.place {
                 Some(place) if place.store => {
                     self.stores.retire(Name { id, stamp: entry.stamp });
+                    self.ring(place);
                 }
                 Some(_) => {
                     self.loads -= 1;
@@ -47,6 +48,10 @@ impl Core {
             }
             if let Some(view) = &mut self.view {
                 view.leave(&entry, self.cycle, true);
+            }
+            if entry.origin == Origin::Interrupt {
+                let upid = self.ahead.cpu.uintr.upid;
+                self.timeline.microcode(entry.place, upid, self.cycle);
             }
             if !entry.last {
                 continue;
@@ -66,8 +71,11 @@ impl Core {
     pub(super) fn count(&mut self, address: u64) -> Result<(), Error> {
         if let Some(arrival) = self.interrupts.entered.take() {
             self.interrupts.handler_times.push(self.cycle - arrival);
+            self.timeline.enters(self.cycle);
         }
-        if super::handler::contains(address) {
+        let of_handler = super::handler::contains(address);
+        self.timeline.instruction(of_handler, self.cycle);
+        if of_handler {
             self.report.handler_instructions += 1;
             return Ok(());
         }

@@ -1,0 +1,190 @@
+//! Fig. 7: GETs and SCANs on one worker, preempted every 5 us by what the core model says that
+//! interrupts cost.
+//!
+//! The service, the scheduler and the network are the simulator's (`quaver-sim`), with its policy
+//! after Aspen and its costs of Aspen's runtime; only the cost of an interrupt to the worker comes
+//! from the core model. So rocksdb's caches, which preemptions disturb, are left out.
+
+use anyhow::{Context, Result};
+use quaver_sim::{Options, Outcome, Scenario};
+
+use super::four;
+use super::jobs;
+use super::paper::Paper;
+use super::rows::{Report, Row};
+use crate::chart::{Chart, Curve, Line};
+use crate::demo::table::mark;
+
+/// A curve: what interrupts the worker, and how the simulator calls it.
+struct System {
+    name: &'static str,
+    mechanism: &'static str,
+    policy: &'static str,
+    /// Which strategy of Fig. 4 says what an interrupt costs.
+    strategy: Option<usize>,
+}
+
+const SYSTEMS: [System; 3] = [
+    System { name: "no preemption", mechanism: "none", policy: "ws:quantum=none", strategy: None },
+    System { name: "UIPI", mechanism: "uintr", policy: POLICY, strategy: Some(0) },
+    System { name: "xUI", mechanism: "xui-timer", policy: POLICY, strategy: Some(2) },
+];
+const POLICY: &str = "aspen:quantum=5us,long=500us,max-age=none";
+
+/// Requests a second of the curves.
+const RATES: [u32; 12] = [20, 40, 60, 80, 100, 110, 120, 130, 140, 150, 160, 170];
+
+/// Computes the figure.
+///
+/// # Errors
+///
+/// The core model cannot run the programs that say what interrupts cost.
+pub fn compute(quick: bool) -> Result<Report> {
+    let paper = Paper::carried().fig7_text;
+    let costs = four::costs(paper.quantum_us, quick)?;
+    let requests = if quick { 100_000 } else { 400_000 };
+    let name = |(system, rate): &(usize, Option<u32>)| match rate {
+        Some(rate) => format!("{} at {rate} krps", SYSTEMS[*system].name),
+        None => format!("{}, the most", SYSTEMS[*system].name),
+    };
+    let mut wanted = Vec::new();
+    for system in 0..SYSTEMS.len() {
+        wanted.push((system, None));
+        wanted.extend(RATES.iter().map(|&rate| (system, Some(rate))));
+    }
+    let runs = jobs::all(&wanted, name, |&(system, rate)| {
+        let scenario = scenario(&SYSTEMS[system], &paper.mix, &costs, requests)?;
+        match rate {
+            Some(rate) => get_p99(&simulate(&scenario, f64::from(rate) * 1e3)?),
+            None => most(&scenario, paper.slo_us).map(Some),
+        }
+    })?;
+    let value = |system, rate| {
+        let place = wanted.iter().position(|known| *known == (system, rate));
+        runs[place.expect("it was run")]
+    };
+    let best = [0, 1, 2].map(|system| value(system, None).unwrap_or_default());
+
+    let mut curves = Vec::new();
+    for (colour, system) in SYSTEMS.iter().enumerate() {
+        let points = RATES.iter().filter_map(|&rate| {
+            Some((f64::from(rate), value(colour, Some(rate)).filter(|us| *us > 0.0)?))
+        });
+        let (name, points) = (system.name.to_owned(), points.collect());
+        curves.push(Curve { name, colour, line: Line::Thick, points });
+    }
+    curves.retain(|curve| !curve.points.is_empty());
+    let chart = Chart {
+        title: "99th percentile of GETs",
+        x: "thousand requests/s",
+        y: "µs",
+        log: true,
+        label: mark,
+        limit: Some(("objective", paper.slo_us)),
+    };
+    let gain = Row::new("xUI over UIPI, throughput", "ratio", paper.gain, best[2] / best[1]);
+    let said = |system: usize, rate| {
+        value(system, Some(rate)).map_or("unbounded".into(), |us| format!("{us:.0} us"))
+    };
+    let mut notes = vec![
+        format!(
+            "an interrupt costs {:.0} cycles by UIPI and {:.0} by the timer: the mean over the \
+             programs of figure 4, at this quantum",
+            costs[0], costs[2]
+        ),
+        format!(
+            "within {} us, in thousand requests/s: {:.0} without preemption, {:.0} by UIPI, \
+             {:.0} by xUI; the paper: UIPI keeps GETs at a few hundred us beyond 100",
+            paper.slo_us,
+            best[0] / 1e3,
+            best[1] / 1e3,
+            best[2] / 1e3
+        ),
+        format!(
+            "at 20 thousand requests/s: {} without preemption (the paper: hundreds), {} by UIPI, \
+             {} by xUI",
+            said(0, 20),
+            said(1, 20),
+            said(2, 20)
+        ),
+        "the worker, its scheduler and the network are simulated; their costs are those of system \
+         aspen-kb in costs.toml"
+            .into(),
+    ];
+    if !gain.within(0.02) {
+        notes.push(format!(
+            "the paper's gain of {:.0} % is not reached: {:.0} cycles less for each interruption \
+             are {:.1} % of a quantum of {} us, and the rest of a preemption costs both the same",
+            (paper.gain - 1.0) * 100.0,
+            costs[0] - costs[2],
+            (costs[0] - costs[2]) / f64::from(paper.quantum_us) / 20.0,
+            paper.quantum_us
+        ));
+    }
+    Ok(Report {
+        version: env!("CARGO_PKG_VERSION"),
+        figure: "figure 7".into(),
+        title: "a key-value store with preemption by UIPI and by xUI",
+        quick,
+        rows: vec![gain],
+        summary: Vec::new(),
+        notes,
+        charts: vec![chart.draw(&curves)?],
+    })
+}
+
+/// One worker; `costs` in cycles by strategy.
+fn scenario(system: &System, mix: &str, costs: &[f64; 3], requests: u64) -> Result<Scenario> {
+    let receive = system.strategy.map_or_else(String::new, |strategy| {
+        // Two cycles are a nanosecond.
+        format!("[server.costs]\nreceive = {}\n", (costs[strategy] / 2.0).round().max(0.0))
+    });
+    let timer = system.mechanism == "uintr";
+    let text = format!(
+        "seed = 7\n[load]\nmix = \"{mix}\"\nrate = 1000.0\nrequests = {requests}\n\
+         [server]\nworkers = 1\npolicy = \"{}\"\nmechanism = \"{}\"\nsystem = \"aspen-kb\"\n\
+         threads = 64\nqueues = \"rss\"\nrun-on = true\nonce-a-quantum = {timer}\n{receive}",
+        system.policy, system.mechanism
+    );
+    text.parse().context("the scenario")
+}
+
+fn simulate(scenario: &Scenario, rate: f64) -> Result<Outcome> {
+    Ok(quaver_sim::simulate(scenario, rate, &Options::default())?.0)
+}
+
+/// The 99th percentile of GETs in microseconds, unless the worker cannot follow.
+fn get_p99(outcome: &Outcome) -> Result<Option<f64>> {
+    let get = outcome.class("get").context("there are GETs")?;
+    Ok(if outcome.unstable { None } else { get.latency_us.map(|latency| latency.p99) })
+}
+
+/// The highest rate within the objective, to a part in a thousand.
+fn most(scenario: &Scenario, limit: f64) -> Result<f64> {
+    let (mut low, mut high) = (0.0, scenario.capacity()?);
+    while high - low > high / 1000.0 {
+        let middle = f64::midpoint(low, high);
+        let p99 = get_p99(&simulate(scenario, middle)?)?;
+        (low, high) =
+            if p99.is_some_and(|us| us <= limit) { (middle, high) } else { (low, middle) };
+    }
+    Ok(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cheaper_interrupts_leave_more_for_requests() {
+        let mix = Paper::carried().fig7_text.mix;
+        let most = |system: &System, costs| {
+            most(&scenario(system, &mix, &costs, 100_000).unwrap(), 1000.0).unwrap()
+        };
+        let none = most(&SYSTEMS[0], [0.0; 3]);
+        let dear = most(&SYSTEMS[1], [2000.0, 0.0, 0.0]);
+        let cheap = most(&SYSTEMS[1], [200.0, 0.0, 0.0]);
+        assert!(cheap > 1.03 * dear, "{cheap} and {dear}");
+        assert!(cheap > 1.5 * none, "{cheap} and {none}: SCANs block GETs");
+    }
+}
