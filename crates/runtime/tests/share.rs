@@ -1,7 +1,7 @@
 //! Runtimes that share a core with other applications. The broker and plain programs are other
 //! processes, the runtime is in this one. Nothing is decided by a time.
 
-#[path = "../../lock/tests/common/actors.rs"]
+#[path = "support/actors.rs"]
 mod actors;
 
 use actors::{Actor, Place, soon};
