@@ -4,10 +4,11 @@
 //! * One queue of LC tasks, served as by `shinjuku`: oldest first, preempted ones to the tail, a
 //!   quantum.
 //! * One queue of BE tasks. A worker takes from it only when no LC task waits: the core is *lent*.
-//! * *Congestion.* Where all cores are lent, one is taken back as soon as an LC task waits. When the
-//!   oldest has waited for longer than `delay`, lent cores are taken back at once: their BE tasks are stopped wherever they are in their quantum. Not more of them
-//!   than LC tasks wait: the lent cores are counted in the order of their numbers (Skyloft section
-//!   5.2; Shenango's rule is the queueing delay of 5 us).
+//! * *Congestion.* Where all cores are lent, one is taken back as soon as an LC task waits. When
+//!   the oldest has waited for longer than `delay`, lent cores are taken back at once: their BE
+//!   tasks are stopped wherever they are in their quantum. Not more of them than LC tasks wait:
+//!   the lent cores are counted in the order of their numbers (Skyloft section 5.2; Shenango's rule
+//!   is the queueing delay of 5 us).
 //! * Among themselves BE tasks take turns by a quantum of their own, `be`, which is long.
 //!
 //! With [`central`](Policy::central) a host may use a dispatcher, as for `shinjuku`.

@@ -1,7 +1,7 @@
 //! One measurement: starts broker and best-effort program, serves, and counts.
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicU32;
 use std::thread;
@@ -163,7 +163,7 @@ fn serve(
     speed: Speed,
     member: Option<&Member>,
     program: Option<&mut Program>,
-    socket: &PathBuf,
+    socket: &Path,
 ) -> anyhow::Result<Seen> {
     let service = Duration::from_micros(spec.service_us);
     let mix: Mix = format!("request:100%:fixed={}us", spec.service_us).parse()?;
