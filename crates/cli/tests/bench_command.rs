@@ -305,3 +305,34 @@ fn wait_for<T>(mut condition: impl FnMut() -> Option<T>) -> T {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+#[test]
+fn a_server_shares_its_cpu_with_a_program() {
+    let variants = ["alone spinning", "quaver probed", "quaver plain", "SCHED_IDLE"];
+    let only = variants.map(|name| format!("{name} (10 us)")).join(",");
+    let report = json(&["share", "--quick", "--only", &only]);
+    let notes = notes(&report);
+    if notes.contains("it takes a second CPU") {
+        return eprintln!("skipped: {notes}");
+    }
+    assert_eq!(report["crashes"], serde_json::json!([]));
+    let rows = report["rows"].as_array().expect("rows");
+    for load in [5, 20, 50] {
+        for variant in ["quaver probed", "quaver plain", "SCHED_IDLE"] {
+            for what in ["LC p99 ratio", "BE share", "LC p50", "LC p99"] {
+                let name = format!("{what}, load {load} %");
+                let is_it = |row: &&Value| {
+                    row["name"] == name && row["implementation"] == format!("{variant} (10 us)")
+                };
+                assert!(rows.iter().any(|row| is_it(&row)), "{name} of {variant}\n{notes}");
+            }
+        }
+    }
+    // The program that looks at bells has answered some. How many depends on the machine.
+    let answered = |row: &&Value| {
+        row["implementation"] == "quaver probed (10 us)"
+            && row["name"].as_str().is_some_and(|name| name.starts_with("answered at a look"))
+            && row["median"].as_f64() > Some(0.0)
+    };
+    assert!(rows.iter().any(|row| answered(&row)), "{notes}");
+}

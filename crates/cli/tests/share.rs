@@ -117,11 +117,12 @@ fn it_serves_until_a_signal_and_leaves_nothing() {
     killed.0.kill().unwrap();
     killed.0.wait().unwrap();
     assert!(place.socket().exists());
-    let next = place.broker(&["--policy", "weights", "--bound", "20us"]);
+    let next = place.broker(&["--policy", "weights", "--bound", "20us", "--cycle", "9us"]);
     let second = place.share(&["--cpus", &cpu().to_string()]).output().unwrap();
     refused(&second, 1, "another broker serves");
     let status = place.status();
     assert_eq!((status.pid, status.policy.as_str()), (next.0.id(), "weights"));
+    assert!((status.cycle_us - 9.0).abs() < 0.1, "{}", status.cycle_us);
     assert_eq!((status.bound_us, status.cores.len(), status.cores[0].cpu), (20.0, 1, cpu()));
     assert_eq!(next.end(Signal::INT), Some(0));
     assert_eq!(place.files(), 0, "something is left");

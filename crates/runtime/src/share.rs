@@ -5,7 +5,7 @@
 //! rank that the broker gives, so a best-effort application never keeps a core from them. An idle
 //! worker looks for work for as long as giving the core up and having it back takes, at most, and
 //! then sleeps on the bell of its core; makers of work ring it. A best-effort runtime's threads are
-//! ranked by the broker.
+//! ranked by the broker, and answer bells where they meet [probes](crate::preempt::probe).
 //!
 //! The protocol of [`idle`](crate::idle) stays as it is, and the bed's word is what counts; the
 //! bell only stands for the bed's futex:
@@ -23,6 +23,8 @@
 
 use crate::config::BuildError;
 use crate::park::shim::Futex;
+use crate::preempt::probe;
+use crate::worker::slot::Slot;
 use core::sync::atomic::Ordering::Acquire;
 use quaver_sched::Service;
 use quaver_sched::share::Membership;
@@ -84,6 +86,33 @@ impl Share {
 
     fn has_bells(&self) -> bool {
         self.member.service() == Service::LatencyCritical
+    }
+
+    /// Of a best-effort application: the worker's threads look at the bells of its core from the
+    /// first probe on that they meet. A thread that meets none keeps nobody waiting: it does not
+    /// say that it looks.
+    pub(crate) fn dispatched(&self, slot: &Slot) {
+        if !self.has_bells() {
+            self.member.doors().looks(self.places[slot.id], false);
+            probe::arm_running(slot);
+        }
+    }
+
+    /// The same: a probe was met. How many bells it has answered; `None`: it has nothing to answer.
+    pub(crate) fn look(&self, worker: usize) -> Option<usize> {
+        if self.has_bells() {
+            return None;
+        }
+        let (doors, place) = (self.member.doors(), self.places[worker]);
+        doors.looks(place, true);
+        Some(doors.look(place))
+    }
+
+    /// The same: the worker has nothing to do.
+    pub(crate) fn rests(&self, worker: usize) {
+        if !self.has_bells() {
+            self.member.doors().looks(self.places[worker], false);
+        }
     }
 
     /// In place of the bed's futex: sleeps while `bed` is `expected`; may return early.

@@ -124,6 +124,8 @@ counters! {
     preempt_useful,
     /// Those of them that were taken at a probe in instrumented code.
     preempt_at_probe,
+    /// Bells of other applications that share the worker's core and were answered at a probe.
+    bells_answered,
     /// Threads that went on on another worker than the one that they were preempted on. Those are
     /// not counted whose preemption had been put off to the end of a region.
     preempt_migrated,

@@ -1,41 +1,17 @@
 //! Preemption at probes, in loops written as `quaver-as` writes them.
 
+#[macro_use]
+#[path = "support/probed.rs"]
+mod probed;
 #[path = "support/mod.rs"]
 mod support;
 
+use probed::probed;
 use quaver::{Builder, Clock, Notification, Tls};
 use std::arch::asm;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use support::{on_runtime, spin, stats};
-
-/// A loop of `n` turns with a probe, whose stub calls the entry for `class`.
-macro_rules! probed_loop {
-    () => {
-        "2:
-        cmp byte ptr fs:[0x80], 0
-        jne 4f
-        3:
-        dec {n}
-        jnz 2b
-        jmp 5f
-        4:
-        sub dword ptr fs:[0x84], 1
-        jns 3b
-        lea rsp, [rsp - 128]
-        push -1
-        call qword ptr fs:[0x88 + 8 * {class}]
-        lea rsp, [rsp + 136]
-        jmp 3b
-        5:"
-    };
-}
-
-/// Runs that loop.
-fn probed<const CLASS: usize>(n: u64) {
-    // SAFETY: the stub keeps all registers but flags, which are dead where it is entered.
-    unsafe { asm!(probed_loop!(), n = inout(reg) n => _, class = const CLASS) };
-}
 
 fn builder() -> Builder {
     Builder::new()

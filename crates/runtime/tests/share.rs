@@ -1,17 +1,23 @@
 //! Runtimes that share a core with other applications. The broker and plain programs are other
 //! processes, the runtime is in this one. Nothing is decided by a time.
 
-#[path = "../../lock/tests/common/actors.rs"]
+#[path = "support/actors.rs"]
 mod actors;
+#[path = "support/probed.rs"]
+mod probed;
 
 use actors::{Actor, Place, soon};
+use probed::probed;
 use quaver::sched::share::Membership;
-use quaver::{BuildError, Builder, Runtime};
+use quaver::{BuildError, Builder, Notification, Runtime};
 use quaver_share::broker::{Broker, Options};
 use quaver_share::class::Class;
+use quaver_share::{Member, Rung};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::channel;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Names the broker's socket to an actor.
@@ -57,6 +63,48 @@ fn role_busy() {
     loop {
         std::hint::spin_loop();
     }
+}
+
+/// A latency-critical application that gives its core up and asks for it, over and over. Says how
+/// its rings were answered.
+#[test]
+#[ignore = "a role"]
+fn role_critical() {
+    let Some(socket) = socket() else { return };
+    let m = Membership::critical().at(socket.to_str().unwrap());
+    let member = Member::join(&m, "critical").unwrap();
+    let doors = member.doors().clone();
+    let counts = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+    let (theirs, bells) = (counts.clone(), doors.clone());
+    // It goes on until the process ends.
+    std::thread::spawn(move || {
+        member.work_at(0).unwrap();
+        let [made, done] = &*theirs;
+        loop {
+            done.store(made.load(SeqCst), SeqCst);
+            bells.park(0, || done.load(Relaxed) == made.load(SeqCst), None);
+        }
+    });
+    println!("\nserves");
+    let ([made, done], mut rungs) = (&*counts, [0u64; 5]);
+    for round in 1u64.. {
+        made.store(round, SeqCst);
+        rungs[doors.ring(0) as usize] += 1;
+        soon("the work is done", || done.load(SeqCst) == round);
+        if round.is_multiple_of(20) {
+            let [answered, woken] = [Rung::Answered, Rung::Woken].map(|r| rungs[r as usize]);
+            println!("\nrungs {answered} {woken}");
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
+/// Of such an actor: how many rings were answered, and how many it had to wake for itself where
+/// nobody looked, now.
+fn rungs(critical: &mut Actor) -> (u64, u64) {
+    let line = critical.line("rungs ").expect("it goes on");
+    let (answered, woken) = line.split_once(' ').unwrap();
+    (answered.parse().unwrap(), woken.parse().unwrap())
 }
 
 /// The actor, and what it says at its start.
@@ -145,6 +193,51 @@ fn a_best_effort_runtime_is_ranked_and_goes_on_below_everyone() {
     // As a process that is no member: this thread, too.
     if binding != "idle" {
         assert_eq!(Class::of(0).unwrap(), Class::Other(0));
+    }
+}
+
+/// However threads are told to stop, and also where they must not be stopped.
+#[test]
+fn threads_of_a_best_effort_runtime_answer_bells_at_probes() {
+    let _alone = alone();
+    let place = Place::new("rt-share-probes", "share.sock");
+    let _broker = start("role_broker", &place.socket());
+    for notification in [Notification::Probe, Notification::Signal] {
+        let be = joined("be", &place.socket()).notification(notification);
+        let rt = be.build().unwrap();
+        let (mut critical, _) = start("role_critical", &place.socket());
+        for in_region in [false, true] {
+            let stop = Arc::new(AtomicBool::new(false));
+            let stopped = stop.clone();
+            let thread = rt.handle().spawn(move || {
+                while !stopped.load(Relaxed) {
+                    match in_region {
+                        true => quaver::no_preempt(|| probed::<0>(1_000_000)),
+                        false => probed::<0>(1_000_000),
+                    }
+                }
+            });
+            let (before, answered) = (rungs(&mut critical).0, rt.stats().bells_answered);
+            soon("bells are answered", || rungs(&mut critical).0 >= before + 50);
+            assert!(rt.stats().bells_answered >= answered + 50);
+            stop.store(true, Relaxed);
+            thread.join().unwrap();
+        }
+        // Who has nothing to do, and who meets no probe, keeps nobody waiting for an answer.
+        let woken = rungs(&mut critical).1;
+        soon("nobody is waited for", || rungs(&mut critical).1 >= woken + 50);
+        let (stop, woken) = (Arc::new(AtomicBool::new(false)), rungs(&mut critical).1);
+        let stopped = stop.clone();
+        let thread = rt.handle().spawn(move || {
+            while !stopped.load(Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        soon("nobody is waited for", || rungs(&mut critical).1 >= woken + 50);
+        stop.store(true, Relaxed);
+        thread.join().unwrap();
+        critical.kill();
+        rt.shutdown();
     }
 }
 

@@ -205,8 +205,10 @@ impl Member {
     ///
     /// If there is no such core.
     pub fn work_at(&self, place: usize) -> io::Result<()> {
-        class::pin(&[self.doors.cpu(place)])?;
-        self.rank()
+        // The rank first: a best-effort application of this thread's class may compute there, and
+        // would never let it run.
+        self.rank()?;
+        class::pin(&[self.doors.cpu(place)])
     }
 
     /// The calling kernel thread gets the rank of a latency-critical one, if this member is that.

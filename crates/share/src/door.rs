@@ -28,12 +28,16 @@ use crate::pages::Pages;
 use rustix::thread::futex;
 use std::array;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicU32, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 use std::time::Duration;
 
 /// No sleep in [`Doors::park`] is longer: should a best-effort application be killed between saying
 /// that it wakes and doing so, the worker looks by itself.
 const BACKSTOP: Duration = Duration::from_millis(10);
+
+/// How often [`Doors::look`] gives way to the thread that hears of others, where it should have
+/// heard, in microseconds.
+const LET_HEAR_US: u64 = 1000;
 
 /// What became of a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +54,22 @@ pub enum Rung {
     Guarded,
 }
 
+/// What counts up at a core of a member's, since it joined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// How often its worker has parked.
+    pub parks: u64,
+    /// How often its bell was rung.
+    pub rings: u64,
+    /// Of a latency-critical member: rings that somebody has answered. Of a best-effort one: rings
+    /// of others that it has answered.
+    pub answered: u64,
+    /// Rings that nobody has answered in time.
+    pub forced: u64,
+    /// From rings until the worker ran, in all.
+    pub waited: Duration,
+}
+
 /// The bells of all cores, as one member sees them.
 #[derive(Debug)]
 pub struct Doors {
@@ -60,6 +80,8 @@ pub struct Doors {
     pub(crate) pages: Pages,
     /// The last ring of each application that was answered here, by core.
     seen: Box<[[AtomicU32; MOST_PLACES]; MOST_APPS]>,
+    /// See [`Doors::let_hear`], in ticks.
+    let_heard_at: AtomicU64,
 }
 
 /// The time, in ticks of the TSC.
@@ -78,7 +100,15 @@ pub(crate) fn wake(word: &AtomicU32) {
 impl Doors {
     pub(crate) fn new(table: Mapping, own: Mapping, me: usize) -> Doors {
         let seen = Box::new(array::from_fn(|_| array::from_fn(|_| AtomicU32::new(0))));
-        let mut doors = Doors { table, own, me, places: 0, pages: Pages::new(), seen };
+        let mut doors = Doors {
+            table,
+            own,
+            me,
+            places: 0,
+            pages: Pages::new(),
+            seen,
+            let_heard_at: AtomicU64::new(0),
+        };
         doors.places = (doors.table().places.load(Relaxed) as usize).min(MOST_PLACES);
         doors
     }
@@ -108,21 +138,51 @@ impl Doors {
         (0..self.places).find(|&place| self.cpu(place) == cpu)
     }
 
-    /// What it takes to give a core up and have it back.
+    /// What it takes to give a core up and have it back, as the broker has measured it.
     pub fn cycle(&self) -> Duration {
-        let table = self.table();
-        let ticks = table.cycle.load(Relaxed);
-        Duration::from_nanos(ticks * 1000 / u64::from(table.ticks_per_us.load(Relaxed).max(1)))
+        self.time(self.cycle_ticks())
     }
 
-    /// Of a latency-critical member: sleeps until the bell of this core is rung, `limit` is over or
-    /// 10 ms are. `asleep` is asked once, when a ring would be heard: is there still nothing to do?
-    /// May return early. Blocks the calling kernel thread, which must be the core's.
+    /// What has happened at a core of this member's.
     ///
     /// # Panics
     ///
     /// If there is no such core.
-    pub fn park(&self, place: usize, asleep: impl FnOnce() -> bool, limit: Option<Duration>) {
+    pub fn tally(&self, place: usize) -> Tally {
+        let at = &self.own().places[place];
+        Tally {
+            parks: at.parks.load(Relaxed),
+            rings: at.rings.load(Relaxed).into(),
+            answered: at.answered.load(Relaxed),
+            forced: at.forced.load(Relaxed),
+            waited: self.time(at.waited.load(Relaxed)),
+        }
+    }
+
+    fn time(&self, ticks: u64) -> Duration {
+        let ticks_per_us = u128::from(self.table().ticks_per_us.load(Relaxed).max(1));
+        Duration::from_nanos((u128::from(ticks) * 1000 / ticks_per_us) as u64)
+    }
+
+    pub(crate) fn cycle_ticks(&self) -> u64 {
+        // Far beyond any, so that no product overflows.
+        self.table().cycle.load(Relaxed).min(1 << 40)
+    }
+
+    /// Of a latency-critical member: sleeps until the bell of this core is rung, `limit` is over or
+    /// 10 ms are. `asleep` is asked once, when a ring would be heard: is there still nothing to do?
+    /// May return early. Blocks the calling kernel thread, which must be the core's. When the bell
+    /// was rung, in ticks of the TSC, if it was.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such core.
+    pub fn park(
+        &self,
+        place: usize,
+        asleep: impl FnOnce() -> bool,
+        limit: Option<Duration>,
+    ) -> Option<u64> {
         let place = &self.own().places[place];
         place.word.store(PARKED, Relaxed);
         fence(SeqCst);
@@ -133,10 +193,12 @@ impl Doors {
             // All outcomes mean: look again.
             let _ = futex::wait(&place.word, futex::Flags::empty(), PARKED, Some(&limit));
         }
-        if place.word.swap(AWAKE, AcqRel) == RUNG {
-            let waited = ticks().saturating_sub(place.rung_at.load(Relaxed));
-            place.waited.fetch_add(waited, Relaxed);
+        if place.word.swap(AWAKE, AcqRel) != RUNG {
+            return None;
         }
+        let rung_at = place.rung_at.load(Relaxed);
+        place.waited.fetch_add(ticks().saturating_sub(rung_at), Relaxed);
+        Some(rung_at)
     }
 
     /// Of a latency-critical member: there is work for the worker of this core. The caller has made
@@ -228,14 +290,27 @@ impl Doors {
     pub fn look(&self, place: usize) -> usize {
         let mut answered = 0;
         for app in bits(self.table().critical.load(Relaxed)) {
-            if let Some(page) = self.pages.get(app)
-                && page.places[place].word.load(Acquire) == RUNG
-                && self.answer(app, page, place)
-            {
+            let Some(page) = self.pages.get(app) else {
+                self.let_hear();
+                continue;
+            };
+            if page.places[place].word.load(Acquire) == RUNG && self.answer(app, page, place) {
                 answered += 1;
             }
         }
         answered
+    }
+
+    /// There is an application whose page this process has not got. The thread that hears of it may
+    /// be bound to this core, too, and in the same class, where it does not run by itself.
+    #[cold]
+    fn let_hear(&self) {
+        let (now, last) = (ticks(), self.let_heard_at.load(Relaxed));
+        let ticks_per_us = u64::from(self.table().ticks_per_us.load(Relaxed));
+        if now.saturating_sub(last) > ticks_per_us * LET_HEAR_US {
+            self.let_heard_at.store(now, Relaxed);
+            rustix::thread::sched_yield();
+        }
     }
 
     #[cold]

@@ -1,7 +1,8 @@
 //! Several applications on the same cores: latency-critical (LC) ones beside best-effort (BE) ones
 //! that use what is left. (Skyloft 3.3, on stock Linux, with Shenango's rule for who gets a core.)
 //!
-//! * [`Member`]: this process takes part; [`Doors`]: giving cores up and having them back.
+//! * [`Member`]: this process takes part; [`Doors`]: giving cores up and having them back;
+//!   [`Rest`]: whether that is worth it.
 //! * [`class`]: the kernel's scheduling classes, by which cores are bound to applications.
 //! * `broker`, with the feature of that name: admits, ranks and watches applications.
 //!
@@ -15,12 +16,14 @@ mod door;
 mod layout;
 mod map;
 mod pages;
+mod rest;
 mod threads;
 mod wire;
 
 pub use client::{JoinError, Kind, Member, State, join_plain, socket_path, status};
-pub use door::{Doors, Rung};
+pub use door::{Doors, Rung, Tally};
 pub use layout::{MOST_APPS, MOST_PLACES};
+pub use rest::Rest;
 
 /// Where a broker listens unless it is told otherwise.
 pub const SOCKET: &str = "/run/quaver-share.sock";

@@ -8,7 +8,7 @@ mod common;
 
 use common::{Actor, Here, Place, compute, cpus, is_actor, join, left, say, signal, soon, start};
 use quaver_share::broker::{Broker, BrokerError, Options, Policy};
-use quaver_share::class::Class;
+use quaver_share::class::{Class, pin};
 use quaver_share::{Rung, State};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -62,6 +62,21 @@ fn role_effort() {
     if !is_actor() {
         return;
     }
+    look_for_ever();
+}
+
+/// The same, all of whose threads are bound to that core.
+#[test]
+#[ignore = "a role"]
+fn role_bound() {
+    if !is_actor() {
+        return;
+    }
+    pin(&[cpus()[0]]).expect("its own CPU");
+    look_for_ever();
+}
+
+fn look_for_ever() {
     let member = join("be");
     member.work_at(0).expect("its own CPU");
     let doors = member.doors();
@@ -193,6 +208,17 @@ fn who_looks_at_bells_answers_them() {
     });
     broker.end();
     assert_eq!(left(&place), 0, "something is left");
+}
+
+/// Who computes would keep the thread from the CPU that hears of newcomers.
+#[test]
+fn who_is_bound_to_one_cpu_hears_of_newcomers() {
+    let (_core, place) = beside_others("share-bound");
+    let _broker = Here::start(options(&place));
+    let mut bound = started("role_bound", &place.socket());
+    assert!(bound.line("computed").is_some());
+    let mut critical = started("role_critical", &place.socket());
+    soon("an answer", || number(&goes_on(&mut critical, 1), "answered") > 0);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::settings::Settings;
 use super::shim;
 use super::{
     chase, defer, kv, l3fwd, lock, mixes, net, notify, ours, preempt, probes, schbench, servers,
-    short, stall,
+    share, short, stall,
 };
 
 /// One measurement.
@@ -46,6 +46,10 @@ pub enum Work {
     Mixes(mixes::MixSpec),
     /// A notification of another core, or a timer.
     Notify(notify::NotifySpec),
+    /// A server that shares its CPU.
+    Share(share::ShareSpec),
+    /// What it shares it with.
+    ShareBestEffort(share::BestEffortSpec),
     /// A program with probes, or without.
     Probes(probes::ProbesSpec),
     /// A server over sockets, and its client.
@@ -94,6 +98,8 @@ pub fn run(work: &str) -> anyhow::Result<()> {
         Work::Schbench(spec) => schbench::run(spec),
         Work::Mixes(spec) => mixes::run(spec),
         Work::Notify(spec) => notify::run(spec),
+        Work::Share(spec) => share::run(spec),
+        Work::ShareBestEffort(spec) => share::run_best_effort(spec),
         Work::Probes(spec) => probes::run(spec),
         Work::Net(spec) => net::run(spec),
         Work::NetBypass(spec) => net::bypass::run(spec),

@@ -260,7 +260,7 @@ fn aims(benchmark: &'static str, group: &Group, logs: &[Log]) -> Vec<Row> {
                 lock: None,
                 values: Vec::new(),
                 metrics: BTreeMap::new(),
-                aim: Some(aim.bound),
+                aim: Some(aim.bound).filter(|bound| bound.binds()),
                 notes: Vec::new(),
             };
             rows.insert(after.map_or(rows.len(), |at| at + 1), row);

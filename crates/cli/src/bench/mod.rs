@@ -40,6 +40,7 @@ mod scale;
 mod schbench;
 mod servers;
 mod settings;
+mod share;
 #[cfg(feature = "selftest")]
 mod shim;
 mod short;
@@ -149,6 +150,9 @@ enum Name {
     L3fwd,
     /// What signals, interrupts of other cores and timers cost who sends and who receives them
     Notify,
+    /// A latency-critical server beside a best-effort program on its CPU, by `quaver share` and the
+    /// kernel's classes
+    Share,
     /// What probes in 24 programs cost while nobody waits, and when they are taken
     Probes,
     /// All of these
@@ -177,6 +181,7 @@ impl Name {
         Name::Servers,
         Name::L3fwd,
         Name::Notify,
+        Name::Share,
         Name::Probes,
     ];
 
@@ -200,6 +205,7 @@ impl Name {
             Name::Servers => "servers",
             Name::L3fwd => "l3fwd",
             Name::Notify => "notify",
+            Name::Share => "share",
             Name::Probes => "probes",
             Name::All => "all",
             Name::List => "list",
@@ -247,6 +253,7 @@ impl Name {
             Name::Servers => servers::plan(context),
             Name::L3fwd => Ok(l3fwd::plan(context)),
             Name::Notify => Ok(notify::plan(context)),
+            Name::Share => share::plan(context),
             Name::Probes | Name::All | Name::List => Ok(Plan::default()),
         }
     }
@@ -255,7 +262,10 @@ impl Name {
     /// of the others is one run.
     fn rounds(self, effort: bool) -> usize {
         match (self, effort) {
-            (Name::Kv | Name::Schbench | Name::Mixes | Name::Net | Name::Servers, true) => 1,
+            (
+                Name::Kv | Name::Schbench | Name::Mixes | Name::Net | Name::Servers | Name::Share,
+                true,
+            ) => 1,
             #[cfg(feature = "selftest")]
             (Name::Shim, quick) => {
                 if quick {
@@ -264,7 +274,7 @@ impl Name {
                     5
                 }
             }
-            (Name::Kv | Name::Scale, false) => 5,
+            (Name::Kv | Name::Scale | Name::Share, false) => 5,
             (Name::Schbench | Name::Mixes | Name::Servers, false) => 3,
             (Name::Lock, false) => 15,
             (Name::Lock, true) => 1,

@@ -96,6 +96,12 @@ pub enum Bound {
 }
 
 impl Bound {
+    /// Whether there are values that are not within. One without limit only says what is better.
+    pub fn binds(self) -> bool {
+        let (Bound::AtMost(limit) | Bound::AtLeast(limit)) = self;
+        limit.is_finite()
+    }
+
     /// The best of some values, if there are any.
     pub fn best(self, values: impl Iterator<Item = f64>) -> Option<f64> {
         match self {

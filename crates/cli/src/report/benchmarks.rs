@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use super::{locks, probes};
+use super::{locks, probes, share};
 use crate::chart::{self, Bar, number};
 use crate::html::escape;
 
@@ -59,6 +59,9 @@ impl Bench {
             if benchmark[0].labels.is_some() {
                 page.push_str(&probes::section(benchmark, reference)?);
                 continue;
+            }
+            if benchmark[0].benchmark == "share" {
+                page.push_str(&share::section(benchmark)?);
             }
             for rows in benchmark.chunk_by(|a, b| a.name == b.name) {
                 let title = format!("{}, {}", rows[0].name, rows[0].unit);

@@ -14,6 +14,7 @@ mod go;
 mod locks;
 mod page;
 mod probes;
+mod share;
 
 use std::path::{Path, PathBuf};
 

@@ -32,6 +32,12 @@ pub(super) struct BrokerArgs {
           value_parser = parse::duration::within(
               Duration::from_micros(1)..=Duration::from_millis(1)))]
     bound: Duration,
+    /// What it takes to give a core up and have it back; a core is not given up for less
+    /// [default: measured at the start]
+    #[arg(long, value_name = "TIME",
+          value_parser = parse::duration::within(
+              Duration::from_nanos(100)..=Duration::from_millis(1)))]
+    cycle: Option<Duration>,
     /// How long a turn of a best-effort application is, where there are several
     #[arg(long, value_name = "TIME", default_value = "10ms",
           value_parser = parse::duration::within(
@@ -84,6 +90,7 @@ impl BrokerArgs {
             policy,
             binding,
             bound: self.bound,
+            cycle: self.cycle,
             slice: self.slice,
             budget: self.budget,
             guard: self.guard,

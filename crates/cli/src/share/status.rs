@@ -66,7 +66,10 @@ fn text(status: &Status) -> String {
         "broker {} at {}, up {:.0} s: policy {}, binding {}\n",
         status.pid, status.socket, status.up_s, status.policy, status.binding
     );
-    text += &format!("{} cores changed hands a second\n\n", status.reallocations_per_s);
+    text += &format!(
+        "{} cores changed hands a second; giving one up and having it back takes {:.1} us\n\n",
+        status.reallocations_per_s, status.cycle_us
+    );
     for core in &status.cores {
         let name = |number: &usize| {
             let found = status.applications.iter().find(|a| a.number == *number);

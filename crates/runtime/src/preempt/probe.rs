@@ -20,6 +20,10 @@
 //!
 //! (Aspen, section 2.2, by Concord's probes; there a core keeps time. Here threads time
 //! themselves.)
+//!
+//! Of a best-effort application that [shares its cores](crate::share) the word is set at each
+//! dispatch and at each look, whatever the notification is: a look also answers the bells of the
+//! core. Regions keep no bell waiting.
 
 use super::extension;
 use super::notify::{Notifier, Stage};
@@ -152,14 +156,41 @@ pub(crate) extern "C" fn on_probe() {
     // Who brings work after this swap sets the word again; what was brought before is seen below.
     word(segment::fs_base()).swap(0, SeqCst);
     let Some(t) = raw::current() else { return };
-    if t.no_preempt.get() != 0 || t.regions.get() != 0 {
+    let is_in_region = t.no_preempt.get() != 0 || t.regions.get() != 0;
+    t.preempt_disable();
+    if is_in_region {
         t.deferred.set(true);
+        // SAFETY: preemption is disabled.
+        if let Some(slot) = unsafe { Carrier::here() }.slot()
+            && answers_bells(slot)
+        {
+            look_again(t, slot, Cause::Counted, tsc::now(), tsc::Ticks::MAX);
+        }
+        t.preempt_enable_only();
         return;
     }
-    t.preempt_disable();
     // SAFETY: `t` is the calling thread, preemption is disabled.
     unsafe { look(t) };
     t.preempt_enable();
+}
+
+/// Of a best-effort application that shares its cores: answers the bells that ring. Whether it is
+/// one.
+fn answers_bells(slot: &Slot) -> bool {
+    let rt = slot.rt();
+    let Some(share) = rt.share.as_ref().filter(|_| !rt.has_stopped()) else { return false };
+    let Some(answered) = share.look(slot.id) else { return false };
+    if answered != 0 {
+        slot.stats.bells_answered.add_shared(answered as u64, true);
+    }
+    true
+}
+
+/// The thread looks again in `left`, or after the time between two looks.
+fn look_again(t: &Uthread, slot: &Slot, cause: Cause, now: tsc::Ticks, left: tsc::Ticks) {
+    let (tp, look) = (t.fs.get(), tsc::from_duration(LOOK).max(1));
+    passes(tp).store(slot.pacing.after(cause, now, left.min(look), look), Relaxed);
+    word(tp).store(1, Relaxed);
 }
 
 /// Is it time? Then the thread gives way.
@@ -170,23 +201,29 @@ pub(crate) extern "C" fn on_probe() {
 unsafe fn look(t: &'static Uthread) {
     // SAFETY: preemption is disabled, and the reference is dropped before the switch.
     let Some(slot) = (unsafe { Carrier::here() }).slot() else { return };
-    let (rt, now) = (slot.rt(), tsc::now());
-    let tp = t.fs.get();
-    let cause = match passes(tp).load(Relaxed) {
+    let rt = slot.rt();
+    let cause = match passes(t.fs.get()).load(Relaxed) {
         _ if slot.met_probe() => Cause::First,
         ..ASKED_AT_MOST => Cause::Asked,
         _ => Cause::Counted,
     };
+    let looks_on = answers_bells(slot);
+    let now = tsc::now();
+    if looks_on && !rt.probes() {
+        // Told by something else.
+        return look_again(t, slot, cause, now, tsc::Ticks::MAX);
+    }
     // Whatever was asked, here it is answered.
     slot.request.over();
     let due = slot.policy_due().map(|(_, due)| due.max(slot.affordable_at_probe()));
     let is_due = due.is_some_and(|due| due <= now + rt.timer_slop);
     if is_due {
         slot.charge_at_probe(now);
-    } else if let Some(due) = due {
-        let look = tsc::from_duration(LOOK).max(1);
-        passes(tp).store(slot.pacing.after(cause, now, due - now, look), Relaxed);
-        word(tp).store(1, Relaxed);
+    }
+    match due {
+        Some(due) if !is_due => look_again(t, slot, cause, now, due - now),
+        _ if looks_on => look_again(t, slot, cause, now, tsc::Ticks::MAX),
+        _ => {}
     }
     if is_due && extension::prolong(slot, t, now) {
         // Each probe looks, until the last mutex is free or the bound is reached.

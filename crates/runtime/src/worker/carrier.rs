@@ -129,12 +129,13 @@ impl Carrier {
         slot.request.over();
         self.slot.set(slot);
         if slot.cpu.is_some() && slot.cpu != self.cpu.get() {
+            // The rank first: whoever computes on that CPU may not let this thread run there.
+            self.rt.share.iter().for_each(Share::rank);
             if let Some(cpu) = slot.cpu {
                 // The CPU may have gone offline since the start: running elsewhere is the best that
                 // is left.
                 let _ = sys::pin_to_cpus(&[cpu]);
             }
-            self.rt.share.iter().for_each(Share::rank);
             self.cpu.set(slot.cpu);
         }
         crate::preempt::takes(self.rt, slot, self.receiver);

@@ -52,6 +52,7 @@ pub(crate) fn run(c: &Carrier) {
                 finish_switch();
             }
             None => {
+                rt.share.iter().for_each(|share| share.rests(slot.id));
                 rt.idle.wait(rt, slot.id);
                 slot.rested(now);
             }
@@ -308,6 +309,12 @@ pub(crate) fn finish_switch() {
         && c.current().is_some()
     {
         rt.clock.dispatched(slot);
+        // A forked child has no bells.
+        if let Some(share) = &rt.share
+            && !rt.has_stopped()
+        {
+            share.dispatched(slot);
+        }
     }
 }
 

@@ -4,10 +4,11 @@
 //! * One queue of LC tasks, served as by `shinjuku`: oldest first, preempted ones to the tail, a
 //!   quantum.
 //! * One queue of BE tasks. A worker takes from it only when no LC task waits: the core is *lent*.
-//! * *Congestion.* When the oldest LC task has waited for longer than `delay`, lent cores are taken
-//!   back at once: their BE tasks are stopped wherever they are in their quantum. Not more of them
-//!   than LC tasks wait: the lent cores are counted in the order of their numbers (Skyloft section
-//!   5.2; Shenango's rule is the queueing delay of 5 us).
+//! * *Congestion.* Where all cores are lent, one is taken back as soon as an LC task waits. When
+//!   the oldest has waited for longer than `delay`, lent cores are taken back at once: their BE
+//!   tasks are stopped wherever they are in their quantum. Not more of them than LC tasks wait:
+//!   the lent cores are counted in the order of their numbers (Skyloft section 5.2; Shenango's rule
+//!   is the queueing delay of 5 us).
 //! * Among themselves BE tasks take turns by a quantum of their own, `be`, which is long.
 //!
 //! With [`central`](Policy::central) a host may use a dispatcher, as for `shinjuku`.
@@ -18,6 +19,7 @@ use crate::{
     AttributeTable, Attributes, Class, Pick, Place, Policy, Running, Service, Task, Time, Why,
     policies::stop_at,
     queue::{Links, List},
+    share::{Cores, take_at},
     sync::{AtomicBool, AtomicU64, CachePadded, Ordering::Relaxed},
     table,
 };
@@ -72,9 +74,17 @@ impl ShinjukuShenango {
     /// When `worker`, which runs a BE task, must give its core back to the LC tasks that wait now.
     fn take_back_at(&self, worker: usize) -> Option<Time> {
         let oldest = self.critical.peek()?;
-        let lent_before = self.lent[..worker].iter().filter(|lent| lent.load(Relaxed)).count();
-        let since = self.enqueued_at[oldest.0 as usize].load(Relaxed);
-        (lent_before < self.critical.len()).then(|| since.saturating_add(self.times.delay))
+        let lent = |workers: &[CachePadded<AtomicBool>]| {
+            workers.iter().filter(|lent| lent.load(Relaxed)).count()
+        };
+        // Those before this one are taken first.
+        let cores = Cores {
+            held: self.lent.len() - lent(&self.lent),
+            coming: lent(&self.lent[..worker]),
+            waiting: self.critical.len(),
+            oldest: self.enqueued_at[oldest.0 as usize].load(Relaxed),
+        };
+        take_at(&cores, self.times.delay)
     }
 }
 

@@ -420,6 +420,24 @@ fn cores_are_lent_and_as_many_taken_back_as_wanted() {
     assert_eq!(at(2, 11), Some(100 * US), "best-effort work takes turns");
 }
 
+#[test]
+fn where_all_cores_are_lent_the_first_one_is_taken_at_once() {
+    let policy = critical_and_best_effort(2, 10, 5);
+    enqueue(&*policy, Place::Shared, Why::New, [10, 11]);
+    let at = |worker, task| {
+        let running = Running { task: Task(task), since: 0, class: Class::Fresh };
+        policy.preempt_at(worker, &running, None)
+    };
+    assert_eq!(policy.task_dequeue(0, 0).unwrap().task, Task(10));
+    assert_eq!(policy.task_dequeue(1, 0).unwrap().task, Task(11));
+    policy.task_enqueue(Place::Shared, Task(1), Why::New, 40 * US);
+    assert_eq!([at(0, 10), at(1, 11)], [Some(40 * US), None]);
+    policy.task_enqueue(Place::Shared, Task(2), Why::New, 41 * US);
+    assert_eq!([at(0, 10), at(1, 11)], [Some(40 * US), Some(45 * US)]);
+    assert_eq!(policy.task_dequeue(0, 40 * US).unwrap().task, Task(1));
+    assert_eq!(at(1, 11), Some(46 * US), "there is one by now");
+}
+
 /// The times at which a critical task ends do not depend on whether best-effort work fills the
 /// gaps, but for the delay.
 #[test]

@@ -4,11 +4,13 @@
 //! * `member`: an application as the broker knows it.
 //! * `ranks`: which class each rank is in, and putting threads there.
 //! * `usage`: what an application uses, from the kernel.
+//! * `cycle`: what it takes to give a core up and have it back.
 //! * `guard`: watching the bells from a CPU of the broker's own.
 //! * `watch`: values, use, turns.
 //! * `status`: what `quaver share status` shows.
 
 mod claim;
+mod cycle;
 mod guard;
 mod member;
 mod peer;
@@ -59,6 +61,9 @@ pub struct Options {
     pub binding: Option<Binding>,
     /// How long who rings waits for an answer.
     pub bound: Duration,
+    /// What it takes to give a core up and have it back: a core is not given up for less. `None`:
+    /// as it is measured at the start.
+    pub cycle: Option<Duration>,
     /// How long a turn of one best-effort application is, where there are several.
     pub slice: Duration,
     /// What latency-critical applications may use, each, in percent of the shared CPUs; 100: all.
@@ -78,6 +83,7 @@ impl Options {
             policy: Policy::Shenango,
             binding: None,
             bound: Duration::from_micros(5),
+            cycle: None,
             slice: Duration::from_millis(10),
             budget: 100,
             guard: None,

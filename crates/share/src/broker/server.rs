@@ -1,6 +1,7 @@
 //! The socket, the requests, and the loop.
 
 use super::claim::Claim;
+use super::cycle;
 use super::guard::Guard;
 use super::member::Member;
 use super::peer::Peer;
@@ -145,7 +146,8 @@ impl Broker {
             Some(binding) => binding,
             None => Binding::choose(may_rank, !free.is_empty()),
         };
-        let table = OwnTable::new(&options).map_err(|e| system("share memory")(e.into()))?;
+        let cycle = options.cycle.unwrap_or_else(|| cycle::measure(options.cpus[0], binding));
+        let table = OwnTable::new(&options, cycle).map_err(|e| system("share memory")(e.into()))?;
         let (table, pages) = (Arc::new(table), Arc::new(Pages::new()));
         let guard = options
             .guard

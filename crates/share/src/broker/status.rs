@@ -5,6 +5,7 @@ use super::server::Broker;
 use crate::client::Kind;
 use quaver_sched::Service;
 use serde::{Deserialize, Serialize};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A broker and its applications, now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,6 +22,8 @@ pub struct Status {
     pub binding: String,
     /// How long who rings waits for an answer.
     pub bound_us: f64,
+    /// What it takes to give a core up and have it back, measured or as it was set.
+    pub cycle_us: f64,
     /// How long a turn of a best-effort application is, where there are several.
     pub slice_ms: f64,
     /// What a latency-critical application may use, in percent of all shared CPUs.
@@ -141,6 +144,7 @@ impl Broker {
             policy: self.options.policy.name().into(),
             binding: self.binding.name().into(),
             bound_us: self.options.bound.as_secs_f64() * 1e6,
+            cycle_us: self.table.us(self.table.get().cycle.load(Relaxed)),
             slice_ms: self.options.slice.as_secs_f64() * 1e3,
             budget_percent: self.options.budget,
             guard_cpu: self.options.guard,

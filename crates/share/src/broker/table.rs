@@ -9,10 +9,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::{Duration, Instant};
 
-/// What it takes to give a core up and have it back, where a best-effort application answers.
-/// Measured on one machine; `quaver bench share` measures this one.
-const CYCLE: Duration = Duration::from_micros(6);
-
 /// The table. Others can read it only.
 #[derive(Debug)]
 pub(super) struct OwnTable {
@@ -22,7 +18,8 @@ pub(super) struct OwnTable {
 }
 
 impl OwnTable {
-    pub(super) fn new(options: &Options) -> Result<OwnTable, Errno> {
+    /// `cycle`: what it takes to give a core up and have it back.
+    pub(super) fn new(options: &Options, cycle: Duration) -> Result<OwnTable, Errno> {
         let file = map::page("quaver-share-table")?;
         let mapping = Mapping::new(&file, true)?;
         map::seal(&file)?;
@@ -31,7 +28,7 @@ impl OwnTable {
         t.places.store(options.cpus.len() as u32, Relaxed);
         t.ticks_per_us.store(table.ticks_per_us, Relaxed);
         t.bound.store(table.ticks(options.bound), Relaxed);
-        t.cycle.store(table.ticks(CYCLE), Relaxed);
+        t.cycle.store(table.ticks(cycle), Relaxed);
         for (place, &cpu) in t.cpus.iter().zip(&options.cpus) {
             place.store(cpu as u32, Relaxed);
         }

@@ -1,6 +1,5 @@
 //! Processes that the tests start, stop and kill, and a broker in this one.
 
-#[path = "../../../lock/tests/common/actors.rs"]
 mod actors;
 
 pub use actors::{Actor, Place, soon};

@@ -1,0 +1,1 @@
+../../../lock/tests/common/actors.rs
