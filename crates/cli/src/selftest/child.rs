@@ -85,8 +85,8 @@ fn try_run(
     watch: &mut dyn FnMut(&Counts),
 ) -> anyhow::Result<Outcome> {
     let mut err = tempfile::tempfile()?;
-    let program = std::env::current_exe().context("cannot find this program's file")?;
-    let mut command = Command::new(program);
+    // Not by its name: a file of that name may have been replaced since this program was started.
+    let mut command = Command::new("/proc/self/exe");
     command.args(["selftest", "--child", &serde_json::to_string(job)?]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(err.try_clone()?);
     let mut child = process::spawn(&mut command, &allowed()).context("cannot start a process")?;
