@@ -92,19 +92,45 @@ fn role_critical() {
         rungs[doors.ring(0) as usize] += 1;
         soon("the work is done", || done.load(SeqCst) == round);
         if round.is_multiple_of(20) {
-            let [answered, woken] = [Rung::Answered, Rung::Woken].map(|r| rungs[r as usize]);
-            println!("\nrungs {answered} {woken}");
+            let [answered, woken, forced] =
+                [Rung::Answered, Rung::Woken, Rung::Forced].map(|r| rungs[r as usize]);
+            println!("\nrungs {answered} {woken} {forced}");
         }
         std::thread::sleep(Duration::from_micros(100));
     }
 }
 
-/// Of such an actor: how many rings were answered, and how many it had to wake for itself where
-/// nobody looked, now.
-fn rungs(critical: &mut Actor) -> (u64, u64) {
+/// What has become of such an actor's rings until now.
+struct Rungs {
+    answered: u64,
+    /// It woke its worker itself, since nobody looked.
+    woken: u64,
+    /// It waited in vain for an answer.
+    forced: u64,
+}
+
+fn rungs(critical: &mut Actor) -> Rungs {
     let line = critical.line("rungs ").expect("it goes on");
-    let (answered, woken) = line.split_once(' ').unwrap();
-    (answered.parse().unwrap(), woken.parse().unwrap())
+    let mut numbers = line.split(' ').map(|number| number.parse().unwrap());
+    let mut next = || numbers.next().unwrap();
+    Rungs { answered: next(), woken: next(), forced: next() }
+}
+
+/// A thread that does this over and over until it is told to stop. It rests now and then: another
+/// process of its rank may want the CPU.
+fn spawn_loop(rt: &Runtime, batch: impl Fn() + Send + 'static) -> impl FnOnce() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let thread = rt.handle().spawn(move || {
+        while !stopped.load(Relaxed) {
+            batch();
+            quaver::sleep(Duration::from_micros(100));
+        }
+    });
+    move || {
+        stop.store(true, Relaxed);
+        thread.join().unwrap();
+    }
 }
 
 /// The actor, and what it says at its start.
@@ -207,35 +233,23 @@ fn threads_of_a_best_effort_runtime_answer_bells_at_probes() {
         let rt = be.build().unwrap();
         let (mut critical, _) = start("role_critical", &place.socket());
         for in_region in [false, true] {
-            let stop = Arc::new(AtomicBool::new(false));
-            let stopped = stop.clone();
-            let thread = rt.handle().spawn(move || {
-                while !stopped.load(Relaxed) {
-                    match in_region {
-                        true => quaver::no_preempt(|| probed::<0>(1_000_000)),
-                        false => probed::<0>(1_000_000),
-                    }
-                }
+            let stop = spawn_loop(&rt, move || match in_region {
+                true => quaver::no_preempt(|| probed::<0>(1_000_000)),
+                false => probed::<0>(1_000_000),
             });
-            let (before, answered) = (rungs(&mut critical).0, rt.stats().bells_answered);
-            soon("bells are answered", || rungs(&mut critical).0 >= before + 50);
-            assert!(rt.stats().bells_answered >= answered + 50);
-            stop.store(true, Relaxed);
-            thread.join().unwrap();
+            let (before, bells) = (rungs(&mut critical).answered, rt.stats().bells_answered);
+            soon("bells are answered", || rungs(&mut critical).answered >= before + 50);
+            assert!(rt.stats().bells_answered >= bells + 50);
+            stop();
         }
         // Who has nothing to do, and who meets no probe, keeps nobody waiting for an answer.
-        let woken = rungs(&mut critical).1;
-        soon("nobody is waited for", || rungs(&mut critical).1 >= woken + 50);
-        let (stop, woken) = (Arc::new(AtomicBool::new(false)), rungs(&mut critical).1);
-        let stopped = stop.clone();
-        let thread = rt.handle().spawn(move || {
-            while !stopped.load(Relaxed) {
-                std::hint::spin_loop();
-            }
-        });
-        soon("nobody is waited for", || rungs(&mut critical).1 >= woken + 50);
-        stop.store(true, Relaxed);
-        thread.join().unwrap();
+        let before = rungs(&mut critical).woken;
+        soon("nobody is waited for", || rungs(&mut critical).woken >= before + 50);
+        let stop = spawn_loop(&rt, || (0..1_000_000).for_each(|_| std::hint::spin_loop()));
+        let before = rungs(&mut critical);
+        soon("nobody is waited for", || rungs(&mut critical).woken >= before.woken + 50);
+        assert_eq!(rungs(&mut critical).forced, before.forced);
+        stop();
         critical.kill();
         rt.shutdown();
     }
