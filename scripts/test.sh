@@ -55,6 +55,7 @@ if [ "$size" = check ]; then
     step test-libraries cargo test --locked --workspace --exclude quaver-bench-peers --lib
     step test-runtime cargo test --locked -p quaver --test preempt --test threads --test sync --test blocking
     step pages python3 -B scripts/check_docs.py
+    step policy-lines python3 -B -m unittest discover -s scripts -p 'test_policy_lines.py'
     finish
 fi
 step build-tests cargo test --locked --workspace --no-run
