@@ -30,8 +30,9 @@ test: ## everything a change must pass, in its quick form
 test-full: ## the same with the long forms of the heavy suites (days; run again, it goes on where it was)
 	@scripts/test.sh full
 
-test-vm: ## the kernel module's tests on a stock kernel, in an emulator with user interrupts
+test-vm: ## the kernel module and the runtime on a stock kernel, in an emulator with user interrupts
 	@for cpus in 1 2 4; do vm/run.sh --cpus $$cpus || exit; done
+	@vm/run.sh --runtime
 
 bench: ## measure, beside other thread libraries; a table and bench-results.json
 	@scripts/bench.sh

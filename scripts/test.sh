@@ -157,6 +157,7 @@ if [ "$size" = full ]; then
     step probes-compilers scripts/check_probes_compilers.sh "$programs"
     step glibc scripts/check_glibc.sh "$programs"
     for suite in bookworm trixie trixie-backports; do step "vm-$suite" vm/run.sh --suite "$suite"; done
+    step vm-runtime vm/run.sh --runtime
     step boundaries-all scripts/smoke.sh boundaries-all "$programs"
     # A thousand million preemptions: a day.
     STEP_TIMEOUT=259200 step torture-all scripts/smoke.sh torture-all "$programs" "$target/test-full-$tree/torture.json"

@@ -3,15 +3,35 @@
 #
 #   build_module TREE OUT             kmod/ for the kernel of TREE: OUT/quaver.ko
 #   build_tests OUT                   vm/tests and the emulator's correction: OUT/tests, OUT/fix.so
+#   build_runtime OUT                 `quaver`, tests of the runtime, and OUT/lib
 #   image TREE FILES OUT              a bootable image: FILES are in /t of the machine, and /t/run is executed
 #   boot IMAGE CPUS LOG SECONDS       the emulator; what the machine says is in LOG
 
-# The speed that the guest believes in, in instructions a microsecond: its clock follows from it.
+# The speed that the guest believes in, in instructions a microsecond: its clock follows from it. A caller may change it.
 vm_mips=50
 
 vm_kernel_options="quiet lapic=notscdeadline nohz=off highres=off console=ttyS0,115200 nokaslr mitigations=off nopti
-    no5lvl tsc_early_khz=$((vm_mips * 1000)) random.trust_cpu=on rdinit=/init cryptomgr.notests audit=0 apparmor=0
+    no5lvl random.trust_cpu=on rdinit=/init cryptomgr.notests audit=0 apparmor=0
     nmi_watchdog=0 8250.nr_uarts=1 cpufreq.off=1 loglevel=3"
+
+# with_libraries PROGRAM OUT NAME: the program, stripped, as OUT/NAME, and its libraries in OUT/lib
+with_libraries() {
+    local program=$1 out=$2 name=$3 library
+    mkdir -p "$out/lib"
+    strip -o "$out/$name" "$program" || die "cannot strip $program"
+    ldd "$program" | grep -o '/[^ ]*' | while read -r library; do cp -L "$library" "$out/lib/"; done
+}
+
+# build_runtime OUT: `quaver` and tests of the runtime, built here for a guest with their libraries
+build_runtime() {
+    local out=$1 test
+    cargo build --locked --quiet --profile fast -p quaver-cli || die "quaver cannot be built"
+    with_libraries "$(target_dir)/fast/quaver" "$out" quaver
+    for test in user_interrupts preempt; do
+        with_libraries "$(cargo test --locked --quiet -p quaver --test "$test" --no-run --message-format=json |
+            sed -n 's/.*"kind":\["test"\].*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)" "$out" "$test"
+    done
+}
 
 # aside TREE NAME: an empty folder in the tree, seen there as /tmp/NAME; printed
 aside() {
@@ -57,7 +77,7 @@ image() {
     cp "$(kernel_of "$kernel_tree")" "$work/iso/vmlinuz"
     cp "$tree/usr/lib/ISOLINUX/isolinux.bin" "$tree/usr/lib/syslinux/modules/bios/ldlinux.c32" "$work/iso/isolinux/"
     printf 'SERIAL 0 115200\nDEFAULT l\nPROMPT 0\nTIMEOUT 1\nLABEL l\n KERNEL /vmlinuz\n INITRD /initrd.gz\n APPEND %s\n' \
-        "$(tr -s ' \n' ' ' <<<"$vm_kernel_options")" >"$work/iso/isolinux/isolinux.cfg"
+        "$(tr -s ' \n' ' ' <<<"$vm_kernel_options tsc_early_khz=$((vm_mips * 1000))")" >"$work/iso/isolinux/isolinux.cfg"
     # shellcheck disable=SC2016 # the inner shell expands it
     enter "$tree" sh -c 'cd "$1/root" && find . | cpio -o -H newc --quiet | gzip -1 >../iso/initrd.gz && cd .. &&
         xorriso -as mkisofs -quiet -o image.iso -b isolinux/isolinux.bin -c isolinux/boot.cat -no-emul-boot \

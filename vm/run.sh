@@ -2,9 +2,10 @@
 # Boots a stock kernel of Debian with quaver.ko in an emulator that has user interrupts, and runs the tests of vm/tests.
 #
 #   vm/run.sh [--suite SUITE] [--cpus N] [--seconds N] [TEST...]
+#   vm/run.sh --runtime [--suite SUITE]      the runtime itself: the demo, and tests with real user interrupts
 #   vm/run.sh --fetch [--suite SUITE]        only fetches what it needs
 #
-# Ends with a line PASS or FAIL for each test of vm/names that needs no more CPUs than there are, and a count. A test that
+# Ends with a line PASS or FAIL for each test of vm/names (or vm/names.runtime) that needs no more CPUs than there are, and a count. A test that
 # did not run has failed. SUITE: bookworm, trixie (the default), trixie-backports.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -14,16 +15,17 @@ set -euo pipefail
 # shellcheck source=vm/boot.sh
 . vm/boot.sh
 
-cpus=2 suite=trixie seconds=600 only=() fetch=
+cpus=2 suite=trixie seconds=600 only=() fetch='' names=vm/names
 while [ $# -gt 0 ]; do
     case $1 in
     --cpus) cpus=${2:?how many CPUs?} && shift ;;
     --suite) suite=${2:?which suite?} && shift ;;
     --seconds) seconds=${2:?how long?} && shift ;;
     --fetch) fetch=1 ;;
+    --runtime) names=vm/names.runtime ;;
     -*) die "unknown option $1" ;;
     *)
-        grep -q "^$1 " vm/names || die "vm/names has no test $1"
+        grep -q "^$1 " $names || die "$names has no test $1"
         only+=("$1")
         ;;
     esac
@@ -40,10 +42,20 @@ trap 'rm -rf "$scratch" "$emulator"/tmp/*."$$" "$kernel_tree"/tmp/*."$$"' EXIT
 mkdir "$scratch/files"
 build_module "$kernel_tree" "$scratch"
 build_tests "$scratch"
-cp "$scratch/quaver.ko" "$scratch/tests" "$scratch/files/"
+cp "$scratch/quaver.ko" "$scratch/files/"
+if [ "$names" = vm/names ]; then
+    cp "$scratch/tests" "$scratch/files/"
+    tests="/t/tests ${only[*]}"
+else
+    build_runtime "$scratch/files"
+    cp vm/runtime "$scratch/files/"
+    tests=". /t/runtime"
+    # An interruption takes thousands of instructions, and is to be short beside a quantum.
+    vm_mips=400
+fi
 cat >"$scratch/files/run" <<RUN
 insmod /t/quaver.ko && echo 'PASS module-loads'
-/t/tests ${only[*]}
+$tests
 rmmod quaver && echo 'PASS module-unloads'
 RUN
 image "$kernel_tree" "$scratch/files" "$scratch/image.iso"
@@ -67,9 +79,9 @@ while read -r name needs; do
         failed=$((failed + 1))
         printf 'FAIL %s\n' "$name"
     fi
-done <vm/names
-unknown=$(sed -n 's/^\(PASS\|FAIL\) \([^ ]*\).*/\2/p' "$scratch/log" | grep -vxFf <(cut -d' ' -f1 vm/names)) || true
-[ -z "$unknown" ] || die "vm/names lacks $unknown"
+done <"$names"
+unknown=$(sed -n 's/^\(PASS\|FAIL\) \([^ ]*\).*/\2/p' "$scratch/log" | grep -vxFf <(cut -d' ' -f1 "$names")) || true
+[ -z "$unknown" ] || die "$names lacks $unknown"
 printf '%s with %s CPUs: %s passed, %s failed\n' "$(sed -n 's/^kernel \([^,]*\),.*/\1/p' "$scratch/log")" "$cpus" \
     "$passed" "$failed"
 [ "$failed" -eq 0 ] || {
