@@ -44,6 +44,8 @@ pub(crate) struct Inner {
     pub(crate) accounts: bool,
     /// There is one worker.
     pub(crate) alone: bool,
+    /// `policy.grants_quantum()`.
+    pub(crate) grants_quantum: bool,
     /// `policy.central()`: what a worker makes runnable may be for another one.
     pub(crate) central: bool,
     slots: OnceLock<Box<[Slot]>>,
@@ -309,6 +311,7 @@ impl Runtime {
             policy,
             accounts: policy.accounts() || crate::foreign::thread::counts_run_time(),
             alone: config.workers == 1,
+            grants_quantum: policy.grants_quantum(),
             central: policy.central(),
             slots: OnceLock::new(),
             timer_table: Arc::new(TimerTable::new(config.max_threads)),

@@ -314,6 +314,39 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_is_granted_a_quantum_is_never_due_before_its_end() {
+        let mut granting = 0;
+        for &(name, _) in Spec::names() {
+            let policy = policy(name);
+            for task in 0..6 {
+                let attributes = Attributes { priority: task as u8, ..Attributes::default() };
+                policy.task_init(Task(task), &attributes, 0);
+            }
+            let Some(alone) = quantum(&*policy, 0, &running(1_000)) else { continue };
+            let arrivals = [
+                (Place::Local(0), Why::New),
+                (Place::Shared, Why::New),
+                (Place::Local(0), Why::Preempted),
+                (Place::Local(1), Why::Woken),
+                (Place::Local(1), Why::Woken),
+            ];
+            for (task, (place, why)) in (1..).zip(arrivals) {
+                policy.task_enqueue(place, Task(task), why, 500);
+                for class in [Class::Fresh, Class::Preempted] {
+                    let running = Running { class, ..running(1_000) };
+                    for timer in [None, Some(900), Some(1_001)] {
+                        let at = policy.preempt_at(0, &running, timer);
+                        let early = at.is_some_and(|at| at < 1_000 + alone.length);
+                        assert!(!policy.grants_quantum() || !early, "{name}, {why:?}: {at:?}");
+                    }
+                }
+            }
+            granting += usize::from(policy.grants_quantum());
+        }
+        assert!(granting >= 4, "{granting}");
+    }
+
+    #[test]
     fn every_policy_with_a_quantum_tells_it_although_nothing_waits() {
         for &(name, _) in Spec::names() {
             let policy = policy(name);

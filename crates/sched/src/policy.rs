@@ -186,6 +186,13 @@ pub trait Policy: Send + Sync {
         next_timer: Option<Time>,
     ) -> Option<Time>;
 
+    /// Has every task that is dispatched a quantum to itself, whatever arrives: is `preempt_at`
+    /// never earlier than that after the dispatch? Then a host whose timer is in time for it need
+    /// not ask at each arrival. Asked once.
+    fn grants_quantum(&self) -> bool {
+        false
+    }
+
     /// Is there anything that `worker` could run now, its own, shared, or by stealing? A task
     /// enqueued before the call and not yet taken to be run is seen, even while another worker is
     /// moving it; a wrong yes is possible for an instant while others enqueue, dequeue or steal.

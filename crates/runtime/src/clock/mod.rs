@@ -116,6 +116,10 @@ impl Running {
         if let Running::Off = self {
             return false;
         }
+        let rt = slot.rt();
+        if rt.grants_quantum && !rt.probes() && self.grants_quantum(slot) {
+            return false;
+        }
         let Some((_, due)) = slot.policy_due() else { return false };
         if is_due(due, slot.run_since(), 0) {
             // No signal is needed, so nothing has to be paid for, nor put off.
@@ -132,6 +136,21 @@ impl Running {
             }
         }
         false
+    }
+
+    /// [`work_here`](Running::work_here), where the running thread has a quantum to itself.
+    /// `false`: what waits must be looked at.
+    #[inline(always)]
+    fn grants_quantum(&self, slot: &Slot) -> bool {
+        match self {
+            Running::Off | Running::Core(_) | Running::Delegated => true,
+            Running::Posix(c) => c.is_in_time(slot),
+            Running::Thread(c) => {
+                Sleep::publish();
+                c.look_at(slot);
+                true
+            }
+        }
     }
 
     /// Something is there for the worker of `slot`, or will be when a timer expires; the caller has

@@ -43,17 +43,22 @@ impl PosixTimer {
         sys::timer_create(tid, signal).unwrap_or(-1)
     }
 
+    /// Will the timer fire in time for a thread that has a quantum to itself, whatever waits? By the
+    /// slot's own carrier.
+    #[inline(always)]
+    pub(crate) fn is_in_time(&self, slot: &Slot) -> bool {
+        let (armed, since) = (slot.armed.load(Relaxed), slot.run_since());
+        // It fires within the quantum: nearly always so, where threads are short.
+        armed.wrapping_sub(since) <= self.quantum || {
+            let earliest = slot.looks_at(self.alarm.earliest(since, slot.affordable_at()));
+            !Alarm::misses(armed, earliest, since, self.lost_after)
+        }
+    }
+
     /// Sees to it that the timer fires in time for the running thread, given what waits now.
     #[inline(always)]
     pub(crate) fn dispatched(&self, slot: &Slot) {
-        let (armed, since) = (slot.armed.load(Relaxed), slot.run_since());
-        // It fires within the quantum: nearly always so, where threads are short.
-        if armed.wrapping_sub(since) <= self.quantum {
-            return;
-        }
-        // In time for whatever the policy would say: leave it alone, without asking.
-        let earliest = slot.looks_at(self.alarm.earliest(since, slot.affordable_at()));
-        if Alarm::misses(armed, earliest, since, self.lost_after) {
+        if !self.is_in_time(slot) {
             self.arm_if_waiting(slot, self.lost_after);
         }
     }

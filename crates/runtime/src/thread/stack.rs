@@ -147,10 +147,14 @@ impl OwnStack {
     /// # Errors
     ///
     /// The kernel's, usually `ENOMEM`.
+    #[inline]
     pub(crate) fn if_larger(size: usize, others: usize) -> io::Result<Option<OwnStack>> {
-        if size <= others {
-            return Ok(None);
-        }
+        if size <= others { Ok(None) } else { OwnStack::map(size).map(Some) }
+    }
+
+    /// Maps one with `size` usable bytes.
+    #[cold]
+    fn map(size: usize) -> io::Result<OwnStack> {
         let no_memory = || Exhausted::Memory(io::Error::from_raw_os_error(libc::ENOMEM));
         // Half the address space is more than there is; so no sum below overflows.
         let size = Some(size).filter(|&size| size < usize::MAX / 2).ok_or_else(no_memory);
@@ -161,7 +165,7 @@ impl OwnStack {
             shape.guard(base)?;
             Ok(stack)
         };
-        map().map(Some).map_err(|e: Exhausted| io::Error::other(e))
+        map().map_err(|e: Exhausted| io::Error::other(e))
     }
 
     /// Memory of the program's, which has no guard.

@@ -226,6 +226,10 @@ impl Policy for Adaptive {
         self.inner.balance(worker, now)
     }
 
+    fn grants_quantum(&self) -> bool {
+        self.inner.grants_quantum()
+    }
+
     fn preempt_at(&self, worker: usize, running: &Running, timer: Option<Time>) -> Option<Time> {
         self.inner.preempt_at(worker, running, timer)
     }

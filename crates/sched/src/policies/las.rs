@@ -88,6 +88,10 @@ impl Policy for LeastAttained {
         None
     }
 
+    fn grants_quantum(&self) -> bool {
+        true
+    }
+
     fn preempt_at(&self, _worker: usize, running: &Running, timer: Option<Time>) -> Option<Time> {
         let quantum = self.quantum?;
         let end = |span: Time| running.since.saturating_add(span.max(quantum));

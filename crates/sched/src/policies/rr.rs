@@ -61,6 +61,10 @@ impl Policy for RoundRobin {
         None
     }
 
+    fn grants_quantum(&self) -> bool {
+        true
+    }
+
     fn preempt_at(&self, _worker: usize, running: &Running, timer: Option<Time>) -> Option<Time> {
         stop_at(running, self.quantum?, !self.queue.is_empty(), timer)
     }

@@ -354,10 +354,15 @@ impl Policy for TwoQueue {
         self.chosen(worker, self.steal(worker, now))
     }
 
+    fn grants_quantum(&self) -> bool {
+        true
+    }
+
     fn preempt_at(&self, worker: usize, running: &Running, timer: Option<Time>) -> Option<Time> {
         let quantum = self.quantum()?;
         let new_waits = self.new_waits(worker);
-        let preempted_waits = !self.preempted.is_empty(worker);
+        let preempted_waits =
+            self.workers[worker].has_more.load(Relaxed) && !self.preempted.is_empty(worker);
         let at = match running.class {
             Class::Fresh => stop_at(running, quantum, new_waits || preempted_waits, timer),
             Class::Preempted => {
@@ -373,6 +378,7 @@ impl Policy for TwoQueue {
         };
         if new_waits
             || preempted_waits
+            || self.alone
             || !self.looks.any_has_more(worker, |other| self.preempted.movable(other) >= 2)
         {
             return at;

@@ -92,6 +92,10 @@ impl Policy for WorkStealing {
         self.pick(worker, self.queues.steal(worker, &self.links))
     }
 
+    fn grants_quantum(&self) -> bool {
+        true
+    }
+
     fn preempt_at(&self, worker: usize, running: &Running, timer: Option<Time>) -> Option<Time> {
         let quantum = self.quantum?;
         let waiting = !self.queues.is_empty(worker) || !self.shared.is_empty();
