@@ -148,9 +148,9 @@ def unexpected_variables():
 
 
 def unknown_findings():
-    """A message for each finding that a table explains and nothing reports."""
+    """A message for each finding that the page explains and nothing reports."""
     text = TROUBLESHOOTING.read_text(encoding="utf-8").partition("\n## Findings")[2]
-    for name in set(re.findall(r"^\| `(\w+)` \|", text, re.M)) - findings():
+    for name in set(re.findall(r"^\* `(\w+)`:", text, re.M)) - findings():
         yield f"{TROUBLESHOOTING.relative_to(ROOT)}: `quaver doctor` does not report {name!r}"
 
 

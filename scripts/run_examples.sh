@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the library's examples, each in a process of its own: they must end by themselves, and well.
+# Runs the examples of the libraries, each in a process of its own: they must end by themselves, and well.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -7,7 +7,7 @@ set -euo pipefail
 "${build_all[@]}"
 programs=$(target_dir)/debug/examples
 count=0
-for source in crates/runtime/examples/*.rs; do
+for source in crates/{runtime,sched,load}/examples/*.rs; do
     name=$(basename "$source" .rs)
     printf '%s\n' "--- $name"
     timeout 120 "$programs/$name" </dev/null || die "example $name ended with status $?"

@@ -60,8 +60,3 @@ pub use summary::{ClassSummary, GeneratorSummary, Summary};
 pub use sweep::{LoadFractions, LoadPoint, Slo, SloLimit, SweepError, Verdict, highest_load};
 pub use trace::{Trace, TraceError, TraceReader, TraceRecord};
 pub use units::{format_ns, parse_duration_ns};
-
-/// The example of the README, compiled and run as a test.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

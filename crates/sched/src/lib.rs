@@ -45,8 +45,3 @@ pub use spec::{DEFAULT_QUANTUM, Spec, SpecError};
 pub use sync::set_relax;
 pub use tax::{Account, Tax, probe_quantum_for, quantum_for};
 pub use timers::{TimerHeap, TimerRoom, TimerTable};
-
-/// Compiles and runs the example of the README.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

@@ -1,6 +1,6 @@
 //! A model of an x86-64 core in which interrupt hardware can be designed (xUI, ASPLOS 2025).
 //!
-//! The design, and what is not built yet: `crates/uarch/README.md`.
+//! The design: `crates/uarch/README.md`.
 //!
 //! ```
 //! # fn main() -> Result<(), quaver_uarch::Error> {

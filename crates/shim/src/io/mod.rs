@@ -14,8 +14,7 @@
 //!
 //! A hand-over keeps the exact meaning of every call and serves those for which there is no other
 //! way (`wait`, `flock`, `system`). Its price is a kernel thread for each blocked thread, and two
-//! wake-ups of kernel threads: `scripts/blocking_cost.sh` measures it, `docs/shim.md` has the
-//! numbers.
+//! wake-ups of kernel threads: `scripts/blocking_cost.sh` measures it.
 //!
 //! # Interruption
 //!
