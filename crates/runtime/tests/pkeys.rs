@@ -8,7 +8,7 @@ mod support;
 use std::arch::asm;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use support::{Setup, child, spin, stats, until, until_preempted};
@@ -143,28 +143,57 @@ fn a_thread_begins_with_the_rights_of_who_made_it() {
 /// without its worker, out of the signal handler.
 #[test]
 fn a_call_that_waits_has_the_rights_of_its_thread() {
+    // No call of the C library's `read`, in which a thread would be parked until there is something.
+    let read = |from: &File, to: *mut u8| {
+        // SAFETY: a byte of a page that is there; whether it may be written is the kernel's to say.
+        let n = unsafe { libc::syscall(libc::SYS_read, from.as_raw_fd(), to, 1) };
+        if n < 0 { Err(std::io::Error::last_os_error()) } else { Ok(n as usize) }
+    };
+    waits_with_rights(read, |before| until(|| stats().handovers > before, |_| _ = spin(200)));
+}
+
+/// One that is parked makes it when it runs again.
+#[test]
+fn a_call_that_parks_has_the_rights_of_its_thread() {
+    let read = |mut from: &File, to: *mut u8| {
+        // SAFETY: the page is there, and the reader's for the moment.
+        from.read(unsafe { std::slice::from_raw_parts_mut(to, 1) })
+    };
+    let parked = |before| {
+        (0..10).for_each(|_| quaver::yield_now());
+        assert_eq!(stats().handovers, before);
+    };
+    waits_with_rights(read, parked);
+}
+
+/// `read` waits for a pipe and then finds its rights. `waits`, told how many threads have been handed
+/// over before, returns when it does.
+fn waits_with_rights(
+    read: impl Fn(&File, *mut u8) -> std::io::Result<usize> + Sync,
+    waits: impl Fn(u64) + Sync,
+) {
     for setup in Setup::with_workers(1) {
         let Some(page) = Page::new() else { return };
         setup.run(|| {
             for (rights, expected) in [(0, Ok(7)), (NO_ACCESS, Err(libc::EFAULT))] {
                 let mut pipe = [0; 2];
                 // SAFETY: room for two descriptors, which are ours.
-                let (mut from, mut to) = unsafe {
+                let (from, mut to) = unsafe {
                     assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
                     (File::from_raw_fd(pipe[0]), File::from_raw_fd(pipe[1]))
                 };
                 let before = stats().handovers;
                 quaver::scope(|s| {
-                    let page = &page;
+                    let (page, read) = (&page, &read);
                     let reader = s.spawn(move || {
                         page.allow(rights);
-                        // SAFETY: the page is there, and the reader's for the moment.
-                        let buffer = unsafe { std::slice::from_raw_parts_mut(page.byte(0), 1) };
-                        let read = from.read(buffer).map_err(|e| e.raw_os_error().unwrap_or(0));
+                        let n = read(&from, page.byte(0));
                         page.allow(0);
-                        read.map(|n| (n, buffer[0]).1)
+                        // SAFETY: the page is there, and the reader's for the moment.
+                        let byte = unsafe { page.byte(0).read_volatile() };
+                        n.map(|_| byte).map_err(|e| e.raw_os_error().unwrap_or(0))
                     });
-                    until(|| stats().handovers > before, |_| _ = spin(200));
+                    waits(before);
                     to.write_all(&[7]).unwrap();
                     assert_eq!(reader.join().unwrap(), expected);
                 });

@@ -81,7 +81,8 @@ static AREA: AtomicUsize = AtomicUsize::new(0);
 static COMPACT: AtomicBool = AtomicBool::new(false);
 /// Has the processor AVX, whose upper halves the handler had better not find in use?
 static AVX: AtomicBool = AtomicBool::new(false);
-/// `senduipi` is a marked `ud2`: the processor would run the encoding as something else.
+/// `senduipi`, `clui` and `stui` are marked `ud2`s: the processor would run an encoding as something
+/// else.
 static MARKED: AtomicBool = AtomicBool::new(false);
 /// MXCSR as the C ABI has it at the start of a program.
 static MXCSR: u32 = 0x1f80;
@@ -108,14 +109,19 @@ pub(crate) fn can_save() -> bool {
     __cpuid_count(1, 0).ecx & OSXSAVE != 0 && __cpuid_count(0, 0).eax >= 0xd
 }
 
-/// From now on `senduipi` is a marked `ud2`, or itself.
-pub(crate) fn mark_senduipi(marked: bool) {
-    MARKED.store(marked, Relaxed);
+/// From now on `senduipi`, `clui` and `stui` are marked `ud2`s.
+pub(crate) fn mark() {
+    MARKED.store(true, Relaxed);
 }
 
-/// Where the marked one lies. Its operand is `rdi`, and it has two bytes.
-pub(crate) fn marked_senduipi() -> usize {
-    &raw const quaver_senduipi_marked as usize
+/// Where the marked `senduipi` (of `rdi`), `clui` and `stui` lie. Each has two bytes.
+pub(crate) fn marked() -> [usize; 3] {
+    let (send, clear, set) = (
+        &raw const quaver_senduipi_marked,
+        &raw const quaver_clui_marked,
+        &raw const quaver_stui_marked,
+    );
+    [send, clear, set].map(|at| at as usize)
 }
 
 core::arch::global_asm!(
@@ -171,7 +177,7 @@ core::arch::global_asm!(
         "jz 7f",
         "cmp dword ptr [rcx + {no_preempt}], 1",
         "jne 7f",
-        ".byte 0xf3, 0x0f, 0x01, 0xef", // stui
+        "call quaver_stui",
         "7:",
         "call {handler}",
         // There is no thread, and nothing to open.
@@ -192,7 +198,7 @@ core::arch::global_asm!(
         "jz 8f",
         "test edx, edx",
         "jnz 9f",
-        ".byte 0xf3, 0x0f, 0x01, 0xee", // clui
+        "call quaver_clui",
         "9:",
         super::open_gate!(),
         "8:",
@@ -213,23 +219,29 @@ core::arch::global_asm!(
     ".globl quaver_ui_end",
     ".hidden quaver_ui_end",
     "quaver_ui_end:",
-    // rdi: the entry of the UITT.
-    ".globl quaver_senduipi",
-    ".hidden quaver_senduipi",
-    ".type quaver_senduipi, @function",
-    "quaver_senduipi:",
+    // Instructions as functions, which change nothing but flags: themselves, or marked.
+    ".macro quaver_instruction name, a, b",
+    ".globl quaver_\\name",
+    ".hidden quaver_\\name",
+    ".type quaver_\\name, @function",
+    "quaver_\\name:",
         ".cfi_startproc",
         "cmp byte ptr [rip + {marked}], 0",
-        "jne quaver_senduipi_marked",
-        ".byte 0xf3, 0x0f, 0xc7, 0xf7", // senduipi rdi
+        "jne quaver_\\name\\()_marked",
+        ".byte 0xf3, 0x0f, \\a, \\b",
         "ret",
-        ".globl quaver_senduipi_marked",
-        ".hidden quaver_senduipi_marked",
-        "quaver_senduipi_marked:",
+        ".globl quaver_\\name\\()_marked",
+        ".hidden quaver_\\name\\()_marked",
+        "quaver_\\name\\()_marked:",
         "ud2",
         "ret",
         ".cfi_endproc",
-        ".size quaver_senduipi, . - quaver_senduipi",
+        ".size quaver_\\name, . - quaver_\\name",
+    ".endm",
+    "quaver_instruction senduipi, 0xc7, 0xf7", // of rdi: the entry of the UITT
+    "quaver_instruction clui, 0x01, 0xee",
+    "quaver_instruction stui, 0x01, 0xef",
+    ".purgem quaver_instruction",
     ".popsection",
     current = const GS_CURRENT,
     no_preempt = const offset_of!(Uthread, no_preempt),
@@ -248,7 +260,11 @@ unsafe extern "C" {
     fn quaver_ui_resume(frame: *mut Saved, t: *const c_void, gate: u32);
     static quaver_ui_end: u8;
     fn quaver_senduipi(index: u64);
+    fn quaver_clui();
+    fn quaver_stui();
     static quaver_senduipi_marked: u8;
+    static quaver_clui_marked: u8;
+    static quaver_stui_marked: u8;
 }
 
 /// Sets the gate of `t` to `gate` and continues the code that was interrupted with `frame`. Returns
@@ -292,7 +308,7 @@ pub(crate) unsafe fn senduipi(index: u64) {
 #[inline(always)]
 pub(crate) unsafe fn stui() {
     // SAFETY: changes a flag that no compiled code sees.
-    unsafe { core::arch::asm!(".byte 0xf3, 0x0f, 0x01, 0xef", options(nostack, preserves_flags)) }
+    unsafe { quaver_stui() }
 }
 
 /// None come from now on.
@@ -303,5 +319,5 @@ pub(crate) unsafe fn stui() {
 #[inline(always)]
 pub(crate) unsafe fn clui() {
     // SAFETY: as above.
-    unsafe { core::arch::asm!(".byte 0xf3, 0x0f, 0x01, 0xee", options(nostack, preserves_flags)) }
+    unsafe { quaver_clui() }
 }

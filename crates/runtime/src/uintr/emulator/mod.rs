@@ -3,9 +3,9 @@
 //! that is the same with hardware, and for nothing else.
 //!
 //! An undefined instruction raises SIGILL, so the runtime's own instructions are executed as they
-//! are ([`trap`]). Where the processor runs `senduipi`'s encoding as something else (`rdrand`, on
-//! some), the runtime's only one is a marked `ud2`. [`undefined`] finds that out by execution, in a
-//! child process.
+//! are ([`trap`]). Some processors ignore the prefix of an encoding and run `rdrand` for `senduipi`,
+//! or, where there are protection keys, `rdpkru` and `wrpkru` for `clui` and `stui`. There the
+//! runtime's own are marked `ud2`s. [`undefined`] finds that out by execution, in a child process.
 
 mod cpu;
 mod decode;
@@ -92,6 +92,9 @@ pub(super) const ENCODINGS: [(&str, [u8; 4]); 5] = [
     ("senduipi", [0xf3, 0x0f, 0xc7, 0xf7]),
 ];
 
+/// Those that the runtime has in one place, where they may be marked.
+pub(super) const MARKABLE: [&str; 3] = ["senduipi", "clui", "stui"];
+
 /// Is this encoding an undefined instruction here? A child process executes it.
 pub(super) fn undefined(code: [u8; 4]) -> io::Result<bool> {
     const SIZE: usize = 4096;
@@ -158,7 +161,7 @@ unsafe fn signal_of_child(code: extern "C" fn(u64)) -> io::Result<i32> {
 ///
 /// # Errors
 ///
-/// `Unsupported` where one of the first four is defined: the processor executes them itself. The
+/// `Unsupported` where one that cannot be marked is defined: the processor executes it itself. The
 /// kernel's.
 pub(super) fn install() -> io::Result<&'static Emulator> {
     static READY: Mutex<bool> = Mutex::new(false);
@@ -167,7 +170,7 @@ pub(super) fn install() -> io::Result<&'static Emulator> {
         for (name, code) in ENCODINGS {
             match (undefined(code)?, name) {
                 (true, _) => {}
-                (false, "senduipi") => user_interrupt::mark_senduipi(true),
+                (false, name) if MARKABLE.contains(&name) => user_interrupt::mark(),
                 (false, _) => {
                     let message = format!("this processor executes {name} itself");
                     return Err(io::Error::new(io::ErrorKind::Unsupported, message));

@@ -195,8 +195,9 @@ pub(super) fn deliver(cpu: &Cpu, uc: &mut ucontext_t, room: *mut Delivery) {
 /// The thread was stopped there by SIGILL.
 unsafe fn execute(cpu: Option<&Cpu>, uc: &mut ucontext_t) -> bool {
     let at = *register(uc, libc::REG_RIP) as usize;
-    let (instruction, length) = if at == user_interrupt::marked_senduipi() {
-        (Senduipi(7), 2)
+    let mut marked = [Senduipi(7), Clui, Stui].into_iter().zip(user_interrupt::marked());
+    let (instruction, length) = if let Some((found, _)) = marked.find(|&(_, place)| place == at) {
+        (found, 2)
     } else {
         // SAFETY: the processor has read the instruction; the next page is not touched.
         let code = unsafe {
