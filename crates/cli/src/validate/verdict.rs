@@ -114,7 +114,7 @@ impl Verdict {
         }
         match disturbed.len() {
             0 => "No verdict: the machine is unfit to measure on.".into(),
-            n => format!("No verdict: the machine disturbed {n} rows. The others agree."),
+            n => format!("No verdict: the machine disturbed {n} of the rows."),
         }
     }
 }
@@ -164,7 +164,7 @@ mod tests {
         assert!(!disturbed.passed && disturbed.disturbed == ["one, 30 %, long, p99"]);
         // What people are told.
         assert_eq!(verdict(&rows()).text(), "Passed.");
-        assert!(disturbed.text().starts_with("No verdict: the machine disturbed 1 rows"));
+        assert!(disturbed.text().starts_with("No verdict: the machine disturbed 1 of"));
         let outside = with([1_160, 1_000], false).text();
         assert_eq!(outside, "Failed: 1 rows are outside the tolerance.");
         assert_eq!(verdict(&rows()[1..]).text(), "Failed: 1 rows are missing.");
