@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The runtime's tests, and `quaver run`, on newer versions of glibc: scripts/check_glibc.sh PROGRAMS
 #
-# PROGRAMS: the folder of `quaver`. Programs that were built here run in small installations of newer Debians. Needs root,
-# debootstrap and Debian's servers, and says where one is missing.
+# PROGRAMS: the folder of `quaver`. Programs that were built here run in small installations of newer Debians. Needs
+# root, debootstrap and Debian's servers, and says where one is missing.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The packages for crates.io, in the order of publication: `cargo package` makes them without a warning, with licences and a page,
-# and every other member of the workspace says that it is not published.
+# The packages for crates.io, in the order of publication: `cargo package` makes them without a warning, with licences
+# and a page, and every other member of the workspace says that it is not published. `check_packages.sh full` also builds
+# each from what is in its package, and asks the registry, as `cargo publish` does.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -22,7 +23,12 @@ if grep -q '^warning' "$log"; then
     die "$(cat "$log")"
 fi
 
-for manifest in $(cargo metadata --format-version 1 --no-deps --offline | grep -o '"manifest_path":"[^"]*"' | cut -d'"' -f4); do
+if [ "${1:-quick}" = full ]; then
+    cargo publish --dry-run --locked --allow-dirty "${options[@]}" 2>"$log" || die "$(cat "$log")"
+fi
+
+manifests=$(cargo metadata --format-version 1 --no-deps --offline | grep -o '"manifest_path":"[^"]*"' | cut -d'"' -f4)
+for manifest in $manifests; do
     package=$(sed -n 's/^name = "\(.*\)"/\1/p;T;q' "$manifest")
     case " ${packages[*]} " in
     *" $package "*) ;;

@@ -83,7 +83,7 @@ computing() {
     fi
     step rustdoc env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
     step book scripts/check_book.sh
-    step packages scripts/check_packages.sh
+    step packages scripts/check_packages.sh "$size"
     step probes scripts/check_probes.sh
     step cargo-quaver scripts/check_cargo_quaver.sh
     step smoke-selftest scripts/smoke.sh selftest "$programs"

@@ -319,10 +319,10 @@ def registers_being_restored(start, end, rip, register):
 class Unwinder(gdb.unwinder.Unwinder):
     """Unwinds what compilers cannot describe.
 
-    While a switched-out user thread is shown, the stack of the selected kernel thread seems to continue in that of the user
-    thread: the innermost frame becomes one that stands for "switched out", and its caller is the frame in which the user
-    thread left. At all times, the code that resumes a preempted thread seems to have been called from where that was
-    interrupted.
+    While a switched-out user thread is shown, the stack of the selected kernel thread seems to continue in that of the
+    user thread: the innermost frame becomes one that stands for "switched out", and its caller is the frame in which
+    the user thread left. At all times, the code that resumes a preempted thread seems to have been called from where
+    that was interrupted.
     """
 
     def __init__(self):
@@ -606,7 +606,8 @@ class InfoUthreads(gdb.Command):
 Usage: info uthreads [NUMBER | FIRST-LAST]...
 
 Columns: number; state; worker and kernel thread (LWP) if it is on one; how much of its stack it uses; name; what
-it waits for, with the address, and the thread that holds it if it is a mutex; the innermost function of the program that it is in. `*` marks the one on the selected kernel thread.
+it waits for, with the address, and the thread that holds it if it is a mutex; the innermost function of the program
+that it is in. `*` marks the one on the selected kernel thread.
 
 States: `running` on a worker; `away` in the kernel, or in a blocking call, without a worker; `parked` until
 somebody wakes it; `preempted` or `ready`: waits for a worker, after it was interrupted or of its own will; `new`:

@@ -1,7 +1,7 @@
 //! Stacks in user space begin and end.
 
 #[allow(dead_code, reason = "a part is used")]
-#[path = "overlay/in_memory.rs"]
+#[path = "overlay/in_memory/mod.rs"]
 mod in_memory;
 mod support;
 

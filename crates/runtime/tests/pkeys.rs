@@ -143,7 +143,8 @@ fn a_thread_begins_with_the_rights_of_who_made_it() {
 /// without its worker, out of the signal handler.
 #[test]
 fn a_call_that_waits_has_the_rights_of_its_thread() {
-    // No call of the C library's `read`, in which a thread would be parked until there is something.
+    // No call of the C library's `read`, in which a thread would be parked until there is
+    // something.
     let read = |from: &File, to: *mut u8| {
         // SAFETY: a byte of a page that is there; whether it may be written is the kernel's to say.
         let n = unsafe { libc::syscall(libc::SYS_read, from.as_raw_fd(), to, 1) };
@@ -166,8 +167,8 @@ fn a_call_that_parks_has_the_rights_of_its_thread() {
     waits_with_rights(read, parked);
 }
 
-/// `read` waits for a pipe and then finds its rights. `waits`, told how many threads have been handed
-/// over before, returns when it does.
+/// `read` waits for a pipe and then finds its rights. `waits`, told how many threads have been
+/// handed over before, returns when it does.
 fn waits_with_rights(
     read: impl Fn(&File, *mut u8) -> std::io::Result<usize> + Sync,
     waits: impl Fn(u64) + Sync,

@@ -9,6 +9,7 @@
 //!    └───────────────────────────────────────┴──────────> model ──> percentiles ──> simulated
 //! ```
 //!
+//! * [`rounds`]: how long rounds are, and how many.
 //! * [`prices`]: what a request, a wake-up and a preemption cost on this machine, now.
 //! * [`real`]: a client on one CPU offers requests at Poisson times, and notes when it has really
 //!   sent them; each is a user thread on the worker's CPU that runs a loop of calibrated length, so
@@ -24,7 +25,8 @@
 //! Each load is offered in many short rounds, every second of which is predicted from the
 //! **others**: of the rounds that it predicts the model knows only which requests came, and when. A
 //! round of whose time the machine took too much is neither predicted nor used for that; another
-//! one takes its place, within a bound.
+//! one takes its place, within a bound, and where few are undisturbed they become shorter
+//! ([`rounds`]).
 //!
 //! There are two cases. In one, quantum and requests are in proportion to the price of a
 //! preemption, which differs tenfold between machines. The other is the default policy under the
@@ -36,6 +38,7 @@ pub mod model;
 pub mod prices;
 pub mod real;
 mod report;
+pub mod rounds;
 pub mod spans;
 pub mod stops;
 pub mod turns;
@@ -57,6 +60,7 @@ use self::model::Facts;
 use self::prices::Prices;
 use self::real::{Answer, Speed};
 use self::report::{Document, Machine};
+use self::rounds::Rounds;
 use self::stops::{SPIN, Stops, Witness};
 use self::verdict::{CLASSES, PERCENTILES, Row, Verdict};
 use crate::bench::busy;
@@ -67,8 +71,6 @@ use crate::output::{self, Target};
 const LOADS: [u32; 4] = [30, 50, 70, 80];
 /// How many rounds are predicted, from as many.
 const PREDICTED: usize = 24;
-/// At most so many times as many rounds are offered as are wanted.
-const TRIES: usize = 3;
 /// A round is disturbed if the machine took more than this share of the worker's time, in percent:
 /// at 80 % load that lengthens the queue by as much as the tolerance.
 const DISTURBED_PERCENT: f64 = 2.0;
@@ -142,19 +144,25 @@ pub fn run(quick: bool, clock: Clock, json: Option<&Target>) -> Result<ExitCode>
     let cases = Case::all(&prices);
     let wanted = if quick { 2 } else { 2 * PREDICTED };
     let (mut rows, mut stops, mut name) = (Vec::new(), Stops::default(), String::new());
-    let (mut offered, mut disturbed) = (0, 0);
+    let (mut offered, mut disturbed, mut shortest) = (0, 0, span);
     for case in &cases {
         let runtime = runtime(&case.policy, worker, clock)?;
         name = runtime.clock().to_string();
         let facts =
             Facts { policy: case.policy.clone(), clock: name.clone(), prices: prices.clone() };
-        let real = Real { runtime, client, speed, span, case };
+        let real = Real { runtime, client, speed, case };
+        // What one load has shown of the machine serves the next one.
+        let mut length = span;
         for load in LOADS {
-            let rounds = real.rounds(load, wanted, &prices)?;
-            stops = rounds.iter().fold(stops, |sum, round| sum.and(&round.stops));
-            offered += rounds.len();
-            disturbed += rounds.iter().filter(|round| round.is_disturbed()).count();
-            rows.extend(compare(case.name, load, &rounds, wanted, &facts)?);
+            let mut rounds = Rounds::new(span, wanted, length);
+            let (all, count) = real.rounds(load, &mut rounds, &prices)?;
+            length = rounds.span();
+            shortest = shortest.min(length);
+            stops = all.iter().fold(stops, |sum, round| sum.and(&round.stops));
+            offered += all.len();
+            disturbed += all.iter().filter(|round| round.is_disturbed()).count();
+            let last = &all[all.len() - count..];
+            rows.extend(compare(case.name, load, last, rounds.wanted(), &facts)?);
         }
     }
     let machine = Machine {
@@ -166,6 +174,7 @@ pub fn run(quick: bool, clock: Clock, json: Option<&Target>) -> Result<ExitCode>
         stops: stops.summary(),
         offered,
         disturbed,
+        round_ms: [shortest, span].map(|span| span.as_secs_f64() * 1e3),
     };
     let mut warnings = machine.unfit(busy);
     let unfit = warnings.len();
@@ -197,7 +206,6 @@ struct Real<'a> {
     runtime: quaver::Runtime,
     client: usize,
     speed: Speed,
-    span: Duration,
     case: &'a Case,
 }
 
@@ -232,29 +240,34 @@ fn percentiles(rounds: &[&Round], class: &str) -> Option<[u64; 2]> {
 }
 
 impl Real<'_> {
-    /// As many undisturbed ones as are wanted, and the disturbed ones among them.
-    fn rounds(&self, load: u32, wanted: usize, prices: &Prices) -> Result<Vec<Round>> {
-        let mut rounds: Vec<Round> = Vec::new();
-        let mut good = 0;
-        while good < wanted && rounds.len() < TRIES * wanted {
-            let round = self.round(load, rounds.len() as u64, prices)?;
-            good += usize::from(!round.is_disturbed());
-            rounds.push(round);
+    /// As many undisturbed ones as are wanted, if the machine allows it, and the disturbed ones
+    /// among them; and how many of them, the last, are those that count.
+    fn rounds(
+        &self,
+        load: u32,
+        rounds: &mut Rounds,
+        prices: &Prices,
+    ) -> Result<(Vec<Round>, usize)> {
+        let (mut all, mut count) = (Vec::new(), 0);
+        while rounds.go_on() {
+            let round = self.round(load, all.len() as u64, rounds.span(), prices)?;
+            count = if rounds.offered(round.is_disturbed()) { 0 } else { count + 1 };
+            all.push(round);
         }
-        Ok(rounds)
+        Ok((all, count))
     }
 
-    fn round(&self, load: u32, number: u64, prices: &Prices) -> Result<Round> {
+    fn round(&self, load: u32, number: u64, span: Duration, prices: &Prices) -> Result<Round> {
         let mix: Mix = self.case.mix.parse().expect("the mix is well-formed");
         let capacity = mix.capacity(1).expect("all classes have service times");
         let price = prices.preemption_ns as f64 / self.case.quantum_ns as f64;
         let rate = capacity / (1.0 + price) * f64::from(load) / 100.0;
-        let limit = Limit::Duration(self.span);
+        let limit = Limit::Duration(span);
         let seed = u64::from(load) + 1_000 * number;
         let schedule = Schedule::new(ArrivalProcess::Poisson, rate, &mix, limit, seed)?;
         let witness = Arc::new(Witness::of(self.runtime.handle()));
-        let Real { runtime, client, speed, span, .. } = self;
-        let served = real::serve(runtime, &schedule, *client, *speed, *span, Some(&witness))?;
+        let Real { runtime, client, speed, .. } = self;
+        let served = real::serve(runtime, &schedule, *client, *speed, span, Some(&witness))?;
         let stops = witness.stops(served.start, prices.request_ns);
         let preempted = witness.preempted(served.start);
         let again = witness.preempted_again(served.start);

@@ -31,6 +31,8 @@ pub struct Machine {
     pub offered: usize,
     /// Those of them of which the machine took too much.
     pub disturbed: usize,
+    /// The shortest and the longest round, in milliseconds.
+    pub round_ms: [f64; 2],
 }
 
 impl Machine {
@@ -109,12 +111,16 @@ impl<'a> Document<'a> {
             .iter()
             .map(|case| format!("{}: {} under {}\n", case.name, case.mix, case.policy))
             .collect();
-        let Machine { offered, disturbed, .. } = self.machine;
+        let Machine { offered, disturbed, round_ms: [shortest, longest], .. } = self.machine;
+        let lengths = match shortest < longest {
+            true => format!("{shortest:.0} to {longest:.0}"),
+            false => format!("{longest:.0}"),
+        };
         let stops::Summary { per_second, percent, longest_us } = self.machine.stops;
         let Prices { request_ns, send_ns, preemption_ns, late_ns, start_ns, .. } = *self.prices;
         let [request, send, preemption, late, start] =
             [request_ns, send_ns, preemption_ns, late_ns, start_ns].map(|ns| ns as f64 / 1e3);
-        let Verdict { passed, missing, .. } = &self.verdict;
+        let missing = &self.verdict.missing;
         let within = self.rows.iter().filter(|row| row.passed).count();
         let gaps = match missing.as_slice() {
             [] => String::new(),
@@ -129,13 +135,13 @@ impl<'a> Document<'a> {
              comes {late:.1} late (median).\n\
              While it served, the worker was stopped {per_second:.0} times a second, {percent:.2} \
              % of the time, for {longest_us:.0} us at the longest; {disturbed} of {offered} rounds \
-             were disturbed.\n\n\
+             of {lengths} ms were disturbed.\n\n\
              {}\n\n{within} of {} rows undisturbed and within {TOLERANCE_PERCENT} %\n\
              {gaps}{beware}{}\n",
             self.clock,
             table(self.rows),
             self.rows.len() + missing.len(),
-            if *passed { "Passed." } else { "Failed." },
+            self.verdict.text(),
         )
     }
 }
@@ -188,6 +194,7 @@ mod tests {
             stops: stops::Summary::default(),
             offered: 9,
             disturbed: 1,
+            round_ms: [125.0, 250.0],
         };
         let fit = machine(0, quiet, 0.5);
         assert!(fit.unfit(None).is_empty() && fit.noise().next().is_none());

@@ -98,6 +98,25 @@ impl Verdict {
         let passed = missing.is_empty() && rows.iter().all(|row| row.passed) && unfit == 0;
         Verdict { passed, missing, disturbed, outside }
     }
+
+    /// For people: what keeps it from passing, or that the machine does.
+    pub fn text(&self) -> String {
+        let Verdict { passed, missing, disturbed, outside } = self;
+        if *passed {
+            return "Passed.".into();
+        }
+        let wrong = [(outside, "outside the tolerance"), (missing, "missing")];
+        let wrong = wrong.into_iter().filter(|(rows, _)| !rows.is_empty());
+        let wrong: Vec<_> =
+            wrong.map(|(rows, what)| format!("{} rows are {what}", rows.len())).collect();
+        if !wrong.is_empty() {
+            return format!("Failed: {}.", wrong.join(", "));
+        }
+        match disturbed.len() {
+            0 => "No verdict: the machine is unfit to measure on.".into(),
+            n => format!("No verdict: the machine disturbed {n} of the rows."),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -143,5 +162,12 @@ mod tests {
         assert!(with([860, 1_000], false).passed);
         let disturbed = with([1_000, 1_000], true);
         assert!(!disturbed.passed && disturbed.disturbed == ["one, 30 %, long, p99"]);
+        // What people are told.
+        assert_eq!(verdict(&rows()).text(), "Passed.");
+        assert!(disturbed.text().starts_with("No verdict: the machine disturbed 1 of"));
+        let outside = with([1_160, 1_000], false).text();
+        assert_eq!(outside, "Failed: 1 rows are outside the tolerance.");
+        assert_eq!(verdict(&rows()[1..]).text(), "Failed: 1 rows are missing.");
+        assert!(Verdict::of(&rows(), &CASES, &LOADS, 1).text().contains("unfit"));
     }
 }

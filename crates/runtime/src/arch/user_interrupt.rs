@@ -81,8 +81,8 @@ static AREA: AtomicUsize = AtomicUsize::new(0);
 static COMPACT: AtomicBool = AtomicBool::new(false);
 /// Has the processor AVX, whose upper halves the handler had better not find in use?
 static AVX: AtomicBool = AtomicBool::new(false);
-/// `senduipi`, `clui` and `stui` are marked `ud2`s: the processor would run an encoding as something
-/// else.
+/// `senduipi`, `clui` and `stui` are marked `ud2`s: the processor would run an encoding as
+/// something else.
 static MARKED: AtomicBool = AtomicBool::new(false);
 /// MXCSR as the C ABI has it at the start of a program.
 static MXCSR: u32 = 0x1f80;

@@ -43,8 +43,8 @@ impl PosixTimer {
         sys::timer_create(tid, signal).unwrap_or(-1)
     }
 
-    /// Will the timer fire in time for a thread that has a quantum to itself, whatever waits? By the
-    /// slot's own carrier.
+    /// Will the timer fire in time for a thread that has a quantum to itself, whatever waits? By
+    /// the slot's own carrier.
     #[inline(always)]
     pub(crate) fn is_in_time(&self, slot: &Slot) -> bool {
         let (armed, since) = (slot.armed.load(Relaxed), slot.run_since());

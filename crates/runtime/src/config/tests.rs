@@ -1,6 +1,7 @@
 //! Tests of settings.
 
 use super::*;
+use crate::sys;
 
 fn error(b: Builder) -> String {
     b.check().unwrap_err().to_string()

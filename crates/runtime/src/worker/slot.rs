@@ -1,5 +1,8 @@
 //! A worker slot: queues' identity, timers, thread pool, and the words that clocks read.
 
+mod account;
+mod timers;
+
 use crate::clock::rescue::Seen;
 use crate::lateness;
 use crate::park::SpinLock;
@@ -15,7 +18,7 @@ use crate::worker::patience::Patience;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use quaver_sched::clock::{self, Quantum};
-use quaver_sched::{Account, Class, Pick, Policy, Running, Task, Tax, TimerHeap, TimerRoom, Why};
+use quaver_sched::{Class, Pick, Policy, Running, Task, TimerHeap, Why};
 
 /// The lowest bit of a `run` word: the thread had been preempted before. The rest is the dispatch
 /// time.
@@ -23,9 +26,6 @@ const RUN_PREEMPTED: u64 = 1;
 
 /// Switches in a row at which the time is not read.
 const UNREAD: u32 = 7;
-
-/// Timers that a pick fires at most.
-const MOST_EXPIRIES: usize = 16;
 
 /// One worker.
 #[repr(C, align(128))]
@@ -53,8 +53,8 @@ pub(crate) struct Slot {
     pub(crate) rescue: AtomicU64,
     /// What the rescue's thread knows.
     pub(crate) seen: Seen,
-    /// What pays for preemptions: an [`Account`], and when the worker went on after it had nothing
-    /// to do. Written by the slot's carrier only.
+    /// What pays for preemptions: a `quaver_sched::Account`, and when the worker went on after it
+    /// had nothing to do. Written by the slot's carrier only.
     account: AtomicU64,
     rested_at: AtomicU64,
     /// When this worker tells the others' clocks again that work waits. Used by the slot's carrier
@@ -353,55 +353,6 @@ impl Slot {
         Some((run, due.max(self.retry_at.load(Relaxed)).max(affordable)))
     }
 
-    /// When the next interruption can be paid for.
-    #[inline(always)]
-    pub(crate) fn affordable_at(&self) -> Ticks {
-        self.affordable(&self.rt.tax)
-    }
-
-    /// The same for one at a probe.
-    pub(crate) fn affordable_at_probe(&self) -> Ticks {
-        self.affordable(&self.rt.probe_tax)
-    }
-
-    #[inline(always)]
-    fn affordable(&self, tax: &Option<Tax>) -> Ticks {
-        let Some(tax) = tax else { return 0 };
-        let account = Account::from_bits(self.account.load(Relaxed));
-        tax.earliest(account, self.run_since())
-    }
-
-    /// The carrier has been interrupted.
-    #[inline]
-    pub(crate) fn charge(&self, now: Ticks) {
-        self.pay(&self.rt.tax, now);
-    }
-
-    /// The running thread stops at a probe.
-    pub(crate) fn charge_at_probe(&self, now: Ticks) {
-        self.pay(&self.rt.probe_tax, now);
-    }
-
-    #[inline(always)]
-    fn pay(&self, tax: &Option<Tax>, now: Ticks) {
-        if let Some(tax) = tax {
-            let account = Account::from_bits(self.account.load(Relaxed));
-            let ran = now.saturating_sub(self.run_since());
-            self.account.store(tax.charge(account, ran).to_bits(), Relaxed);
-        }
-    }
-
-    /// The worker has had nothing to do since `from`.
-    pub(crate) fn rested(&self, from: Ticks) {
-        if let Some(tax) = &self.rt.tax {
-            let now = tsc::now();
-            let worked = from.saturating_sub(self.rested_at.swap(now, Relaxed));
-            let account = Account::from_bits(self.account.load(Relaxed));
-            let account = tax.rest(account, now.saturating_sub(from), worked);
-            self.account.store(account.to_bits(), Relaxed);
-        }
-    }
-
     /// The quantum of what is running, as the policy gives it now. May be called by anybody.
     pub(crate) fn quantum_of(&self, running: &Running) -> Option<Quantum> {
         clock::quantum(self.policy(), self.id, running)
@@ -463,44 +414,5 @@ impl Slot {
             bell::ring_all();
         }
         REACTOR.is_awaited() && REACTOR.poll(rt, Some(self))
-    }
-
-    /// Wakes threads whose timers have expired, a few: the lock spins, and nothing is preempted
-    /// meanwhile. While there are more, `next_timer` stays in the past, so the next pick goes on.
-    #[cold]
-    pub(crate) fn fire_timers(&self, now: Ticks) {
-        let rt = self.rt();
-        let mut heap = self.timers.lock();
-        for task in core::iter::from_fn(|| heap.pop_expired(now)).take(MOST_EXPIRIES) {
-            self.stats.timers_fired.add(1);
-            crate::thread::raw::unpark_from(rt, Some(self), rt.table.get(task.0));
-        }
-        self.next_timer.store(heap.peek().unwrap_or(NEVER), Relaxed);
-    }
-
-    /// Sets a thread's timer. A thread has one at most, in one slot. The error is how many timers
-    /// to make room for first: nothing may be allocated here, because the allocator's lock may be
-    /// held by a preempted thread.
-    pub(crate) fn set_timer(&self, t: &Uthread, at: Ticks) -> Result<(), usize> {
-        let mut heap = self.timers.lock();
-        if let Some(room) = heap.room_wanted() {
-            return Err(room);
-        }
-        heap.insert(t.task(), at);
-        self.next_timer.store(heap.peek().unwrap_or(NEVER), Relaxed);
-        Ok(())
-    }
-
-    /// Gives the timers more room; returns what is to be freed. From any thread.
-    pub(crate) fn give_room(&self, room: TimerRoom) -> TimerRoom {
-        self.timers.lock().exchange_room(room)
-    }
-
-    /// Cancels a thread's timer if it is still set here.
-    pub(crate) fn cancel_timer(&self, t: &Uthread) {
-        let mut heap = self.timers.lock();
-        if heap.cancel(t.task()) {
-            self.next_timer.store(heap.peek().unwrap_or(NEVER), Relaxed);
-        }
     }
 }

@@ -97,31 +97,34 @@ fn equal_hogs_all_get_on() {
 #[test]
 fn kernel_threads_beside_user_threads_get_on() {
     for policy in preemptive() {
-        let hogs = Hogs::new();
-        with_runtime(builder(&policy, 2, Clock::PosixTimer), |_| {
-            let threads: Vec<_> = (0..HOGS)
-                .map(|index| {
-                    let hogs = Arc::clone(&hogs);
-                    quaver::spawn(move || hogs.work(index))
-                })
-                .collect();
-            let makers: Vec<_> = (0..2)
-                .map(|_| {
-                    let hogs = Arc::clone(&hogs);
-                    std::thread::spawn(move || {
-                        let mut made = 0;
-                        while !hogs.stop.load(Relaxed) || made < 10 {
-                            made += quaver::spawn(|| 1).join().unwrap();
-                        }
-                        made
+        for workers in [1, 2, 4] {
+            let hogs = Hogs::new();
+            with_runtime(builder(&policy, workers, Clock::PosixTimer), |_| {
+                let threads: Vec<_> = (0..HOGS)
+                    .map(|index| {
+                        let hogs = Arc::clone(&hogs);
+                        quaver::spawn(move || hogs.work(index))
                     })
-                })
-                .collect();
-            let (fair, done) = hogs.wait();
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
-            let made: Vec<u64> = makers.into_iter().map(|maker| maker.join().unwrap()).collect();
-            assert!(fair, "{policy}: {done:?}, beside {made:?}");
-        });
+                    .collect();
+                let makers: Vec<_> = (0..2)
+                    .map(|_| {
+                        let hogs = Arc::clone(&hogs);
+                        std::thread::spawn(move || {
+                            let mut made = 0;
+                            while !hogs.stop.load(Relaxed) || made < 10 {
+                                made += quaver::spawn(|| 1).join().unwrap();
+                            }
+                            made
+                        })
+                    })
+                    .collect();
+                let (fair, done) = hogs.wait();
+                threads.into_iter().for_each(|thread| thread.join().unwrap());
+                let made = makers.into_iter().map(|maker| maker.join().unwrap());
+                let made: Vec<u64> = made.collect();
+                assert!(fair, "{policy}, {workers} workers: {done:?}, beside {made:?}");
+            });
+        }
     }
 }
 

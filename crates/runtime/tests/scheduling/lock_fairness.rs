@@ -7,7 +7,7 @@ use crate::support::setup::alone;
 use crate::support::spin;
 use quaver::Builder;
 use quaver::foreign::futex::{End, Limits};
-use quaver::foreign::{lock, rwlock};
+use quaver::foreign::{condvar, lock, rwlock, semaphore};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -171,6 +171,85 @@ fn rwlock_of_c() {
             }
             hold();
             assert!(l.unlock());
+        }
+    });
+}
+
+#[test]
+fn semaphore_of_c() {
+    on_all_sizes(|| {
+        let s = semaphore::Semaphore::new(1);
+        move |_| {
+            assert_eq!(s.take(&Limits::NONE), End::Woken);
+            hold();
+            assert!(s.post());
+        }
+    });
+}
+
+/// As [`of_std::condvar`].
+#[test]
+fn condvar_of_c() {
+    on_all_sizes(|| {
+        let (word, c) = (AtomicU32::new(lock::FREE), condvar::Condvar::default());
+        let free = AtomicU64::new(1);
+        let enter = move |word: &AtomicU32| assert_eq!(lock::lock(word, &Limits::NONE), End::Woken);
+        move |_| {
+            enter(&word);
+            while free.load(SeqCst) == 0 {
+                let registered = c.register();
+                lock::unlock(&word);
+                assert_eq!(c.wait(registered, &Limits::NONE), End::Woken);
+                enter(&word);
+            }
+            free.fetch_sub(1, SeqCst);
+            lock::unlock(&word);
+            hold();
+            enter(&word);
+            free.fetch_add(1, SeqCst);
+            lock::unlock(&word);
+            c.notify(1);
+        }
+    });
+}
+
+#[test]
+fn mutex_of_parking_lot() {
+    on_all_sizes(|| {
+        let m = parking_lot::Mutex::new(());
+        move |_| {
+            let _guard = m.lock();
+            hold();
+        }
+    });
+}
+
+#[test]
+fn rwlock_of_parking_lot() {
+    on_all_sizes(|| {
+        let l = parking_lot::RwLock::new(());
+        move |i| {
+            if i % 2 == 0 {
+                let _guard = l.write();
+                hold();
+            } else {
+                let _guard = l.read();
+                hold();
+            }
+        }
+    });
+}
+
+/// A channel with room for one: all send and receive, so that both sides wait.
+#[test]
+fn channel() {
+    on_all_sizes(|| {
+        let (sender, receiver) = quaver::sync::mpsc::sync_channel(1);
+        let receiver = quaver::sync::Mutex::new(receiver);
+        move |i| {
+            sender.send(i).unwrap();
+            hold();
+            receiver.lock().unwrap().recv().unwrap();
         }
     });
 }

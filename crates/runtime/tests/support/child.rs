@@ -63,17 +63,18 @@ pub fn all_tests_with(variable: (&str, &str), skip: &str) {
     finish(c.spawn().unwrap()).expect_success();
 }
 
-/// Reads the child's output up to the first line that ends with `end`, and returns that.
+/// Reads the child's output up to the first line that ends with `end`, and returns that. The pipe
+/// stays open: after a minute the child's test harness says that its test still runs, and would end
+/// where nobody can read that.
 ///
 /// # Panics
 ///
 /// If the output ends before.
 pub fn wait_for_line(child: &mut Child, end: &str) -> String {
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    lines
-        .map(|line| line.unwrap())
-        .find(|line| line.ends_with(end))
-        .unwrap_or_else(|| panic!("the child ended without {end:?}"))
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let found = output.by_ref().lines().map(|line| line.unwrap()).find(|line| line.ends_with(end));
+    child.stdout = Some(output.into_inner());
+    found.unwrap_or_else(|| panic!("the child ended without {end:?}"))
 }
 
 /// Waits for the child and collects its output. A child that hangs is killed, which fails the test.

@@ -3,9 +3,10 @@
 //! that is the same with hardware, and for nothing else.
 //!
 //! An undefined instruction raises SIGILL, so the runtime's own instructions are executed as they
-//! are ([`trap`]). Some processors ignore the prefix of an encoding and run `rdrand` for `senduipi`,
-//! or, where there are protection keys, `rdpkru` and `wrpkru` for `clui` and `stui`. There the
-//! runtime's own are marked `ud2`s. [`undefined`] finds that out by execution, in a child process.
+//! are ([`trap`]). Some processors ignore the prefix of an encoding and run `rdrand` for
+//! `senduipi`, or, where there are protection keys, `rdpkru` and `wrpkru` for `clui` and `stui`.
+//! There the runtime's own are marked `ud2`s. [`undefined`] finds that out by execution, in a child
+//! process.
 
 mod cpu;
 mod decode;

@@ -4,153 +4,14 @@
 //! a time. Where this process may not rank threads, the kernel's classes do less, and the tests are
 //! the same.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod roles;
 
-use common::{Actor, Here, Place, compute, cpus, is_actor, join, left, say, signal, soon, start};
+use common::{Actor, Here, Place, cpus, left, signal, soon, start};
 use quaver_share::broker::{Broker, BrokerError, Options, Policy};
-use quaver_share::class::{Class, pin};
-use quaver_share::{Rung, State};
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use quaver_share::class::Class;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Duration;
-
-/// A latency-critical application: one worker on the first core, and somebody who brings work, over
-/// and over. Says how much was done, and what became of rings.
-#[test]
-#[ignore = "a role"]
-fn role_critical() {
-    if !is_actor() {
-        return;
-    }
-    let member = join("lc");
-    let doors = member.doors().clone();
-    let (made, done) = (AtomicU64::new(0), AtomicU64::new(0));
-    std::thread::scope(|s| {
-        s.spawn(|| {
-            member.work_at(0).expect("as admitted");
-            loop {
-                while done.load(Relaxed) < made.load(SeqCst) {
-                    done.fetch_add(1, SeqCst);
-                }
-                doors.park(0, || done.load(Relaxed) == made.load(SeqCst), None);
-            }
-        });
-        say("ready");
-        let mut rungs = [0u64; 5];
-        for round in 1u64.. {
-            made.fetch_add(1, SeqCst);
-            rungs[doors.ring(0) as usize] += 1;
-            soon("the work is done", || done.load(SeqCst) == made.load(Relaxed));
-            if round.is_multiple_of(50) {
-                say(format_args!(
-                    "done {round} answered {} forced {} {:?}",
-                    rungs[Rung::Answered as usize],
-                    rungs[Rung::Forced as usize],
-                    member.state()
-                ));
-            }
-            std::thread::sleep(Duration::from_micros(100));
-        }
-    });
-}
-
-/// A best-effort application that computes on the first core and looks at the bells.
-#[test]
-#[ignore = "a role"]
-fn role_effort() {
-    if !is_actor() {
-        return;
-    }
-    look_for_ever();
-}
-
-/// The same, all of whose threads are bound to that core.
-#[test]
-#[ignore = "a role"]
-fn role_bound() {
-    if !is_actor() {
-        return;
-    }
-    pin(&[cpus()[0]]).expect("its own CPU");
-    look_for_ever();
-}
-
-fn look_for_ever() {
-    let member = join("be");
-    member.work_at(0).expect("its own CPU");
-    let doors = member.doors();
-    doors.looks(0, true);
-    say("ready");
-    for _ in 0.. {
-        compute(doors, 0, Duration::from_millis(20));
-        say(format_args!("computed {:?}", member.state()));
-    }
-}
-
-/// One that says that it looks at the bells, and does not.
-#[test]
-#[ignore = "a role"]
-fn role_liar() {
-    if !is_actor() {
-        return;
-    }
-    let member = join("be");
-    member.work_at(0).expect("its own CPU");
-    member.doors().looks(0, true);
-    say("ready");
-    loop {
-        std::hint::spin_loop();
-    }
-}
-
-/// One that does nothing at all.
-#[test]
-#[ignore = "a role"]
-fn role_sleeper() {
-    if !is_actor() {
-        return;
-    }
-    let _member = join("be:3");
-    say("ready");
-    std::thread::sleep(Duration::from_secs(1000));
-}
-
-/// A latency-critical application that never stops.
-#[test]
-#[ignore = "a role"]
-fn role_greedy() {
-    if !is_actor() {
-        return;
-    }
-    let member = join("lc");
-    member.work_at(0).expect("as admitted");
-    say("ready");
-    loop {
-        std::hint::spin_loop();
-    }
-}
-
-/// A broker of its own.
-#[test]
-#[ignore = "a role"]
-fn role_broker() {
-    if !is_actor() {
-        return;
-    }
-    let options = Options::new(common::socket(), vec![cpus()[0]]);
-    let mut broker = Broker::bind(options).unwrap();
-    // SAFETY: the handler stores to a variable.
-    unsafe { libc::signal(libc::SIGTERM, terminate as *const () as usize) };
-    say("ready");
-    broker.run(|| TERMINATED.load(Relaxed)).unwrap();
-}
-
-static TERMINATED: AtomicBool = AtomicBool::new(false);
-
-extern "C" fn terminate(_: i32) {
-    TERMINATED.store(true, Relaxed);
-}
 
 /// The core that all tests share.
 static CORE: RwLock<()> = RwLock::new(());
@@ -168,7 +29,7 @@ fn alone(name: &str) -> (RwLockWriteGuard<'static, ()>, Place) {
 }
 
 fn started(name: &str, socket: &std::path::Path) -> Actor {
-    let mut actor = start(name, socket);
+    let mut actor = start(&format!("roles::{name}"), socket);
     assert_eq!(actor.line("ready").as_deref(), Some(""), "{name}");
     actor
 }
@@ -195,8 +56,8 @@ fn number(line: &str, after: &str) -> u64 {
 fn who_looks_at_bells_answers_them() {
     let (_core, place) = beside_others("share-answers");
     let broker = Here::start(options(&place));
-    let mut effort = started("role_effort", &place.socket());
-    let mut critical = started("role_critical", &place.socket());
+    let mut effort = started("effort", &place.socket());
+    let mut critical = started("critical", &place.socket());
     // However slow this machine is, once an answer comes in time.
     soon("an answer", || number(&goes_on(&mut critical, 1), "answered") > 0);
     assert!(effort.line("computed").is_some());
@@ -215,9 +76,9 @@ fn who_looks_at_bells_answers_them() {
 fn who_is_bound_to_one_cpu_hears_of_newcomers() {
     let (_core, place) = beside_others("share-bound");
     let _broker = Here::start(options(&place));
-    let mut bound = started("role_bound", &place.socket());
+    let mut bound = started("bound", &place.socket());
     assert!(bound.line("computed").is_some());
-    let mut critical = started("role_critical", &place.socket());
+    let mut critical = started("critical", &place.socket());
     soon("an answer", || number(&goes_on(&mut critical, 1), "answered") > 0);
 }
 
@@ -225,9 +86,9 @@ fn who_is_bound_to_one_cpu_hears_of_newcomers() {
 fn a_killed_best_effort_application_leaves_nothing_and_stops_nobody() {
     let (_core, place) = beside_others("share-kill-be");
     let broker = Here::start(options(&place));
-    let mut critical = started("role_critical", &place.socket());
+    let mut critical = started("critical", &place.socket());
     for round in 0..5 {
-        let mut effort = started("role_effort", &place.socket());
+        let mut effort = started("effort", &place.socket());
         goes_on(&mut critical, 1 + round % 3);
         effort.kill();
         goes_on(&mut critical, 2);
@@ -239,8 +100,8 @@ fn a_killed_best_effort_application_leaves_nothing_and_stops_nobody() {
 fn a_stopped_one_costs_no_more_than_the_bound() {
     let (_core, place) = beside_others("share-stop-be");
     let broker = Here::start(options(&place));
-    let mut critical = started("role_critical", &place.socket());
-    let mut effort = started("role_effort", &place.socket());
+    let mut critical = started("critical", &place.socket());
+    let mut effort = started("effort", &place.socket());
     signal(&effort, libc::SIGSTOP);
     soon("it is forced", || number(&goes_on(&mut critical, 1), "forced") > 0);
     signal(&effort, libc::SIGCONT);
@@ -258,9 +119,9 @@ fn a_stopped_one_costs_no_more_than_the_bound() {
 fn a_killed_critical_one_leaves_the_core_to_others() {
     let (_core, place) = beside_others("share-kill-lc");
     let broker = Here::start(options(&place));
-    let mut effort = started("role_effort", &place.socket());
+    let mut effort = started("effort", &place.socket());
     for _ in 0..5 {
-        let mut critical = started("role_critical", &place.socket());
+        let mut critical = started("critical", &place.socket());
         goes_on(&mut critical, 1);
         critical.kill();
         assert!(effort.line("computed").is_some());
@@ -272,8 +133,8 @@ fn a_killed_critical_one_leaves_the_core_to_others() {
 fn a_liar_is_overruled() {
     let (_core, place) = beside_others("share-liar");
     let _broker = Here::start(options(&place));
-    let _liar = started("role_liar", &place.socket());
-    let mut critical = started("role_critical", &place.socket());
+    let _liar = started("liar", &place.socket());
+    let mut critical = started("critical", &place.socket());
     let line = goes_on(&mut critical, 3);
     assert_eq!(number(&line, "answered"), 0, "{line}");
     assert!(number(&line, "forced") > 0, "{line}");
@@ -282,16 +143,16 @@ fn a_liar_is_overruled() {
 #[test]
 fn without_a_broker_bells_work_and_a_new_one_serves_newcomers() {
     let (_core, place) = beside_others("share-kill-broker");
-    let mut first = started("role_broker", &place.socket());
-    let mut effort = started("role_effort", &place.socket());
-    let mut critical = started("role_critical", &place.socket());
+    let mut first = started("broker", &place.socket());
+    let mut effort = started("effort", &place.socket());
+    let mut critical = started("critical", &place.socket());
     goes_on(&mut critical, 1);
     first.kill();
     soon("it knows", || goes_on(&mut critical, 1).ends_with("Alone"));
     soon("it knows, too", || effort.line("computed").unwrap() == "Alone");
     goes_on(&mut critical, 3);
     let second = Here::start(options(&place));
-    let _newcomer = started("role_sleeper", &place.socket());
+    let _newcomer = started("sleeper", &place.socket());
     assert_eq!(second.status().applications.len(), 1);
     second.end();
     assert_eq!(left(&place), 0);
@@ -306,9 +167,9 @@ fn who_loses_its_broker_keeps_no_turn() {
         tasks.map(|t| Class::of(tid(t.unwrap().file_name())).unwrap()).collect::<Vec<_>>()
     };
     for kills in [true, false] {
-        let mut broker = started("role_broker", &place.socket());
-        let mut effort = started("role_effort", &place.socket());
-        let mut critical = started("role_critical", &place.socket());
+        let mut broker = started("broker", &place.socket());
+        let mut effort = started("effort", &place.socket());
+        let mut critical = started("critical", &place.socket());
         goes_on(&mut critical, 1);
         let raised = classes(&critical).contains(&Class::Fifo(3));
         if raised {
@@ -330,9 +191,9 @@ fn who_loses_its_broker_keeps_no_turn() {
 #[test]
 fn a_stopped_broker_stops_nobody() {
     let (_core, place) = beside_others("share-stop-broker");
-    let broker = started("role_broker", &place.socket());
-    let mut effort = started("role_effort", &place.socket());
-    let mut critical = started("role_critical", &place.socket());
+    let broker = started("broker", &place.socket());
+    let mut effort = started("effort", &place.socket());
+    let mut critical = started("critical", &place.socket());
     signal(&broker, libc::SIGSTOP);
     goes_on(&mut critical, 3);
     (0..3).for_each(|_| assert!(effort.line("computed").is_some()));
@@ -344,8 +205,8 @@ fn a_stopped_broker_stops_nobody() {
 fn who_never_stops_loses_its_rank() {
     let (_core, place) = beside_others("share-greedy");
     let broker = Here::start(Options { budget: 40, ..options(&place) });
-    let greedy = started("role_greedy", &place.socket());
-    let mut effort = started("role_effort", &place.socket());
+    let greedy = started("greedy", &place.socket());
+    let mut effort = started("effort", &place.socket());
     soon("it is demoted", || broker.status().applications.iter().any(|a| a.demoted));
     assert!(effort.line("computed").is_some());
     if Class::Fifo(1).set(0).is_ok() {
@@ -367,7 +228,7 @@ fn who_never_stops_loses_its_rank() {
 fn a_plain_program_is_bound_and_a_member_until_it_ends() {
     let (_core, place) = beside_others("share-plain");
     let broker = Here::start(options(&place));
-    let mut plain = started("role_plain", &place.socket());
+    let mut plain = started("plain", &place.socket());
     let app = broker.status().applications[0].clone();
     assert!(app.plain && app.role == "be" && app.weight == 2, "{app:?}");
     assert_eq!(plain.line("class ").as_deref(), Some("Idle"));
@@ -377,26 +238,12 @@ fn a_plain_program_is_bound_and_a_member_until_it_ends() {
 }
 
 #[test]
-#[ignore = "a role"]
-fn role_plain() {
-    if !is_actor() {
-        return;
-    }
-    let at = format!("be:2@{}", common::socket().display()).parse().unwrap();
-    quaver_share::join_plain(&at, "plain").unwrap();
-    say("ready");
-    say(format_args!("class {:?}", Class::of(0).unwrap()));
-    say(format_args!("cpus {:?}", cpus()));
-    std::thread::sleep(Duration::from_secs(1000));
-}
-
-#[test]
 fn turns_follow_the_weights_where_they_can() {
     let (_core, place) = alone("share-turns");
     let options = Options { policy: Policy::Weights, ..options(&place) };
     let broker = Here::start(options);
-    let _one = started("role_effort", &place.socket());
-    let _other = started("role_liar", &place.socket());
+    let _one = started("effort", &place.socket());
+    let _other = started("liar", &place.socket());
     let used = || broker.status().applications.iter().map(|a| a.used_s).collect::<Vec<_>>();
     // Both get something, whatever else runs here.
     soon("both run", || used().iter().all(|&used| used > 0.05));
@@ -414,50 +261,14 @@ fn one_broker_serves_a_socket_and_bad_options_are_named() {
     assert!(error(guard).contains("the guard spins there"));
 }
 
-/// A member that writes noise into its page, and says what became of it.
-#[test]
-#[ignore = "a role"]
-fn role_wild() {
-    if !is_actor() {
-        return;
-    }
-    let seed = std::process::id() as u64;
-    let role = if seed.is_multiple_of(2) { "lc" } else { "be" };
-    let member = join(role);
-    say("ready");
-    let page = own_page().expect("a page that can be written");
-    let mut state = seed;
-    while member.state() == State::Member {
-        for _ in 0..100 {
-            let word = quaver_sched::random::splitmix64(&mut state);
-            let at = (word as usize >> 40) % 1024;
-            let value = if word & 1 == 0 { word as u32 >> 1 } else { word as u32 % 4 };
-            // SAFETY: a word of this process's own mapping of 4096 bytes.
-            unsafe { page.add(at).write_volatile(value) };
-        }
-        std::thread::sleep(Duration::from_micros(200));
-    }
-    say(format_args!("ended {:?}", member.state()));
-    std::thread::sleep(Duration::from_secs(1000));
-}
-
-/// The one mapping of the broker's memory that this process may write.
-fn own_page() -> Option<*mut u32> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let line =
-        maps.lines().find(|line| line.contains("quaver-share-page") && line.contains("rw-s"));
-    let start = line?.split('-').next()?;
-    Some(usize::from_str_radix(start, 16).ok()? as *mut u32)
-}
-
 #[test]
 fn noise_in_a_page_harms_its_owner_only() {
     let (_core, place) = beside_others("share-wild");
     let broker = Here::start(options(&place));
-    let mut effort = started("role_effort", &place.socket());
-    let mut critical = started("role_critical", &place.socket());
+    let mut effort = started("effort", &place.socket());
+    let mut critical = started("critical", &place.socket());
     for _ in 0..6 {
-        let mut wild = started("role_wild", &place.socket());
+        let mut wild = started("wild", &place.socket());
         goes_on(&mut critical, 2);
         assert_eq!(wild.line("ended ").as_deref(), Some("Expelled"));
         goes_on(&mut critical, 1);
@@ -467,40 +278,13 @@ fn noise_in_a_page_harms_its_owner_only() {
     assert_eq!((status.applications.len(), status.expelled.len()), (2, 6), "{status:?}");
 }
 
-/// What a member has of others it cannot write, nor can it cut or replace it.
-#[test]
-#[ignore = "a role"]
-fn role_burglar() {
-    if !is_actor() {
-        return;
-    }
-    let _member = join("be");
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let ours = maps.lines().filter(|line| line.contains("quaver-share-"));
-    let mut writable = 0;
-    for line in ours {
-        let (range, rest) = line.split_once(' ').unwrap();
-        if rest.starts_with("rw-s") {
-            writable += 1;
-            continue;
-        }
-        let start = usize::from_str_radix(range.split('-').next().unwrap(), 16).unwrap();
-        // SAFETY: rights of a mapping of this process, which stays as it is should that fail.
-        let result =
-            unsafe { libc::mprotect(start as *mut _, 4096, libc::PROT_READ | libc::PROT_WRITE) };
-        assert_eq!(result, -1, "{line}");
-    }
-    say(format_args!("writable {writable}"));
-    std::thread::sleep(Duration::from_secs(1000));
-}
-
 #[test]
 fn a_member_can_write_one_page() {
     let (_core, place) = beside_others("share-burglar");
     let _broker = Here::start(options(&place));
-    let _critical = started("role_critical", &place.socket());
-    let _effort = started("role_effort", &place.socket());
-    let mut burglar = start("role_burglar", &place.socket());
+    let _critical = started("critical", &place.socket());
+    let _effort = started("effort", &place.socket());
+    let mut burglar = start("roles::burglar", &place.socket());
     assert_eq!(burglar.line("writable ").as_deref(), Some("1"));
 }
 
@@ -511,7 +295,7 @@ fn strange_messages_and_many_connections_are_no_matter() {
     };
     let (_core, place) = beside_others("share-strange");
     let broker = Here::start(options(&place));
-    let mut critical = started("role_critical", &place.socket());
+    let mut critical = started("critical", &place.socket());
     let at = SocketAddrUnix::new(place.socket()).unwrap();
     let mut state = 7;
     let mut open = Vec::new();
