@@ -5,8 +5,9 @@ use quaver::sched::queue::{Links, List};
 use quaver::sched::{Attributes, Class, Pick, Place, Running, Task, Time, Why};
 use quaver::thread::{self, Service};
 use quaver::{Builder, Clock, Policy, PolicySpec};
+use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Threads that compute, yield, wait for one another and are preempted all come to their ends.
 #[test]
@@ -191,4 +192,57 @@ fn best_effort_work_gives_way() {
         stop.store(true, done);
         background.unwrap().join().unwrap();
     });
+}
+
+/// Who computed for long the last time runs after the others when all wake, whoever wakes them.
+#[test]
+fn who_was_long_wakes_behind_others() {
+    const LONG: Duration = Duration::from_millis(3);
+    const TIMES: [Duration; 4] = [LONG, Duration::ZERO, LONG, LONG];
+    for outside in [false, true] {
+        let policy = "two-queue:quantum=none,history=2ms";
+        let order = on_runtime(Builder::new().workers(1).policy_str(policy), || {
+            let order = Mutex::new(Vec::new());
+            let all_have_run = |times| {
+                while order.lock().unwrap().len() < times * TIMES.len() {
+                    quaver::sleep(Duration::from_micros(100));
+                }
+            };
+            quaver::scope(|s| {
+                let order = &order;
+                let compute = |i: usize| {
+                    for _ in 0..2 {
+                        thread::park();
+                        let end = Instant::now() + TIMES[i];
+                        while Instant::now() < end {
+                            spin(100);
+                        }
+                        order.lock().unwrap().push(i);
+                    }
+                };
+                let threads = [0, 1, 2, 3].map(|i| s.spawn(move || compute(i)).thread().clone());
+                threads.iter().for_each(thread::Thread::unpark);
+                all_have_run(1);
+                if outside {
+                    // The worker is busy until all have been woken.
+                    let woken = AtomicBool::new(false);
+                    std::thread::scope(|os| {
+                        os.spawn(|| {
+                            threads.iter().for_each(thread::Thread::unpark);
+                            woken.store(true, Release);
+                        });
+                        while !woken.load(Acquire) {
+                            spin(100);
+                        }
+                    });
+                } else {
+                    threads.iter().for_each(thread::Thread::unpark);
+                }
+                all_have_run(2);
+            });
+            order.into_inner().unwrap()
+        });
+        assert_eq!(order[..4], [0, 1, 2, 3], "none has a history");
+        assert_eq!(order[4..], [1, 0, 2, 3], "outside: {outside}");
+    }
 }
