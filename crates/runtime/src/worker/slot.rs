@@ -1,5 +1,7 @@
 //! A worker slot: queues' identity, timers, thread pool, and the words that clocks read.
 
+mod account;
+
 use crate::clock::rescue::Seen;
 use crate::lateness;
 use crate::park::SpinLock;
@@ -15,7 +17,7 @@ use crate::worker::patience::Patience;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use quaver_sched::clock::{self, Quantum};
-use quaver_sched::{Account, Class, Pick, Policy, Running, Task, Tax, TimerHeap, TimerRoom, Why};
+use quaver_sched::{Class, Pick, Policy, Running, Task, TimerHeap, TimerRoom, Why};
 
 /// The lowest bit of a `run` word: the thread had been preempted before. The rest is the dispatch
 /// time.
@@ -53,8 +55,8 @@ pub(crate) struct Slot {
     pub(crate) rescue: AtomicU64,
     /// What the rescue's thread knows.
     pub(crate) seen: Seen,
-    /// What pays for preemptions: an [`Account`], and when the worker went on after it had nothing
-    /// to do. Written by the slot's carrier only.
+    /// What pays for preemptions ([`account`]), and when the worker went on after it had nothing to
+    /// do. Written by the slot's carrier only.
     account: AtomicU64,
     rested_at: AtomicU64,
     /// The last generation in which it was interrupted.
@@ -358,68 +360,6 @@ impl Slot {
     pub(crate) fn due_from(&self, affordable: Ticks) -> Option<(u64, Ticks)> {
         let (run, due) = self.policy_due()?;
         Some((run, due.max(self.retry_at.load(Relaxed)).max(affordable)))
-    }
-
-    /// When the next interruption can be paid for.
-    #[inline(always)]
-    pub(crate) fn affordable_at(&self) -> Ticks {
-        self.affordable(&self.rt.tax)
-    }
-
-    /// The same for one at a probe.
-    pub(crate) fn affordable_at_probe(&self) -> Ticks {
-        self.affordable(&self.rt.probe_tax)
-    }
-
-    #[inline(always)]
-    fn affordable(&self, tax: &Option<Tax>) -> Ticks {
-        let Some(tax) = tax else { return 0 };
-        let account = Account::from_bits(self.account.load(Relaxed));
-        tax.earliest(account, self.run_since())
-    }
-
-    /// The carrier has been interrupted.
-    #[inline]
-    pub(crate) fn charge(&self, now: Ticks) {
-        self.pay(&self.rt.tax, now);
-    }
-
-    /// The running thread stops at a probe.
-    pub(crate) fn charge_at_probe(&self, now: Ticks) {
-        self.pay(&self.rt.probe_tax, now);
-    }
-
-    #[inline(always)]
-    fn pay(&self, tax: &Option<Tax>, now: Ticks) {
-        if let Some(tax) = tax {
-            let account = Account::from_bits(self.account.load(Relaxed));
-            let ran = now.saturating_sub(self.run_since());
-            self.account.store(tax.charge(account, ran).to_bits(), Relaxed);
-            self.charged_run.store(self.run.load(Relaxed), Relaxed);
-        }
-    }
-
-    /// The running thread stops of its own will, after it has run for long.
-    #[cold]
-    fn earn(&self, now: Ticks) {
-        if let Some(tax) = &self.rt.tax
-            && self.charged_run.load(Relaxed) != self.run.load(Relaxed)
-        {
-            let account = Account::from_bits(self.account.load(Relaxed));
-            let ran = now.saturating_sub(self.run_since());
-            self.account.store(tax.earn(account, ran).to_bits(), Relaxed);
-        }
-    }
-
-    /// The worker has had nothing to do since `from`.
-    pub(crate) fn rested(&self, from: Ticks) {
-        if let Some(tax) = &self.rt.tax {
-            let now = tsc::now();
-            let worked = from.saturating_sub(self.rested_at.swap(now, Relaxed));
-            let account = Account::from_bits(self.account.load(Relaxed));
-            let account = tax.rest(account, now.saturating_sub(from), worked);
-            self.account.store(account.to_bits(), Relaxed);
-        }
     }
 
     /// The quantum of what is running, as the policy gives it now. May be called by anybody.
