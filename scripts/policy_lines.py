@@ -19,14 +19,14 @@ ROWS = [
     ("fifo", ["fifo.rs"], ""),
     ("rr", ["rr.rs"], "141"),
     ("ws", ["ws.rs", "looks.rs", "turns.rs"], "150 (preemptive)"),
-    ("two-queue", ["two_queue.rs", "resumed.rs", "looks.rs", "turns.rs"], ""),
+    ("two-queue", ["two_queue.rs", "history.rs", "resumed.rs", "looks.rs", "turns.rs"], ""),
     ("cfs", ["cfs.rs", "looks.rs"], "430; Linux 6592"),
     ("eevdf", ["eevdf.rs", "looks.rs"], "579; Linux 7102"),
     ("shinjuku", ["rr.rs"], "192; ghOSt 710"),
     ("shinjuku-shenango", ["shenango.rs"], "444; ghOSt 727"),
     ("priority", ["priority.rs"], ""),
     ("las", ["las.rs"], ""),
-    ("adaptive", ["adaptive.rs", "two_queue.rs", "resumed.rs", "looks.rs", "turns.rs"], ""),
+    ("adaptive", ["adaptive.rs", "two_queue.rs", "history.rs", "resumed.rs", "looks.rs", "turns.rs"], ""),
 ]
 
 

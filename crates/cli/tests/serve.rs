@@ -141,10 +141,19 @@ fn mistakes_are_named_before_anything_starts() {
         (&["load", "--protocol", "http", "--to", "127.0.0.1:1", "--rate", "1"], "aspen-udp"),
         (&["load", "--protocol", "resp", "--to", "127.0.0.1:1", "--rate", "1"], "cannot connect"),
         (&["load", "--protocol", "resp", "--to", "127.0.0.1", "--rate", "1"], "127.0.0.1:6379"),
+        (
+            &["load", "--protocol=memcached", "--to=127.0.0.1:1", "--rate=1", "--mix=range=1"],
+            "memcached has no request for class range",
+        ),
+        (
+            &["load", "--protocol=resp", "--to=127.0.0.1:1", "--rate=1", "--fill", "--mix=ad=1"],
+            "resp has no request for class ad",
+        ),
     ] {
         let output = quaver(args);
         assert!(!output.status.success() && output.stdout.is_empty(), "{args:?}");
         let text = stderr(&output);
         assert!(text.contains(part), "{args:?}: {text}");
+        assert!(text.matches("refused").count() <= 1, "said twice: {text}");
     }
 }

@@ -38,9 +38,10 @@ pub enum Place {
 /// queues). Policies with one quantum answer `Fresh` for every task.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Class {
-    /// It has not been preempted since it last became runnable by creation or wake-up.
+    /// It has not been preempted since it last became runnable by creation or wake-up, and counts
+    /// as new.
     Fresh,
-    /// It has been preempted and continues.
+    /// It has been preempted and continues, or counts as such ([`Spec`](crate::Spec), `history`).
     Preempted,
 }
 

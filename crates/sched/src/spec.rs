@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Keys that are left out take defaults that follow the quantum: for `two-queue` `long` is twenty
-//! quanta, `max-age` five hundred; for `aspen` five (section 3.2 uses 100 us) and fifty. The
-//! default quantum is 20 us. What each policy has is in one table (`table`).
+//! quanta, `max-age` five hundred, and there is no `history`; for `aspen` five (section 3.2 uses
+//! 100 us) and fifty. The default quantum is 20 us. What each policy has is in one table (`table`).
 
 mod error;
 mod table;
@@ -79,6 +79,7 @@ impl Spec {
         for (value, key) in values.iter_mut().zip(known.keys) {
             *value = match key.form {
                 Form::Quantum => quantum,
+                Form::Option => None,
                 _ => {
                     let hundredth = |d: Duration| (d / 100).max(Duration::from_nanos(1));
                     let default = match key.default {
@@ -154,7 +155,7 @@ impl Spec {
         let above = |least| value.map(|value: Duration| value.clamp(least, LONGEST));
         self.values[at] = match self.known.keys[at].form {
             Form::Quantum => sound(value),
-            Form::OrNone | Form::Positive => above(Duration::from_nanos(1)),
+            Form::OrNone | Form::Option | Form::Positive => above(Duration::from_nanos(1)),
             Form::AtLeastQuantum => above(least),
         };
         self.given[at] = true;
@@ -266,7 +267,9 @@ impl Default for Spec {
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
-        for (i, (key, value)) in self.known.keys.iter().zip(self.values).enumerate() {
+        let values = self.known.keys.iter().zip(self.values);
+        let shown = values.filter(|(key, value)| key.form != Form::Option || value.is_some());
+        for (i, (key, value)) in shown.enumerate() {
             let value = value.map_or("none".into(), format_duration);
             write!(f, "{}{}={value}", if i == 0 { ':' } else { ',' }, key.name)?;
         }
@@ -326,7 +329,7 @@ fn parse_settings(
         }
         let value = match key.form {
             Form::Quantum => sound(or_none(key.name, value)?),
-            Form::OrNone => {
+            Form::OrNone | Form::Option => {
                 or_none(key.name, value)?.map(|age| positive(key.name, age)).transpose()?
             }
             Form::Positive | Form::AtLeastQuantum => {

@@ -11,7 +11,7 @@
 //!   does not pay for a bad second.
 //! * *By the thread itself*, which has run for so long that the interruption is no more than the
 //!   percentage of it. So a thread that computes for ever does not keep a busy worker. What it
-//!   leaves over is saved.
+//!   leaves over is saved, and all of it if nobody interrupts it.
 //!
 //! Not in the papers.
 
@@ -148,8 +148,21 @@ impl Tax {
     #[inline]
     #[must_use]
     pub fn charge(&self, account: Account, ran: Time) -> Account {
+        self.settle(account, ran, self.price)
+    }
+
+    /// The account after a thread has run for `ran`, and stopped of its own will without having
+    /// been interrupted since it was dispatched: if that would have paid for an interruption, it is
+    /// saved for one of another thread.
+    #[inline]
+    #[must_use]
+    pub fn earn(&self, account: Account, ran: Time) -> Account {
+        self.settle(account, ran, 0)
+    }
+
+    fn settle(&self, account: Account, ran: Time, price: Time) -> Account {
         let paid = if ran < self.pays_in { 0 } else { ran.saturating_mul(self.percent) / 100 };
-        let left = u64::from(account.saved).saturating_add(paid).saturating_sub(self.price);
+        let left = u64::from(account.saved).saturating_add(paid).saturating_sub(price);
         Account { saved: left.min(self.savings) as u32, ..account }
     }
 
@@ -226,15 +239,19 @@ mod tests {
         let account = tax.charge(account, 400);
         assert_eq!(tax.earliest(account, SINCE), 0);
         assert_eq!(tax.earliest(tax.charge(account, 20), SINCE), SINCE + 200);
+        // So does one of 200 that nobody interrupts, for somebody else.
+        assert_eq!(tax.earliest(tax.earn(Account::default(), 200), SINCE), 0);
         // Short ones save nothing.
-        let account = (0..1000).fold(Account::default(), |account, _| tax.charge(account, 199));
-        assert_eq!(account, Account::default());
+        let short = |account, _| tax.earn(tax.charge(account, 199), 199);
+        assert_eq!((0..1000).fold(Account::default(), short), Account::default());
     }
 
     #[test]
     fn savings_are_bounded() {
         let tax = Tax::new(10, 10, 100);
-        for mut account in [after(&tax, 1 << 40, 0), tax.charge(Account::default(), 1 << 40)] {
+        let account = Account::default();
+        let long = [tax.charge(account, 1 << 40), tax.earn(account, 1 << 40)];
+        for mut account in [after(&tax, 1 << 40, 0)].into_iter().chain(long) {
             let mut count = 0;
             while tax.earliest(account, SINCE) == 0 {
                 account = tax.charge(account, 0);

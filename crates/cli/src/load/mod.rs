@@ -184,6 +184,7 @@ fn measure(args: &Args) -> Result<Report> {
     let schedule =
         Schedule::new(args.arrivals, args.rate, &args.mix, limit, args.seed)?.warm_up(args.warm_up);
     let operations = operations(&args.mix)?;
+    args.protocol.check(schedule.classes(), &operations)?;
     let recorder = Recorder::for_schedule(&schedule)?;
     if schedule.count() == 0 {
         bail!("no request is due in {}", duration::format(args.duration));

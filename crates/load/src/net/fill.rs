@@ -14,7 +14,7 @@ pub enum FillError {
     #[error("{0} cannot fill a server: let the server fill its store itself (--fill)")]
     Datagrams(&'static str),
     /// The connection does not come about, or breaks.
-    #[error("cannot fill {to}: {source}")]
+    #[error("cannot fill {to}")]
     Connection {
         /// The server.
         to: SocketAddr,

@@ -42,7 +42,7 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
     /// The server does not accept.
-    #[error("cannot connect to {to}, connection {number}: {source}")]
+    #[error("cannot connect to {to}, connection {number}")]
     Connect {
         /// The server.
         to: SocketAddr,
@@ -60,7 +60,7 @@ pub enum PoolError {
         class: String,
     },
     /// A limit of the system.
-    #[error("cannot wait for connections: {0}")]
+    #[error("cannot wait for connections")]
     System(#[from] io::Error),
 }
 
@@ -139,12 +139,7 @@ impl Pool {
         limits: impl FnOnce(OpenLoop<'a>) -> OpenLoop<'a>,
     ) -> Result<Offered, PoolError> {
         let protocol = self.options.protocol;
-        for (class, operation) in schedule.classes().iter().zip(operations) {
-            if !protocol.has(*operation) {
-                let class = class.clone();
-                return Err(PoolError::Operation { protocol: protocol.name(), class });
-            }
-        }
+        protocol.check(schedule.classes(), operations)?;
         let errors = schedule
             .classes()
             .iter()

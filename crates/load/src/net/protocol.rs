@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::{Operation, aspen, memcached, resp};
+use super::{Operation, PoolError, aspen, memcached, resp};
 
 /// A protocol that servers are spoken to in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +81,21 @@ impl Protocol {
                 matches!(operation, Operation::Get | Operation::Set | Operation::Incr)
             }
             Protocol::AspenUdp => operation != Operation::Incr,
+        }
+    }
+
+    /// Can it ask for these operations of classes with these names?
+    ///
+    /// # Errors
+    ///
+    /// The first that it has no request for.
+    pub fn check(self, classes: &[String], operations: &[Operation]) -> Result<(), PoolError> {
+        let lacks = classes.iter().zip(operations).find(|(_, operation)| !self.has(**operation));
+        match lacks {
+            Some((class, _)) => {
+                Err(PoolError::Operation { protocol: self.name(), class: class.clone() })
+            }
+            None => Ok(()),
         }
     }
 

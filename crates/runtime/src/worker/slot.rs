@@ -53,10 +53,12 @@ pub(crate) struct Slot {
     pub(crate) rescue: AtomicU64,
     /// What the rescue's thread knows.
     pub(crate) seen: Seen,
-    /// What pays for preemptions: a `quaver_sched::Account`, and when the worker went on after it
-    /// had nothing to do. Written by the slot's carrier only.
+    /// What pays for preemptions ([`account`]), and when the worker went on after it had nothing to
+    /// do. Written by the slot's carrier only.
     account: AtomicU64,
     rested_at: AtomicU64,
+    /// The last generation in which it was interrupted.
+    charged_run: AtomicU64,
     /// When this worker tells the others' clocks again that work waits. Used by the slot's carrier
     /// only.
     tells_at: AtomicU64,
@@ -128,6 +130,7 @@ impl Slot {
             rescue: AtomicU64::new(0),
             seen: Seen::new(),
             account: AtomicU64::new(0),
+            charged_run: AtomicU64::new(0),
             rested_at: AtomicU64::new(tsc::now()),
             tells_at: AtomicU64::new(0),
             long_at: AtomicU64::new(0),
@@ -237,9 +240,13 @@ impl Slot {
         if self.rt.probes() {
             return;
         }
-        let again = t.outlived.replace(why == Some(Why::Preempted));
-        if pace.is_long(now.saturating_sub(self.run_since())) || again && t.outlived.get() {
+        let preempted = why == Some(Why::Preempted);
+        let again = t.outlived.replace(preempted);
+        if pace.is_long(now.saturating_sub(self.run_since())) || again && preempted {
             self.saw_long(now);
+            if !preempted {
+                self.earn(now);
+            }
         }
     }
 

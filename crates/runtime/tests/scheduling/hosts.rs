@@ -5,8 +5,9 @@ use quaver::sched::queue::{Links, List};
 use quaver::sched::{Attributes, Class, Pick, Place, Running, Task, Time, Why};
 use quaver::thread::{self, Service};
 use quaver::{Builder, Clock, Policy, PolicySpec};
+use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Threads that compute, yield, wait for one another and are preempted all come to their ends.
 #[test]
@@ -191,4 +192,70 @@ fn best_effort_work_gives_way() {
         stop.store(true, done);
         background.unwrap().join().unwrap();
     });
+}
+
+/// How long the threads of [`order_of_waking`] compute.
+const TIMES: [Duration; 4] = [LONG, Duration::ZERO, LONG, LONG];
+const LONG: Duration = Duration::from_millis(3);
+
+/// Four threads compute, wait, and are woken one after the other while the worker is busy: in which
+/// order they run, the first time and the second. `outside`: they are woken by a kernel thread.
+fn order_of_waking(outside: bool) -> Vec<usize> {
+    let policy = "two-queue:quantum=none,history=2ms";
+    on_runtime(Builder::new().workers(1).policy_str(policy), || {
+        let order = Mutex::new(Vec::new());
+        let all_have_run = |times| {
+            while order.lock().unwrap().len() < times * TIMES.len() {
+                quaver::sleep(Duration::from_micros(100));
+            }
+        };
+        quaver::scope(|s| {
+            let order = &order;
+            let compute = |i: usize| {
+                for _ in 0..2 {
+                    thread::park();
+                    let end = Instant::now() + TIMES[i];
+                    while Instant::now() < end {
+                        spin(100);
+                    }
+                    order.lock().unwrap().push(i);
+                }
+            };
+            let threads = [0, 1, 2, 3].map(|i| s.spawn(move || compute(i)).thread().clone());
+            let wake_all = || threads.iter().for_each(thread::Thread::unpark);
+            wake_all();
+            all_have_run(1);
+            if outside {
+                let (begin, woken) = (AtomicBool::new(false), AtomicBool::new(false));
+                let until = |flag: &AtomicBool| {
+                    while !flag.load(Acquire) {
+                        spin(100);
+                    }
+                };
+                std::thread::scope(|os| {
+                    os.spawn(|| {
+                        until(&begin);
+                        wake_all();
+                        woken.store(true, Release);
+                    });
+                    begin.store(true, Release);
+                    until(&woken);
+                });
+            } else {
+                wake_all();
+            }
+            all_have_run(2);
+        });
+        order.into_inner().unwrap()
+    })
+}
+
+/// Who computed for long the last time runs after the others when all wake, whoever wakes them.
+#[test]
+fn who_was_long_wakes_behind_others() {
+    for outside in [false, true] {
+        // Beside other programs a short run may look long: the worker has lost its CPU meanwhile.
+        let expected = |_| order_of_waking(outside) == [0, 1, 2, 3, 1, 0, 2, 3];
+        assert!((0..20).any(expected), "outside: {outside}");
+    }
 }

@@ -85,6 +85,7 @@ impl Adaptive {
             quantum: first,
             long_quantum: first.unwrap_or(times.max).saturating_mul(5),
             max_age: times.max_age,
+            history: None,
         };
         let observed = || Observed {
             lengths: core::array::from_fn(|_| AtomicU32::new(0)),

@@ -25,6 +25,7 @@ mod adaptive;
 mod cfs;
 mod eevdf;
 mod fifo;
+mod history;
 mod las;
 mod looks;
 mod priority;

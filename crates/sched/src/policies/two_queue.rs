@@ -24,10 +24,13 @@
 //!   a row, so new work keeps half of them. A preempted task with `p` older ones before it in its
 //!   queue is therefore dispatched at the latest `2 (p + 1)` dispatches after it came of age, each
 //!   of which lasts one quantum at most while new work waits.
+//! * *History* (`history`), if wanted: who ran for long the last time is queued with preempted work
+//!   when it wakes.
 //! * From time to time a worker evens out its preempted work with the worker that has most
 //!   (`looks`).
 //!
-//! A task's class is [`Class::Preempted`] from its preemption until it blocks, yields or ends.
+//! A task's class is [`Class::Preempted`] from its preemption, or from waking with a long history,
+//! until it blocks, yields or ends.
 //! Other workers' queues do not count for preemption, for the reason that `ws` gives: their own
 //! workers stop within a quantum.
 
@@ -35,7 +38,7 @@ use alloc::boxed::Box;
 
 use crate::{
     Class, Pick, Place, Policy, Running, Task, Time, Why,
-    policies::{looks::Looks, resumed::Resumed, stop_at, turns::Turns},
+    policies::{history::History, looks::Looks, resumed::Resumed, stop_at, turns::Turns},
     queue::{Links, List, WorkerQueues},
     sync::{AtomicBool, AtomicU32, AtomicU64, CachePadded, Ordering::Relaxed},
     table,
@@ -52,6 +55,9 @@ pub struct TwoQueueTimes {
     pub long_quantum: Time,
     /// After waiting for longer than this, preempted work takes turns with new work. `None`: never.
     pub max_age: Option<Time>,
+    /// A task that has run for longer than this between two waits is queued with preempted work
+    /// when it wakes. `None`: all that wake are new work.
+    pub history: Option<Time>,
 }
 
 /// Policies `two-queue` and `aspen`: new before preempted work, with bounded age.
@@ -65,7 +71,8 @@ pub struct TwoQueue {
     shared: List,
     new: WorkerQueues,
     preempted: Resumed,
-    /// When each task was last preempted; valid while it is in a preempted queue.
+    history: Option<History>,
+    /// When each task was last queued as preempted; valid while it is in a preempted queue.
     preempted_at: Box<[AtomicU64]>,
     workers: Box<[CachePadded<Worker>]>,
     looks: Looks,
@@ -148,6 +155,7 @@ impl TwoQueue {
             shared: List::new(),
             new: WorkerQueues::new(workers),
             preempted: Resumed::new(workers),
+            history: times.history.map(|longer_than| History::new(max_tasks, longer_than)),
             preempted_at: table::zeroed_u64(max_tasks),
             workers: (0..workers).map(|_| CachePadded(Worker::new())).collect(),
             looks: Looks::new(workers),
@@ -223,6 +231,7 @@ impl TwoQueue {
     #[inline(never)]
     fn choose(&self, worker: usize, now: Time) -> Option<Pick> {
         let state = &self.workers[worker];
+        self.take_in(worker);
         let more = state.out_of_turn.load(Relaxed) || !self.preempted.is_empty(worker);
         state.has_more.store(more, Relaxed);
         let fresh = |task| Pick { task, class: Class::Fresh };
@@ -302,6 +311,35 @@ impl TwoQueue {
         }
     }
 
+    /// A task that was long wakes at `now`.
+    fn enqueue_long(&self, history: &History, place: Place, task: Task, now: Time) {
+        self.preempted_at[task.0 as usize].store(now, Relaxed);
+        match place {
+            Place::Local(worker) => {
+                self.queued(worker, task);
+                self.workers[worker].has_more.store(true, Relaxed);
+                self.preempted.push(worker, &self.links, task);
+            }
+            Place::Shared => history.push(&self.links, task),
+        }
+    }
+
+    /// Long tasks that wait outside become preempted work of `worker`.
+    fn take_in(&self, worker: usize) {
+        if let Some(history) = self.history.as_ref().filter(|_| self.waits_outside() != 0) {
+            history.move_to(&self.links, |task| {
+                self.queued(worker, task);
+                self.preempted.push(worker, &self.links, task);
+            });
+        }
+    }
+
+    /// How many tasks wait outside that are no new work.
+    #[inline(always)]
+    fn waits_outside(&self) -> usize {
+        self.history.as_ref().map_or(0, History::len)
+    }
+
     fn new_waits(&self, worker: usize) -> bool {
         !self.new.is_empty(worker) || !self.shared.is_empty()
     }
@@ -313,6 +351,11 @@ impl Policy for TwoQueue {
     }
 
     fn task_enqueue(&self, place: Place, task: Task, why: Why, now: Time) {
+        if let Some(history) = &self.history
+            && history.was_long(task, why)
+        {
+            return self.enqueue_long(history, place, task, now);
+        }
         match (place, why) {
             (Place::Local(worker), Why::Preempted) => self.enqueue_preempted(worker, task, now),
             (Place::Local(worker), why) => {
@@ -342,12 +385,22 @@ impl Policy for TwoQueue {
         if !self.alone && self.looks.is_due(worker, now, self.quantum()) {
             self.look(worker);
         }
-        let pick = if self.workers[worker].has_more.load(Relaxed) {
+        let pick = if self.workers[worker].has_more.load(Relaxed) || self.waits_outside() != 0 {
             self.choose(worker, now)
         } else {
             self.take_new(worker).map(|task| Pick { task, class: Class::Fresh })
         };
         self.chosen(worker, pick)
+    }
+
+    fn task_stopped(&self, _worker: usize, task: Task, ran: Time) {
+        if let Some(history) = &self.history {
+            history.ran(task, ran);
+        }
+    }
+
+    fn accounts(&self) -> bool {
+        self.history.is_some()
     }
 
     fn balance(&self, worker: usize, now: Time) -> Option<Pick> {
@@ -361,8 +414,9 @@ impl Policy for TwoQueue {
     fn preempt_at(&self, worker: usize, running: &Running, timer: Option<Time>) -> Option<Time> {
         let quantum = self.quantum()?;
         let new_waits = self.new_waits(worker);
+        let own = &self.workers[worker].has_more;
         let preempted_waits =
-            self.workers[worker].has_more.load(Relaxed) && !self.preempted.is_empty(worker);
+            self.waits_outside() != 0 || own.load(Relaxed) && !self.preempted.is_empty(worker);
         let at = match running.class {
             Class::Fresh => stop_at(running, quantum, new_waits || preempted_waits, timer),
             Class::Preempted => {
@@ -388,10 +442,14 @@ impl Policy for TwoQueue {
     }
 
     fn has_work(&self, _worker: usize) -> bool {
-        !self.shared.is_empty() || self.new.any_waiting() || self.preempted.any_waiting()
+        // Outside first: from there tasks are moved to preempted work.
+        !self.shared.is_empty()
+            || self.waits_outside() != 0
+            || self.new.any_waiting()
+            || self.preempted.any_waiting()
     }
 
     fn waiting(&self) -> usize {
-        self.shared.len() + self.new.total() + self.preempted.total()
+        self.shared.len() + self.waits_outside() + self.new.total() + self.preempted.total()
     }
 }

@@ -34,6 +34,8 @@ pub(super) enum Form {
     Quantum,
     /// Above zero, or "none".
     OrNone,
+    /// The same; none where it is not given, and then not shown.
+    Option,
     /// Above zero.
     Positive,
     /// Not below the quantum.
@@ -67,6 +69,7 @@ impl Room<'_> {
             quantum: self.quantum(),
             long_quantum: self.time(LONG),
             max_age: self.maybe(MAX_AGE),
+            history: self.maybe(HISTORY),
         };
         TwoQueue::new(self.workers, self.max_tasks, times)
     }
@@ -75,6 +78,7 @@ impl Room<'_> {
 pub(super) const QUANTUM: &str = "quantum";
 pub(super) const LONG: &str = "long";
 pub(super) const MAX_AGE: &str = "max-age";
+pub(super) const HISTORY: &str = "history";
 pub(super) const MOST_KEYS: usize = 5;
 
 const fn key(name: &'static str, form: Form, default: u32) -> Key {
@@ -89,11 +93,12 @@ pub(super) static POLICIES: [Known; 12] = [
     Known {
         name: "two-queue",
         about: "new threads before preempted ones, a queue of each per worker, stealing; the \
-                default (keys: quantum, long, max-age)",
+                default (keys: quantum, long, max-age, history)",
         keys: &[
             QUANTUM_KEY,
             key(LONG, Form::AtLeastQuantum, 2_000),
             key(MAX_AGE, Form::OrNone, 50_000),
+            key(HISTORY, Form::Option, 0),
         ],
         build: |room| Box::new(room.two_queue()),
     },

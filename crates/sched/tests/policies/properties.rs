@@ -69,6 +69,8 @@ fn without_model() -> impl Strategy<Value = &'static str> {
         "priority:quantum=20us,max-age=none",
         "las:quantum=10us",
         "adaptive:quantum=5us,window=50us",
+        "two-queue:quantum=20us,max-age=100us,history=5us",
+        "two-queue:quantum=none,max-age=none,history=5us",
     ])
 }
 

@@ -162,7 +162,7 @@ fn when_a_preempted_task_stops() {
 /// A long quantum below the quantum, which a `Spec` refuses, counts as the quantum.
 #[test]
 fn long_quantum_is_at_least_the_quantum() {
-    let times = TwoQueueTimes { quantum: Some(20), long_quantum: 5, max_age: None };
+    let times = TwoQueueTimes { quantum: Some(20), long_quantum: 5, max_age: None, history: None };
     let policy = TwoQueue::new(1, 4, times);
     enqueue(&policy, Place::Local(0), Why::Preempted, [1]);
     assert_eq!(policy.preempt_at(0, &running(Class::Preempted, 100), None), Some(120));
@@ -241,4 +241,73 @@ fn a_preempted_task_goes_on_first_after_new_work() {
     assert_eq!(next(&*policy, 0, 0).unwrap().task.0, 1);
     enqueue(&*policy, Place::Local(0), Why::Preempted, [1]);
     assert_eq!(next(&*policy, 0, 0).unwrap().task.0, 2);
+}
+
+/// A task runs for `ran` and waits.
+fn ran(policy: &dyn Policy, worker: usize, task: u32, ran: Time) {
+    assert!(policy.accounts());
+    policy.task_stopped(worker, Task(task), ran);
+}
+
+const HISTORY: &str = "two-queue:quantum=20us,long=50us,max-age=1ms,history=30us";
+
+#[test]
+fn who_was_long_is_no_new_work_when_it_wakes() {
+    let policy = build(HISTORY, 1, 8);
+    ran(&*policy, 0, 1, 30_001);
+    ran(&*policy, 0, 2, 30_000);
+    enqueue(&*policy, Place::Local(0), Why::Woken, [1, 2]);
+    enqueue(&*policy, Place::Shared, Why::Woken, [3]);
+    let order: Vec<_> = std::iter::from_fn(|| next(&*policy, 0, 0)).collect();
+    let picks: Vec<_> = order.iter().map(|pick| (pick.task.0, pick.class)).collect();
+    assert_eq!(picks, [(2, Class::Fresh), (3, Class::Fresh), (1, Class::Preempted)]);
+    // Each run counts by itself.
+    ran(&*policy, 0, 1, 10_000);
+    enqueue(&*policy, Place::Local(0), Why::Woken, [1]);
+    assert_eq!(next(&*policy, 0, 0).unwrap().class, Class::Fresh);
+}
+
+#[test]
+fn a_run_is_long_in_all_its_parts() {
+    let policy = build(HISTORY, 1, 8);
+    for why in [Why::Preempted, Why::Woken] {
+        ran(&*policy, 0, 1, 20_000);
+        enqueue(&*policy, Place::Local(0), why, [1]);
+        assert_eq!(next(&*policy, 0, 0).unwrap().class, Class::Preempted, "{why:?}");
+    }
+    // Who yields, and whoever has the number next, has no history.
+    for why in [Why::Yielded, Why::New] {
+        ran(&*policy, 0, 1, 1_000_000);
+        enqueue(&*policy, Place::Local(0), why, [1]);
+        assert_eq!(next(&*policy, 0, 0).unwrap().class, Class::Fresh, "{why:?}");
+        enqueue(&*policy, Place::Local(0), Why::Woken, [1]);
+        assert_eq!(next(&*policy, 0, 0).unwrap().class, Class::Fresh, "{why:?}, then woken");
+    }
+}
+
+/// What wakes outside is found by whichever worker looks first, in turn, and stops nobody early.
+#[test]
+fn who_was_long_may_wake_outside() {
+    let policy = build(HISTORY, 2, 8);
+    (1..4).for_each(|task| ran(&*policy, 0, task, 40_000));
+    enqueue(&*policy, Place::Shared, Why::Woken, [1, 2, 3]);
+    assert_eq!((policy.waiting(), policy.has_work(1)), (3, true));
+    for (class, at) in [(Class::Fresh, 21_000), (Class::Preempted, 51_000)] {
+        assert_eq!(policy.preempt_at(0, &running(class, 1_000), None), Some(at));
+    }
+    enqueue(&*policy, Place::Local(1), Why::New, [7]);
+    assert_eq!(next(&*policy, 1, 0).unwrap().task, Task(7));
+    assert_eq!(drain(&*policy, 0, 0), [1, 2, 3]);
+    assert!(policy.waiting() == 0 && !policy.has_work(0));
+}
+
+/// A wrong guess costs no more than the maximal age.
+#[test]
+fn who_was_long_comes_of_age() {
+    let policy = build(HISTORY, 1, 100);
+    ran(&*policy, 0, 1, 40_000);
+    enqueue(&*policy, Place::Shared, Why::Woken, [1]);
+    enqueue(&*policy, Place::Local(0), Why::New, 10..20);
+    assert_eq!(policy.task_dequeue(0, 1_000_000).unwrap().task, Task(10));
+    assert_eq!(policy.task_dequeue(0, 1_000_001).unwrap().task, Task(1));
 }

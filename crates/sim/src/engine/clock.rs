@@ -111,6 +111,9 @@ impl Engine<'_> {
         let me = &mut self.workers[worker];
         if pace.is_long(self.now.saturating_sub(me.turn)) || again {
             (me.long_at, me.alarm.later) = (self.now, 0);
+            if let Some(tax) = self.rules.tax.filter(|_| !preempted && me.charged != me.turn) {
+                me.account = tax.earn(me.account, self.now.saturating_sub(me.turn));
+            }
         }
     }
 

@@ -96,6 +96,7 @@ impl Engine<'_> {
             let me = &mut self.workers[worker];
             let ran = me.running.map_or(0, |_| self.now.saturating_sub(me.turn));
             me.account = tax.charge(me.account, ran);
+            me.charged = me.turn;
         }
     }
 

@@ -44,6 +44,8 @@ pub(super) struct Worker {
     pub(super) overhead: u64,
     /// What pays for interruptions.
     pub(super) account: Account,
+    /// The last turn in which it was interrupted.
+    pub(super) charged: u64,
     /// When it went on after it had nothing to do.
     pub(super) rested_at: u64,
     /// Its place in the list of idle workers, if it is in it.
@@ -73,6 +75,7 @@ impl Default for Worker {
             best_effort: 0,
             overhead: 0,
             account: Account::default(),
+            charged: NEVER,
             rested_at: 0,
             idle: None,
         }

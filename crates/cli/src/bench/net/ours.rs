@@ -17,6 +17,8 @@ pub struct OursSpec {
     pub sockets: Sockets,
     /// As text; `off`: no preemption.
     pub quantum: String,
+    /// As text.
+    pub policy: String,
     /// A worker on each.
     pub cpus: Vec<usize>,
     /// What is served.
@@ -54,7 +56,8 @@ pub fn serve(spec: &OursSpec) -> anyhow::Result<Outcome> {
         return Ok(Outcome::unsupported("HTTP is served by tokio only"));
     }
     let workers = quaver::Builder::new().workers(spec.cpus.len()).cpus(spec.cpus.clone());
-    let runtime = workers.quantum_str(&spec.quantum).build().context("cannot build a runtime")?;
+    let builder = workers.policy_str(&spec.policy).quantum_str(&spec.quantum);
+    let runtime = builder.build().context("cannot build a runtime")?;
     let served = runtime.run(|| match spec.sockets {
         Sockets::Net => {
             let listener = quaver::net::TcpListener::bind(ADDRESS)?;

@@ -21,6 +21,8 @@ const SCANS: [usize; 3] = [1, 2, 4];
 const SCAN_NS: u64 = 700_000;
 const GETS_PER_S: f64 = 500.0;
 const QUANTA: [&str; 4] = ["auto", "20us", "50us", "200us"];
+/// Connections that ask for SCANs are known to be long.
+const HISTORY: &str = "two-queue:history=100us";
 const PEERS: [&str; 3] = ["tokio-current-thread", "tokio-multi-thread", "go"];
 
 /// The groups.
@@ -39,8 +41,16 @@ pub fn plan(context: &Context) -> Plan {
     for quantum in QUANTA {
         servers.ours(Sockets::Net, quantum);
     }
+    for quantum in ["auto", "200us"] {
+        servers.ours_by(Sockets::Net, quantum, HISTORY, &with_history(quantum));
+    }
     let groups = SCANS.map(|scans| group(context, &servers, scans)).into();
     Plan { groups, notes: servers.notes }
+}
+
+/// The name of the server that remembers.
+fn with_history(quantum: &str) -> String {
+    format!("{} history", ours(Sockets::Net, quantum))
 }
 
 fn group(context: &Context, servers: &Servers<'_>, scans: usize) -> Group {
@@ -71,7 +81,10 @@ fn group(context: &Context, servers: &Servers<'_>, scans: usize) -> Group {
         ("SCANs", rate, Bound::AtLeast(0.9)),
     ];
     for job in &mut jobs {
-        if QUANTA.iter().any(|quantum| job.implementation == ours(Sockets::Net, quantum)) {
+        let by = |name: fn(&str) -> String| {
+            QUANTA.iter().any(|quantum| job.implementation == name(quantum))
+        };
+        if by(|quantum| ours(Sockets::Net, quantum)) || by(with_history) {
             job.aims.extend(aims.iter().map(|(what, metric, bound)| {
                 Aim::new(format!("{title}: {what} / best peer"), metric, *bound, &PEERS)
             }));

@@ -50,13 +50,19 @@ impl<'a> Servers<'a> {
 
     /// Adds Quaver's own server.
     pub fn ours(&mut self, sockets: Sockets, quantum: &str) {
+        self.ours_by(sockets, quantum, "two-queue", &ours(sockets, quantum));
+    }
+
+    /// The same by another policy, under this name.
+    pub fn ours_by(&mut self, sockets: Sockets, quantum: &str, policy: &str, name: &str) {
         let work = Work::NetServe(OursSpec {
             sockets,
             quantum: quantum.to_owned(),
+            policy: policy.to_owned(),
             cpus: self.cpus.clone(),
             serve: self.serve.clone(),
         });
-        self.add(&ours(sockets, quantum), self.context.child(&work));
+        self.add(name, self.context.child(&work));
     }
 
     /// Adds a peer under `quaver run`, if both are here.

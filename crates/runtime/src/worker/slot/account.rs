@@ -1,8 +1,9 @@
-//! What pays for interruptions: the slot's account, and when it allows the next one.
+//! What interruptions of a worker cost, and who pays: the worker's [`Account`], which its carrier
+//! alone writes. With no tax everything can be paid for.
 
 use super::Slot;
 use crate::tsc::{self, Ticks};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::*;
 use quaver_sched::{Account, Tax};
 
 impl Slot {
@@ -41,6 +42,19 @@ impl Slot {
             let account = Account::from_bits(self.account.load(Relaxed));
             let ran = now.saturating_sub(self.run_since());
             self.account.store(tax.charge(account, ran).to_bits(), Relaxed);
+            self.charged_run.store(self.run.load(Relaxed), Relaxed);
+        }
+    }
+
+    /// The running thread stops of its own will, after it has run for long.
+    #[cold]
+    pub(super) fn earn(&self, now: Ticks) {
+        if let Some(tax) = &self.rt.tax
+            && self.charged_run.load(Relaxed) != self.run.load(Relaxed)
+        {
+            let account = Account::from_bits(self.account.load(Relaxed));
+            let ran = now.saturating_sub(self.run_since());
+            self.account.store(tax.earn(account, ran).to_bits(), Relaxed);
         }
     }
 
