@@ -307,7 +307,9 @@ impl Builder {
     /// How often to look for workers that sleep in a page fault, 20 µs or more, while others wait:
     /// at the second look such a worker goes on with other threads, as it does in a system call
     /// that blocks. Default: `None`, no looks, but for those of every 100 ms without a quantum or
-    /// with one of more than 100 ms. For programs that read mapped files. Has no effect with
+    /// with one of more than 100 ms. For programs that read mapped files from slow
+    /// devices; `cargo run --release -p quaver --example page_faults` shows what it brings. Faults
+    /// that are over before the second look are not seen. Has no effect with
     /// [`Tls::Shared`] and user interrupts. (Skyloft, section 6.)
     pub fn fault_look(mut self, every: Option<Duration>) -> Builder {
         self.fault_look = every;
