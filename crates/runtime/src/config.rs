@@ -53,6 +53,7 @@ pub struct Builder {
     idle_spin: Duration,
     max_deferral: Option<Duration>,
     mutex_extension: Duration,
+    fault_look: Option<Duration>,
     tax: Option<u32>,
     signal: i32,
     resume: Resume,
@@ -102,6 +103,7 @@ impl Builder {
             idle_spin: Duration::from_micros(20),
             max_deferral: Some(DEFAULT_MAX_DEFERRAL),
             mutex_extension: Duration::ZERO,
+            fault_look: None,
             tax: None,
             signal: libc::SIGURG,
             resume: Resume::Auto,
@@ -257,6 +259,18 @@ impl Builder {
     /// of FlexGuard, section 2.4.)
     pub fn mutex_extension(mut self, bound: Duration) -> Builder {
         self.mutex_extension = bound;
+        self
+    }
+
+    /// How often to look for workers that sleep in a page fault, 20 µs or more, while others wait:
+    /// at the second look such a worker goes on with other threads, as it does in a system call
+    /// that blocks. Default: `None`, no looks, but for those of every 100 ms without a quantum or
+    /// with one of more than 100 ms. For programs that read mapped files from slow
+    /// devices; `cargo run --release -p quaver --example page_faults` shows what it brings. Faults
+    /// that are over before the second look are not seen. Has no effect with
+    /// [`Tls::Shared`] and user interrupts. (Skyloft, section 6.)
+    pub fn fault_look(mut self, every: Option<Duration>) -> Builder {
+        self.fault_look = every;
         self
     }
 

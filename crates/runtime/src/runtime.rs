@@ -52,7 +52,7 @@ pub(crate) struct Inner {
     pub(crate) timer_table: Arc<TimerTable>,
     pub(crate) clock: clock::Running,
     /// Where the clock comes seldom or never, for threads that block.
-    pub(crate) rescue: Option<Rescue>,
+    pub(crate) rescue: [Option<Rescue>; 2],
     /// Listens for files while all workers are busy.
     pub(crate) watch: Watch,
     /// What preemptions may cost; `None`: whatever they do.
@@ -306,6 +306,7 @@ impl Runtime {
         // A signal that takes longer than a quantum to arrive finds each thread late.
         let two_quanta = quantum.map_or(0, |q| q.max(price.unwrap_or(0)).saturating_mul(2));
         let pace = quantum.zip(price).map(|(q, price)| Pace::new(q, price, tsc::from_duration));
+        let faults = config.fault_look.filter(|_| user_interrupts.is_none());
         let inner: &'static Inner = Box::leak(Box::new(Inner {
             table,
             policy,
@@ -316,7 +317,7 @@ impl Runtime {
             slots: OnceLock::new(),
             timer_table: Arc::new(TimerTable::new(config.max_threads)),
             clock: clock::Running::new(config.clock, quantum),
-            rescue: Rescue::new(config.clock, config.policy.quantum()),
+            rescue: Rescue::for_all(config.clock, config.policy.quantum(), faults),
             watch: Watch::new(quantum, config.workers),
             signal_mask: kernel_thread::signal_mask(),
             tax,

@@ -102,6 +102,9 @@ counters! {
     file_watches,
     /// Slots given to a spare kernel thread because a user thread blocked in the kernel.
     handovers,
+    /// Those among them that were taken from a kernel thread asleep in a page fault
+    /// ([`Builder::fault_look`](crate::Builder::fault_look)).
+    fault_handovers,
     /// Threads that are blocked in the kernel without a worker at this moment, or wait to be. Not a
     /// count of what happened: in a difference it is the later value.
     blocked_now,

@@ -128,6 +128,8 @@ pub static SETTINGS: &[Setting] = &[
         "how long a preemption waits for a thread to come out of libraries that have locks"),
     setting("mutex_extension", "QUAVER_MUTEX_EXTENSION", Kind::Duration, "5us",
         "how long a preemption may wait until the thread has freed its mutexes"),
+    setting("fault_look", "QUAVER_FAULT_LOOK", Kind::OrOff, "200us",
+        "how often to look for workers that sleep in page faults; off: seldom or never"),
     setting("tax", "QUAVER_TAX", Kind::Number(1, 100), "10",
         "percent of a worker's time that preemptions may take"),
     setting("share", "QUAVER_SHARE", Kind::Share, "be:3",

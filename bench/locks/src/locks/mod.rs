@@ -1,5 +1,6 @@
 //! The locks that are compared, behind one interface: all are measured through one call path.
 
+mod both;
 mod futex;
 mod malthusian;
 mod mcs;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use quaver_lock::monitor;
 use serde::{Deserialize, Serialize};
 
+pub use both::Both;
 pub use futex::Futex;
 pub use malthusian::Malthusian;
 pub use mcs::Mcs;
@@ -89,6 +91,8 @@ pub enum Kind {
     Unmonitored,
     /// Ours.
     Quaver,
+    /// Ours, whose holder asks not to be preempted.
+    QuaverSlice,
 }
 
 /// What is done with a lock whose type is chosen by a [`Kind`].
@@ -102,7 +106,7 @@ pub trait Use {
 
 impl Kind {
     /// All of them, the reference first.
-    pub const ALL: [Kind; 12] = [
+    pub const ALL: [Kind; 13] = [
         Kind::Pthread,
         Kind::Futex,
         Kind::SpinPark,
@@ -115,6 +119,7 @@ impl Kind {
         Kind::Slice,
         Kind::Unmonitored,
         Kind::Quaver,
+        Kind::QuaverSlice,
     ];
 
     /// Its name in tables and on the command line.
@@ -132,7 +137,13 @@ impl Kind {
             Kind::Slice => "slice",
             Kind::Unmonitored => "quaver unmonitored",
             Kind::Quaver => "quaver",
+            Kind::QuaverSlice => "quaver slice",
         }
+    }
+
+    /// Does it need the kernel's slice extension?
+    pub fn asks_for_slices(self) -> bool {
+        matches!(self, Kind::Slice | Kind::QuaverSlice)
     }
 
     /// Readies this process for it: ours gets its monitor.
@@ -144,6 +155,7 @@ impl Kind {
         match self {
             Kind::Quaver => monitor::attach().map(drop).map_err(|absent| absent.to_string()),
             Kind::Slice => slice::enable(),
+            Kind::QuaverSlice => slice::enable().and_then(|()| Kind::Quaver.prepare()),
             _ => Ok(()),
         }
     }
@@ -161,6 +173,7 @@ impl Kind {
             Kind::Shuffle => job.with::<Shuffle>(),
             Kind::UScl => job.with::<UScl>(),
             Kind::Slice => job.with::<Slice>(),
+            Kind::QuaverSlice => job.with::<Both>(),
             Kind::Unmonitored | Kind::Quaver => job.with::<quaver_lock::Lock>(),
         }
     }

@@ -69,12 +69,18 @@ impl Default for Node {
 }
 
 impl Node {
-    fn ask(&self, on: u8) {
+    /// That of a thread whose area is these two bytes: the request, and whether it was granted.
+    #[cfg(test)]
+    pub(super) fn on(area: &mut [u8; 2]) -> Self {
+        Self(area.as_mut_ptr())
+    }
+
+    pub(super) fn ask(&self, on: u8) {
         // SAFETY: this thread's area, which the kernel has accepted; only it and the kernel use it.
         unsafe { self.0.write_volatile(on) };
     }
 
-    fn settle(&self) {
+    pub(super) fn settle(&self) {
         self.ask(0);
         // SAFETY: as above; the call takes no arguments.
         unsafe {

@@ -8,12 +8,16 @@
 //! is in a system call that blocks, and nothing else. Who computes is never interrupted by it, and
 //! so keeps the processor for as long as the policy says.
 //!
+//! A thread asleep in a page fault heeds no signal: its slot is [taken](crate::preempt::fault). A
+//! second thread looks for such threads only, where the user wants that to be soon.
+//!
 //! Beside delegated timers it looks more often, since a tick ends no system call, and it looks for
 //! threads that are late, too: a carrier may have lost its ticks, and a signal brings them back.
 
 use super::sleep::Sleep;
 use crate::config::Clock;
 use crate::preempt;
+use crate::preempt::fault::{self, Attempt};
 use crate::runtime::Inner;
 use crate::sys;
 use crate::tsc::{self, NEVER};
@@ -32,11 +36,21 @@ const IDLE: Duration = Duration::from_millis(1);
 /// Looks that find no worker busy before the thread sleeps until one is.
 const LINGER: u32 = 8;
 
-/// The bed of the thread that looks.
+/// The least time between two looks of the thread that looks for page faults.
+const LEAST: Duration = Duration::from_micros(20);
+
+/// The places in `Inner::rescue` and `Slot::seen`: who looks for all threads that block, and who
+/// for page faults only.
+pub(crate) const CALLS: usize = 0;
+pub(crate) const FAULTS: usize = 1;
+
+/// The bed of a thread that looks.
 pub(crate) struct Rescue {
     sleep: Sleep,
     /// Between two looks.
     look: Duration,
+    /// Who has used less meanwhile stands still.
+    idle: Duration,
 }
 
 /// What was seen of a worker at the last look. Used by the thread that looks only.
@@ -71,8 +85,19 @@ impl Rescue {
         }
     }
 
-    pub(crate) fn new(clock: Clock, quantum: Option<Duration>) -> Option<Rescue> {
-        Some(Rescue { look: Self::wanted(clock, quantum)?, sleep: Sleep::new() })
+    /// Those of a runtime, which looks for page faults as often as `faults` says.
+    pub(crate) fn for_all(
+        clock: Clock,
+        quantum: Option<Duration>,
+        faults: Option<Duration>,
+    ) -> [Option<Rescue>; 2] {
+        let new = |look, idle| Rescue { sleep: Sleep::new(), look, idle };
+        let idle = if clock == Clock::DelegatedTimer { Duration::MAX } else { IDLE };
+        let faults = faults.map(|look| look.max(LEAST));
+        [
+            Self::wanted(clock, quantum).map(|look| new(look, idle)),
+            faults.map(|look| new(look, (look / 2).min(IDLE))),
+        ]
     }
 
     /// A worker has begun to run a thread after it had nothing to do; the caller has fenced since.
@@ -88,9 +113,10 @@ impl Rescue {
 }
 
 /// Sends what is needed; is any worker busy?
-fn pass(rt: &Inner) -> bool {
+fn pass(rt: &Inner, rescue: &Rescue, who: usize) -> bool {
     let mut busy = false;
-    let idle = if rt.delegated.is_some() { Duration::MAX } else { IDLE };
+    // One of the two takes slots. User interrupts may come before the signal that this relies on.
+    let takes = rt.user_interrupts.is_none() && (who == FAULTS || rt.rescue[FAULTS].is_none());
     for slot in rt.slots() {
         let run = slot.run.load(Acquire);
         if run == 0 {
@@ -98,7 +124,11 @@ fn pass(rt: &Inner) -> bool {
         }
         busy = true;
         let cpu = sys::cpu_time_of(slot.tid.load(Relaxed));
-        if slot.seen.stands_still(run, cpu, idle) && is_wanted(rt, slot) {
+        if slot.seen[who].stands_still(run, cpu, rescue.idle)
+            && is_wanted(rt, slot)
+            && !(takes && fault::take_slot(rt, slot, run) != Attempt::Elsewhere)
+            && who == CALLS
+        {
             slot.rescue.store(run, Release);
             preempt::send(rt, slot, run, tsc::now());
         }
@@ -112,15 +142,15 @@ fn is_wanted(rt: &Inner, slot: &Slot) -> bool {
 }
 
 /// The thread.
-pub(crate) fn run(rt: &'static Inner) {
-    let Some(rescue) = &rt.rescue else { return };
+pub(crate) fn run(rt: &'static Inner, who: usize) {
+    let Some(rescue) = &rt.rescue[who] else { return };
     let mut quiet = 0;
     while !rt.stopping.load(Relaxed) {
         rescue.sleep.begin_to_look();
-        quiet = if pass(rt) { 0 } else { quiet + 1 };
+        quiet = if pass(rt, rescue, who) { 0 } else { quiet + 1 };
         if quiet < LINGER {
             rescue.sleep.nap(rescue.look);
-        } else if rescue.sleep.announce() && !rt.stopping.load(Relaxed) && !pass(rt) {
+        } else if rescue.sleep.announce() && !rt.stopping.load(Relaxed) && !pass(rt, rescue, who) {
             rescue.sleep.sleep(NEVER, None);
         }
     }

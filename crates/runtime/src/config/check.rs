@@ -39,6 +39,7 @@ pub(crate) struct Config {
     pub(crate) idle_spin: Duration,
     pub(crate) max_deferral: Option<Duration>,
     pub(crate) mutex_extension: Duration,
+    pub(crate) fault_look: Option<Duration>,
     /// In percent; `None`: no bound.
     pub(crate) tax: Option<u32>,
     pub(crate) signal: i32,
@@ -160,6 +161,7 @@ impl Builder {
             idle_spin: self.idle_spin,
             max_deferral: self.max_deferral,
             mutex_extension: self.mutex_extension,
+            fault_look: self.fault_look,
             tax: (tax < 100).then_some(tax),
             signal: self.signal,
             probes,

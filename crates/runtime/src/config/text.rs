@@ -134,6 +134,7 @@ impl Builder {
             ("idle_spin", Value::Duration(Some(spin))) => self.idle_spin = spin,
             ("max_deferral", Value::Duration(limit)) => self.max_deferral = limit,
             ("mutex_extension", Value::Duration(Some(bound))) => self.mutex_extension = bound,
+            ("fault_look", Value::Duration(every)) => self.fault_look = every,
             ("share", Value::Share(membership)) => self.share = membership,
             ("tax", Value::Number(n)) => self.tax = Some(number(n)?),
             (name, value) => return Err(format!("nothing takes {value:?} as {name}")),

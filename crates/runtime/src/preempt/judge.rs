@@ -3,10 +3,10 @@
 
 use super::blocked::{make_call_without_slot, wait_for_library};
 use super::defer::{defer_to_region, defer_to_section, put_off};
-use super::extension;
 use super::frame::Frame;
 use super::place::{Place, interrupted_at};
 use super::room::wait_in_room;
+use super::{extension, fault};
 use crate::arch::pkru;
 use crate::thread::control::Uthread;
 use crate::tsc;
@@ -72,6 +72,12 @@ pub(super) unsafe fn judge(
 ) -> Verdict {
     // SAFETY: attached, hence a carrier, and the gate is closed.
     let c = unsafe { Carrier::here() };
+    if t.fault.is_set()
+        // SAFETY: the caller's contract.
+        && let Some(verdict) = unsafe { fault::wakes(c, t, gate, frame) }
+    {
+        return verdict;
+    }
     match c.slot() {
         Some(slot) => {
             slot.stats.preempt_received.add_shared(1, true);

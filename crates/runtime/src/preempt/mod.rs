@@ -3,6 +3,7 @@
 mod blocked;
 mod defer;
 pub(crate) mod extension;
+pub(crate) mod fault;
 mod frame;
 mod gate;
 mod in_library;

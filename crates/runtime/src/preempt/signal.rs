@@ -36,9 +36,13 @@ impl Notifier for Signals {
 
     fn notify(&self, rt: &Inner, slot: &Slot, stage: Stage) -> bool {
         debug_assert!(stage == Stage::First, "a signal is not missed");
-        let tid = slot.tid.load(Relaxed);
-        tid != 0 && sys::tgkill(rt.pid, tid, SIGNAL.load(Relaxed)).is_ok()
+        send(rt, slot.tid.load(Relaxed))
     }
+}
+
+/// Sends the signal to a kernel thread; 0: there is none.
+pub(super) fn send(rt: &Inner, tid: i32) -> bool {
+    tid != 0 && sys::tgkill(rt.pid, tid, SIGNAL.load(Relaxed)).is_ok()
 }
 
 /// The handler. `SA_NODEFER` and an empty mask: the kernel changes no mask on entry, so none has to

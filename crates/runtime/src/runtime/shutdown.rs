@@ -64,7 +64,7 @@ impl Runtime {
             }
             rt.idle.wake_all(rt);
             rt.clock.wake();
-            rt.rescue.iter().for_each(Rescue::wake);
+            rt.rescue.iter().flatten().for_each(Rescue::wake);
             rt.spares.wake_all();
             rt.room.wake(rt);
             rt.watch.wake(rt);

@@ -31,8 +31,10 @@ impl Inner {
         if self.clock.thread().is_some() {
             self.start(Kind::Service, self, clock_thread)?;
         }
-        if self.rescue.is_some() {
-            self.start(Kind::Service, self, rescue_thread)?;
+        for (rescue, body) in self.rescue.iter().zip([rescue_thread, fault_thread]) {
+            if rescue.is_some() {
+                self.start(Kind::Service, self, body)?;
+            }
         }
         Ok(())
     }
@@ -88,7 +90,13 @@ extern "C" fn watcher(rt: &'static Inner) {
 
 extern "C" fn rescue_thread(rt: &'static Inner) {
     kernel_thread::name(c"quaver-rescue");
-    clock::rescue::run(rt);
+    clock::rescue::run(rt, clock::rescue::CALLS);
+    rt.thread_gone();
+}
+
+extern "C" fn fault_thread(rt: &'static Inner) {
+    kernel_thread::name(c"quaver-faults");
+    clock::rescue::run(rt, clock::rescue::FAULTS);
     rt.thread_gone();
 }
 

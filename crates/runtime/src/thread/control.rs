@@ -4,6 +4,7 @@ use super::label::Label;
 use super::life::Life;
 use super::stack::OwnStack;
 use crate::park::Waiter;
+use crate::preempt::fault::claim::Claim;
 use core::cell::{Cell, UnsafeCell};
 use core::sync::atomic::{
     AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*,
@@ -117,6 +118,8 @@ pub(crate) struct Uthread {
     /// The kernel thread that makes a system call of it without a slot; 0: none does. Below 0: the
     /// call is to be made again if it says `EINTR`.
     pub(crate) away: AtomicI32,
+    /// Is its slot wanted while it sleeps in a page fault?
+    pub(crate) fault: Claim,
     /// Stands for `name` if it is not empty.
     pub(crate) label: Label,
 }
@@ -163,6 +166,7 @@ impl Uthread {
             waits_at: Cell::new(0),
             name: UnsafeCell::new(None),
             away: AtomicI32::new(0),
+            fault: Claim::new(),
             label: Label::new(),
         }
     }

@@ -124,6 +124,7 @@ impl Carrier {
     /// Takes possession of a slot.
     pub(crate) fn take_slot(&self, slot: &'static Slot) {
         slot.tid.store(self.tid, Relaxed);
+        slot.carrier.store(core::ptr::from_ref(self).cast_mut(), Relaxed);
         slot.timer.store(self.timer, Relaxed);
         slot.armed.store(NEVER, Relaxed);
         slot.request.over();
@@ -145,10 +146,20 @@ impl Carrier {
     /// recorded as running on it.
     pub(crate) fn give_slot(&self, spare: &Carrier) {
         let Some(slot) = self.slot() else { return };
+        self.lose_slot();
+        self.rt.away.fetch_add(1, AcqRel);
+        spare.take_over(slot);
+    }
+
+    /// This carrier's slot is another's.
+    pub(crate) fn lose_slot(&self) {
         self.slot.set(core::ptr::null());
         self.away.set(true);
-        self.rt.away.fetch_add(1, AcqRel);
-        spare.seat.give(slot.id);
+    }
+
+    /// This spare, which the caller has taken from the list, is given a slot.
+    pub(crate) fn take_over(&self, slot: &Slot) {
+        self.seat.give(slot.id);
     }
 
     /// The carrier is back on its native stack.

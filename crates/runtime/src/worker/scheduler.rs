@@ -282,7 +282,7 @@ pub(crate) fn finish_switch() {
         // arms a locked instruction or the previous dispatch does the same.)
         After::None => {
             crate::park::shim::fence(SeqCst);
-            rt.rescue.iter().for_each(Rescue::worker_is_busy);
+            rt.rescue.iter().flatten().for_each(Rescue::worker_is_busy);
             rt.watch.worker_is_busy();
         }
         After::Requeue(t, why) => make_runnable(rt, slot, t, why, false),
@@ -434,13 +434,24 @@ pub(crate) unsafe fn preempted_at_region_end(t: &'static Uthread) {
 pub(crate) unsafe fn hand_over(c: &Carrier) -> bool {
     let Some(slot) = c.slot() else { return true };
     let Some(spare) = c.rt().spares.take() else { return false };
+    // SAFETY: the calling thread's slot.
+    unsafe { release(slot, c.current()) };
+    c.give_slot(spare);
+    true
+}
+
+/// The dispatch on `slot` ends, because its thread `t` blocks; a spare gets the slot.
+///
+/// # Safety
+///
+/// The slot is the caller's: it is its carrier with preemption disabled, or has taken it from one
+/// that sleeps.
+pub(crate) unsafe fn release(slot: &Slot, t: Option<&Uthread>) {
     slot.stats.handovers.add(1);
-    if c.rt().accounts
-        && let Some(t) = c.current()
+    if slot.rt().accounts
+        && let Some(t) = t
     {
         account(slot, t, tsc::now());
     }
     slot.end_run();
-    c.give_slot(spare);
-    true
 }

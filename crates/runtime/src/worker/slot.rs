@@ -14,9 +14,10 @@ use crate::stats::Counters;
 use crate::thread::control::Uthread;
 use crate::thread::table::LocalPool;
 use crate::tsc::{self, NEVER, Ticks};
+use crate::worker::carrier::Carrier;
 use crate::worker::patience::Patience;
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use quaver_sched::clock::{self, Quantum};
 use quaver_sched::{Class, Pick, Policy, Running, Task, TimerHeap, Why};
 
@@ -51,8 +52,8 @@ pub(crate) struct Slot {
     /// The generation in which the request under way is a rescue: only a thread that blocks heeds
     /// it.
     pub(crate) rescue: AtomicU64,
-    /// What the rescue's thread knows.
-    pub(crate) seen: Seen,
+    /// What the threads that look for those that block know, each its own.
+    pub(crate) seen: [Seen; 2],
     /// What pays for preemptions ([`account`]), and when the worker went on after it had nothing to
     /// do. Written by the slot's carrier only.
     account: AtomicU64,
@@ -84,8 +85,9 @@ pub(crate) struct Slot {
     put_off_since: AtomicU64,
     /// How late preemptions came that were put off.
     pub(crate) lateness: lateness::Counts,
-    /// The kernel thread that has the slot.
+    /// The kernel thread that has the slot, and its state.
     pub(crate) tid: AtomicI32,
+    pub(crate) carrier: AtomicPtr<Carrier>,
     /// Its POSIX timer.
     pub(crate) timer: AtomicI32,
     /// It can be reached by a user interrupt.
@@ -128,7 +130,7 @@ impl Slot {
             forced: AtomicU64::new(0),
             request: Request::new(),
             rescue: AtomicU64::new(0),
-            seen: Seen::new(),
+            seen: [const { Seen::new() }; 2],
             account: AtomicU64::new(0),
             charged_run: AtomicU64::new(0),
             rested_at: AtomicU64::new(tsc::now()),
@@ -145,6 +147,7 @@ impl Slot {
             put_off_since: AtomicU64::new(0),
             lateness: lateness::Counts::new(),
             tid: AtomicI32::new(0),
+            carrier: AtomicPtr::new(core::ptr::null_mut()),
             timer: AtomicI32::new(0),
             interruptible: AtomicBool::new(false),
             ticks_for: AtomicI32::new(0),

@@ -81,6 +81,17 @@ impl Spares {
         c.map(|c| unsafe { &*c })
     }
 
+    /// Puts one back that [`take`](Spares::take) has returned and that was given nothing.
+    pub(crate) fn put_back(&self, c: &Carrier) {
+        {
+            let mut list = self.list.lock();
+            list.push(c);
+            self.waiting.store(list.len(), Release);
+        }
+        // Whoever stops the runtime may not have found it in the list.
+        c.wake_to_stop();
+    }
+
     /// Takes one carrier out of the list. `false`: somebody else has taken it, and will give it a
     /// slot.
     pub(crate) fn withdraw(&self, c: &Carrier) -> bool {

@@ -15,8 +15,10 @@ mod calls;
 mod contend;
 mod in_place;
 mod limit;
+mod page_faults;
 mod printing;
 mod shutdown;
+mod slow_file;
 mod std_locks;
 #[path = "../support/mod.rs"]
 mod support;

@@ -175,7 +175,7 @@ pub fn plan(context: &Context, choice: &Choice) -> anyhow::Result<Plan> {
     let slice = match Kind::Slice.prepare() {
         Ok(()) => true,
         Err(why) => {
-            plan.notes.push(format!("lock slice: left out: {why}"));
+            plan.notes.push(format!("lock slice, quaver slice: left out: {why}"));
             false
         }
     };
@@ -255,7 +255,7 @@ impl Builder<'_> {
     }
 
     fn wants(&self, lock: Kind) -> bool {
-        if lock == Kind::Slice && !self.slice {
+        if lock.asks_for_slices() && !self.slice {
             return false;
         }
         self.choice.locks.is_empty() || self.choice.locks.iter().any(|name| name == lock.name())
@@ -380,8 +380,8 @@ mod tests {
             let group = plan.groups.iter().find(|group| group.title.starts_with(start)).unwrap();
             group.jobs.iter().map(|job| job.implementation.as_str()).collect::<Vec<_>>()
         };
-        let here =
-            Kind::ALL.into_iter().filter(|kind| *kind != Kind::Slice || kind.prepare().is_ok());
+        let slice = Kind::Slice.prepare().is_ok();
+        let here = Kind::ALL.into_iter().filter(|kind| slice || !kind.asks_for_slices());
         assert_eq!(of("lock shared-memory"), here.map(Kind::name).collect::<Vec<_>>());
         assert!(!of("lock index").contains(&"u-scl"));
         assert_eq!(of("lock overhead").len(), 4);
