@@ -7,11 +7,13 @@ use crate::memory::{Memory, PAGE, Rights};
 use crate::system::request::Request;
 use crate::uop::reg;
 
-/// Where UPIDs, DUPIDs and the UITT are: a page each for the first two, with 64 bytes for each thread.
-/// A kernel would hide them from programs; this one does not.
+/// Where the tables are: UPIDs, with 64 bytes for each thread, from the next page on the UITT, and
+/// behind it DUPIDs. A kernel would hide them from programs; this one does not.
 pub const TABLES: u64 = 0x7ffe_0000_0000;
-const DUPIDS: u64 = TABLES + PAGE;
-const UITT: u64 = TABLES + 2 * PAGE;
+const UITT: u64 = TABLES + PAGE;
+/// Bytes of the UITT.
+const UITT_SIZE: u64 = 16 * 64 * THREADS as u64;
+const DUPIDS: u64 = UITT + UITT_SIZE;
 /// Threads that may take user interrupts; each has 64 entries of the UITT.
 pub(crate) const THREADS: usize = 64;
 /// The vector that announces user interrupts.
@@ -231,7 +233,8 @@ impl Kernel {
                 let upid = upid(thread);
                 let mut old = [0; 8];
                 if !memory.peek(upid, &mut old) {
-                    memory.map(TABLES, 2 * PAGE, Rights::RW);
+                    memory.map(TABLES, PAGE, Rights::RW);
+                    memory.map(DUPIDS, PAGE, Rights::RW);
                 }
                 let header = u64::from(UINV) << 16 | (core as u64) << 32;
                 memory.poke(upid, &[header, 0].map(u64::to_le_bytes).concat());
@@ -260,12 +263,11 @@ impl Kernel {
                 if self.vectors.get(receiver).is_none_or(|known| known >> vector & 1 == 0) {
                     return EBADF;
                 }
-                let size = 16 * 64 * THREADS as u64;
                 let mut old = [0; 8];
                 if !memory.peek(UITT, &mut old) {
-                    memory.map(UITT, size, Rights::RW);
+                    memory.map(UITT, UITT_SIZE, Rights::RW);
                 }
-                (cpu.uintr.uitt, cpu.uintr.uitt_last) = (UITT, size / 16 - 1);
+                (cpu.uintr.uitt, cpu.uintr.uitt_last) = (UITT, UITT_SIZE / 16 - 1);
                 let words = [1 | vector << 8, upid(receiver)].map(u64::to_le_bytes);
                 memory.poke(UITT + 16 * entry, &words.concat());
                 entry as i64

@@ -301,7 +301,9 @@ impl System {
                     seat.slow.kept += 1;
                     if let Some(&owner) = self.owners.get(&vector) {
                         slow::keep(&mut self.machine.memory, owner, user);
-                        self.wake(owner, time);
+                        if self.threads[owner].state == State::Asleep(NEVER) {
+                            self.wake(owner, time);
+                        }
                     }
                     self.trap(at);
                 }

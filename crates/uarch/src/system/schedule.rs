@@ -11,6 +11,7 @@ use crate::mechanism::forwarding::Vectors;
 use crate::uintr::Uintr;
 use crate::uop::reg;
 
+const EINTR: i64 = -4;
 const EAGAIN: i64 = -11;
 const EINVAL: i64 = -22;
 
@@ -109,8 +110,9 @@ impl System {
     /// A thread that sleeps is ready.
     pub(super) fn wake(&mut self, number: usize, time: u64) {
         let thread = &mut self.threads[number];
-        if !matches!(thread.state, State::Asleep(_)) {
-            return;
+        let State::Asleep(until) = thread.state else { return };
+        if let Some(context) = thread.context.as_mut().filter(|_| until > time) {
+            context.cpu.set(reg::RAX, 3, EINTR as u64);
         }
         thread.state = State::Ready;
         let at = thread.core;
@@ -261,8 +263,6 @@ impl System {
         match leave {
             Leave::Sleep(until) => {
                 thread.state = State::Asleep(until);
-                // The system call has returned -EINTR where a signal ended it; programs here do not
-                // look.
                 self.seats[at].kernel += self.p.kernel.switch;
                 self.seats[at].since = now + self.p.kernel.switch;
                 self.seats[at].last = now + self.p.kernel.switch;
