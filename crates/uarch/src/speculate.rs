@@ -52,8 +52,8 @@ pub struct Fetched<'a> {
 pub enum Stop {
     /// It faults. On a wrong path this means nothing; fetch waits for the squash.
     Fault(Fault),
-    /// It needs the machine (a system call, SENDUIPI, ...), or other cores may see it: not before all
-    /// others have retired.
+    /// It needs the machine (a system call, SENDUIPI, ...), or other cores may see it: not before
+    /// all others have retired.
     Machine,
 }
 

@@ -1,5 +1,5 @@
-//! Several cores and the kernel's slow paths: programs that check themselves, and what the system says
-//! of them.
+//! Several cores and the kernel's slow paths: programs that check themselves, and what the system
+//! says of them.
 
 mod build;
 

@@ -1,5 +1,5 @@
-//! `quaver core costs`: what an interrupt costs on the model, as shipped, by xUI, and if the core were
-//! built otherwise; as entries of the simulator's `costs.toml`.
+//! `quaver core costs`: what an interrupt costs on the model, as shipped, by xUI, and if the core
+//! were built otherwise; as entries of the simulator's `costs.toml`.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -15,8 +15,8 @@ use crate::output::{self, Target};
 
 /// Say what an interrupt costs on the model, also if the core were built otherwise
 ///
-/// The means are over fib, linpack and memops, interrupted every 5 us. The entries for costs.toml are
-/// those that come with the simulator: `quaver plan` says how many cores each of them needs.
+/// The means are over fib, linpack and memops, interrupted every 5 us. The entries for costs.toml
+/// are those that come with the simulator: `quaver plan` says how many cores each of them needs.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Write the costs as JSON to FILE (`-`: standard output)
@@ -60,7 +60,8 @@ const VARIANTS: [Variant; 5] = [
     },
     Variant {
         name: "wider",
-        about: "8 uops renamed, 12 retired and squashed in a cycle, reorder buffer of 576 (Lion Cove)",
+        about: "8 uops renamed, 12 retired and squashed in a cycle; reorder buffer of 576 (Lion \
+                Cove)",
         change: |p| {
             (p.front.width, p.front.bytes, p.window.rename) = (8, 32, 8);
             (p.window.retire, p.window.squash, p.window.issue) = (12, 12, 12);

@@ -106,7 +106,8 @@ fn draw(page: &mut String, uops: &[Traced]) {
             if pair[1] > pair[0] {
                 let _ = write!(
                     page,
-                    "<rect x=\"{:.1}\" y=\"{top}\" width=\"{:.1}\" height=\"{}\" fill=\"{colour}\"/>",
+                    "<rect x=\"{:.1}\" y=\"{top}\" width=\"{:.1}\" height=\"{}\" \
+                     fill=\"{colour}\"/>",
                     x(pair[0]),
                     (pair[1] - pair[0]) as f64 * scale,
                     ROW - 2

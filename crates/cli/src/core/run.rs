@@ -50,12 +50,24 @@ pub struct Args {
     /// The cycles of --kanata and --view (1000..2000) [default: around the third interrupt]
     #[arg(long, value_name = "CYCLES", value_parser = range, requires = "mechanism")]
     cycles: Option<Cycles>,
-    /// Run on so many cores, with threads and the kernel's slow paths: the program interrupts itself
-    #[arg(long, value_name = "N", requires = "mechanism", value_parser = clap::value_parser!(u8).range(1..=64),
-          conflicts_with_all = ["timer", "kanata", "view", "cycles"])]
+    /// Run on so many cores, with threads and the kernel's slow paths: the program interrupts
+    /// itself
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "mechanism",
+        value_parser = clap::value_parser!(u8).range(1..=64),
+        conflicts_with_all = ["timer", "kanata", "view", "cycles"]
+    )]
     cores: Option<u8>,
     /// With --cores: a thread makes way for another one after TIME
-    #[arg(long, value_name = "TIME", value_parser = microseconds, requires = "cores", default_value = "100us")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = microseconds,
+        requires = "cores",
+        default_value = "100us"
+    )]
     pub(super) quantum: f64,
     /// An x86-64 program, linked with -static
     pub(super) program: PathBuf,

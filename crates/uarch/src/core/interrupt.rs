@@ -113,8 +113,8 @@ impl Interrupts {
         self.arrival.get_or_insert(cycle);
     }
 
-    /// The thread leaves: the state of its timer, and the vectors that wait for its return. What its
-    /// UPID holds stays there.
+    /// The thread leaves: the state of its timer, and the vectors that wait for its return. What
+    /// its UPID holds stays there.
     pub(super) fn leave(&mut self) -> (Timer, u64) {
         debug_assert!(self.injected.is_none(), "nothing is in flight");
         let mut requests = std::mem::take(&mut self.pending) | std::mem::take(&mut self.posted);

@@ -1,5 +1,5 @@
-//! A core as one of several, with threads that come and go: what `crate::system`, the kernel and the
-//! wires between the cores, does with it.
+//! A core as one of several, with threads that come and go: what `crate::system`, the kernel and
+//! the wires between the cores, does with it.
 
 use super::Core;
 use super::window::Place;
@@ -37,8 +37,8 @@ impl Core {
         self.cycle
     }
 
-    /// Something will happen in cycle `time`, which the core did not know when it went on to the next
-    /// event. `last`: the cycle in which it was last looked at.
+    /// Something will happen in cycle `time`, which the core did not know when it went on to the
+    /// next event. `last`: the cycle in which it was last looked at.
     pub(crate) fn not_beyond(&mut self, time: u64, last: u64) {
         self.cycle = self.cycle.min(time.max(last + 1));
     }
@@ -97,8 +97,8 @@ impl Core {
         Context { cpu: self.ahead.cpu.clone(), timer, requests }
     }
 
-    /// A thread comes in cycle `at` and runs `cost` cycles later. Says whether its timer has expired
-    /// meanwhile.
+    /// A thread comes in cycle `at` and runs `cost` cycles later. Says whether its timer has
+    /// expired meanwhile.
     pub(crate) fn enter(&mut self, context: Context, at: u64, cost: u64) -> bool {
         debug_assert!(self.window.is_empty(), "nothing of another thread is in flight");
         self.cycle = self.cycle.max(at);

@@ -1,4 +1,5 @@
-//! What uops did, for a pipeline viewer: as data, and in the format `Kanata 0004`, which Konata shows.
+//! What uops did, for a pipeline viewer: as data, and in the format `Kanata 0004`, which Konata
+//! shows.
 
 use std::fmt::Write as _;
 use std::ops::Range;

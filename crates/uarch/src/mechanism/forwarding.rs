@@ -1,5 +1,5 @@
-//! Interrupt forwarding: the local APIC of a core gives interrupts of devices to the thread that runs
-//! there, or to the kernel if that thread is not the one that they are for (xUI 4.5).
+//! Interrupt forwarding: the local APIC of a core gives interrupts of devices to the thread that
+//! runs there, or to the kernel if that thread is not the one that they are for (xUI 4.5).
 
 /// A register of 256 bits, one for each vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -61,8 +61,8 @@ impl Timer {
         self.vector
     }
 
-    /// What the kernel reads from `kb_timer_state_MSR` and keeps with a thread that leaves the core.
-    /// The timer is disabled then: it must not fire for another thread.
+    /// What the kernel reads from `kb_timer_state_MSR` and keeps with a thread that leaves the
+    /// core. The timer is disabled then: it must not fire for another thread.
     #[must_use]
     pub fn save(&mut self) -> Timer {
         std::mem::take(self)

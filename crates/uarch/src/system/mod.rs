@@ -1,11 +1,12 @@
 //! Several cores with one memory, and a minimal kernel that multiplexes threads over them: the slow
 //! paths of user interrupts (xUI 3.2, 4.3, 4.5).
 //!
-//! Each core is the timing model's. The one whose time is the earliest goes next; its stores in flight
-//! are in memory only meanwhile, so that others see what has retired. A line that a core writes leaves
-//! the others' caches, UPIDs included.
+//! Each core is the timing model's. The one whose time is the earliest goes next; its stores in
+//! flight are in memory only meanwhile, so that others see what has retired. A line that a core
+//! writes leaves the others' caches, UPIDs included.
 //!
-//! The kernel is no program: it changes state when a core is quiet, and what it takes is a parameter.
+//! The kernel is no program: it changes state when a core is quiet, and what it takes is a
+//! parameter.
 
 pub(crate) mod request;
 mod schedule;
@@ -80,7 +81,8 @@ struct Seat {
     apic: LocalApic,
     running: Option<usize>,
     ready: VecDeque<usize>,
-    /// Interrupts under way to the core: when they arrive, in which order they were sent, the vector.
+    /// Interrupts under way to the core: when they arrive, in which order they were sent, the
+    /// vector.
     messages: BTreeMap<(u64, u64), u8>,
     leaving: Option<Leave>,
     /// The cycle in which it was last looked at, and since when it is as it is: idle, or with its
@@ -108,8 +110,9 @@ pub struct System {
 }
 
 impl System {
-    /// A system that has not begun, with so many cores; `quantum` in cycles. Interrupts come from the
-    /// program alone, or from [`System::interrupt`]: `config.when` and `config.source` do not count.
+    /// A system that has not begun, with so many cores; `quantum` in cycles. Interrupts come from
+    /// the program alone, or from [`System::interrupt`]: `config.when` and `config.source` do not
+    /// count.
     ///
     /// # Panics
     ///
@@ -285,8 +288,8 @@ impl System {
             }
             let vector = entry.remove();
             let seat = &mut self.seats[at];
-            // Also if the thread is about to leave: what the core has not taken then is in the UPID,
-            // or in UIRR.
+            // Also if the thread is about to leave: what the core has not taken then is in the
+            // UPID, or in UIRR.
             let running = seat.running.is_some();
             let takes = running && seat.core.cpu().uintr.upid != 0;
             match seat.apic.route(vector, takes.then_some(UINV)) {

@@ -1,5 +1,5 @@
-//! The kernel's part in user interrupts: what it does with the descriptors of a thread that leaves a
-//! core or comes to one (xUI 3.2, 4.5), and with signals.
+//! The kernel's part in user interrupts: what it does with the descriptors of a thread that leaves
+//! a core or comes to one (xUI 3.2, 4.5), and with signals.
 
 use serde::Serialize;
 
@@ -19,8 +19,8 @@ pub struct Slow {
     pub migrations: u64,
     /// Notifications for a thread that no longer ran here.
     pub stale: u64,
-    /// Interrupts that had been posted to a thread while it did not run, and that the kernel has sent
-    /// to itself for it.
+    /// Interrupts that had been posted to a thread while it did not run, and that the kernel has
+    /// sent to itself for it.
     pub reposted: u64,
     /// Interrupts of devices that the kernel has kept for their thread.
     pub kept: u64,
