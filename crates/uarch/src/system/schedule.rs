@@ -96,7 +96,10 @@ impl System {
         }
         let seat = &self.seats[at];
         if seat.running.is_none() {
-            if let Some(number) = self.seats[at].ready.pop_front() {
+            // The kernel may still be busy with what has woken the thread.
+            if time >= seat.since
+                && let Some(number) = self.seats[at].ready.pop_front()
+            {
                 self.enter(at, number, time);
             }
         } else if seat.leaving.is_none()
