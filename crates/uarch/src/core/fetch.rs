@@ -126,7 +126,7 @@ impl Core {
     }
 
     /// Whether uops of the code at `address` come out of the uop cache, without being decoded.
-    pub(super) fn from_uop_cache(&self, address: u64) -> bool {
+    pub(super) fn in_uop_cache(&self, address: u64) -> bool {
         let line = address / LINE;
         match self.front.line {
             Some((now, cached)) if now == line => cached,

@@ -243,7 +243,7 @@ impl Core {
     /// Whether the next instruction to be fetched is seen to have the safepoint prefix.
     fn safepoint_ahead(&mut self) -> bool {
         let address = self.ahead.cpu.rip;
-        let visible = self.p.interrupt.safepoint_cached || !self.from_uop_cache(address);
+        let visible = self.p.interrupt.safepoint_cached || !self.in_uop_cache(address);
         visible && self.ahead.upcoming(&mut self.machine.memory).is_some_and(|uop| uop.safepoint)
     }
 
