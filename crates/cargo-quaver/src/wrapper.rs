@@ -150,7 +150,7 @@ fn say_what_is_in(call: &Invocation, file: &Path, must: bool) -> anyhow::Result<
     if notes.is_empty() {
         let why = match swap::notes()? {
             true => "none of the crates with probes is in it",
-            false => "QUAVER_PROBES... asks for a control",
+            false => "QUAVER_PROBES... asks for none",
         };
         eprintln!("quaver: {}: no probes: {why}", call.name);
         return Ok(());

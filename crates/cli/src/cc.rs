@@ -23,6 +23,9 @@ pub(crate) const CLANG: [&str; 2] = ["-fno-integrated-as", "-Qunused-arguments"]
 /// Meson: CC="quaver cc gcc".
 #[derive(clap::Args, Debug)]
 pub struct Args {
+    /// Insert xUI's hardware safepoints in place of probes, for `quaver core run --safepoints`
+    #[arg(long)]
+    safepoints: bool,
     /// The compiler, such as gcc, g++, clang, clang++, and its arguments
     #[arg(
         required = true,
@@ -37,6 +40,9 @@ pub struct Args {
 pub fn run(args: &Args) -> ExitCode {
     let error = match prepare(&args.command) {
         Ok(mut command) => {
+            if args.safepoints {
+                command.env("QUAVER_PROBES", "safepoints");
+            }
             let error = command.exec();
             let path = Path::new(command.get_program()).display();
             anyhow::Error::new(error).context(format!("cannot run {path}"))

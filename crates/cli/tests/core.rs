@@ -164,6 +164,50 @@ fn interrupts_cost_cycles_on_the_timing_model() {
     assert!(flush > 1.5 * tracked && tracked > timer, "{flush} {tracked} {timer}");
 }
 
+#[test]
+fn a_page_shows_the_pipeline_around_an_interrupt() {
+    let folder = tempfile::tempdir().unwrap();
+    let code = "mov $200000, %ecx\n1: imul %eax, %eax\ndec %ecx\njnz 1b\n\
+        mov $60, %eax\nmov $7, %edi\nsyscall";
+    let program = program(folder.path(), code);
+    let program = program.to_str().unwrap();
+    let view = folder.path().join("view.html");
+    let words = [program, "--mechanism", "tracked", "--view", view.to_str().unwrap()];
+    let said = refused(&words);
+    assert!(said.contains("--cycles"), "{said}");
+    let output = run(&[&words[..], &["--timer", "5us"]].concat());
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    let page = fs::read_to_string(view).unwrap();
+    for part in ["class=\"interrupt\"", "class=\"handler\"", "imul eax,eax", "serialising"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("http"), "it needs nothing else");
+}
+
+#[test]
+fn threads_run_on_several_cores() {
+    let folder = tempfile::tempdir().unwrap();
+    // clone; the child moves to core 1 and adds to a word; the parent waits for it.
+    let code = "mov $56, %eax\nmov $0x10100, %edi\nlea stack(%rip), %rsi\nsyscall\n\
+        test %eax, %eax\njz 2f\n1: cmpl $0, word(%rip)\nje 1b\nmov $231, %eax\nmov $7, %edi\n\
+        syscall\n2: mov $203, %eax\nxor %edi, %edi\nmov $8, %esi\nlea mask(%rip), %rdx\nsyscall\n\
+        lock incl word(%rip)\nmov $60, %eax\nxor %edi, %edi\nsyscall\n\
+        .data\nmask: .quad 2\nword: .quad 0\n.zero 4096\nstack: .quad 0";
+    let (program, json) = (program(folder.path(), code), folder.path().join("run.json"));
+    let words = [program.to_str().unwrap(), "--mechanism", "tracked", "--cores", "2"];
+    let output =
+        run(&[&words[..], &["--quantum", "5us", "--json", json.to_str().unwrap()]].concat());
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("core 1:"), "{}", text(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    assert_eq!(
+        (&report["model"], &report["cores"][1]["migrations"]),
+        (&"system".into(), &1.into())
+    );
+    let output = run(&[&words[..], &["--timer", "5us"]].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+}
+
 /// `quaver core` with these words; what it builds is kept in `folder`.
 fn core(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));

@@ -25,6 +25,8 @@ use crate::replicate::{self, Region};
 pub struct Rules {
     /// Whether to insert probes; otherwise loops are replicated only.
     pub probes: bool,
+    /// Whether probes are safepoints of the processor: they need no register and no flag.
+    pub safepoints: bool,
     /// The most copies of a loop; below 2: none are made.
     pub copies: usize,
     /// Instructions that one probe should serve.
@@ -33,7 +35,7 @@ pub struct Rules {
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules { probes: true, copies: 8, target: 64 }
+        Rules { probes: true, safepoints: false, copies: 8, target: 64 }
     }
 }
 
@@ -80,6 +82,7 @@ pub fn plan(code: &Code<'_>, cfg: &Cfg, live: &Liveness, recursive: bool, rules:
         code,
         cfg,
         live,
+        safepoints: rules.safepoints,
         plan: Plan { loops: loops.len(), ..Plan::default() },
         probed: vec![false; cfg.blocks.len()],
         bounded: HashSet::new(),
@@ -118,6 +121,7 @@ struct Planner<'a, 't> {
     code: &'a Code<'t>,
     cfg: &'a Cfg,
     live: &'a Liveness,
+    safepoints: bool,
     plan: Plan,
     /// Blocks that have a probe, in their first copy.
     probed: Vec<bool>,
@@ -304,7 +308,8 @@ impl Planner<'_, '_> {
             if !free {
                 continue;
             }
-            let probe = Probe { at: index, part: block.part, live: points.before[position] };
+            let live = if self.safepoints { Regs::NONE } else { points.before[position] };
+            let probe = Probe { at: index, part: block.part, live };
             if !probe.saves_flags() {
                 return Some(probe);
             }

@@ -45,6 +45,10 @@ pub struct Rewritten {
     pub report: Report,
 }
 
+/// A place at which xUI's processors take an interrupt: a prefix that others ignore. It changes
+/// nothing, so it has neither stub nor note.
+const SAFEPOINT: &str = "\t.byte\t0x36\n\tnop\n";
+
 /// What labels of ours begin with.
 pub(crate) const PREFIX: &str = ".Lqv";
 
@@ -154,7 +158,12 @@ impl Editor<'_, '_> {
             let mut probes: Vec<Probe> =
                 plan.probes.iter().filter(|probe| probe.part == part).copied().collect();
             probes.sort_by_key(|probe| probe.at);
-            self.probes(part, &probes, &mut edits)?;
+            if rules.safepoints {
+                let places = probes.iter();
+                edits.extend(places.map(|probe| self.insertion(probe.at, SAFEPOINT.to_owned())));
+            } else {
+                self.probes(part, &probes, &mut edits)?;
+            }
         }
         for region in &plan.regions {
             let name = self.name();

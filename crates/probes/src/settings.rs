@@ -16,6 +16,8 @@ use crate::rewrite::Options;
 pub enum Switch {
     /// Insert them.
     On,
+    /// Insert safepoints of xUI in their place: the prefix 36 before a nop.
+    Safepoints,
     /// Only replicate loops.
     Off,
 }
@@ -47,10 +49,10 @@ pub struct Settings {
     #[arg(short, value_name = "FILE", requires = "rewrite")]
     pub output: Option<PathBuf>,
 
-    /// Insert probes, or (as a control) only replicate loops
+    /// Insert probes, or xUI's safepoints, or (as a control) only replicate loops
     #[arg(
         long,
-        value_name = "on|off",
+        value_name = "on|safepoints|off",
         env = "QUAVER_PROBES",
         default_value = "on",
         hide_possible_values = true
@@ -136,7 +138,8 @@ impl Settings {
     /// How to rewrite.
     pub fn options(&self) -> Options {
         let rules = Rules {
-            probes: self.probes == Switch::On,
+            probes: self.probes != Switch::Off,
+            safepoints: self.probes == Switch::Safepoints,
             copies: self.replicate,
             target: self.target,
         };

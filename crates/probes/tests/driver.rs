@@ -117,6 +117,10 @@ fn settings() {
     assert_eq!((probes(&standard), rounds(&standard)), (1, 8));
     let control = rewritten(&["--probes", "off"]);
     assert_eq!((probes(&control), rounds(&control)), (0, 8));
+    let safe = rewritten(&["--probes", "safepoints"]);
+    assert_eq!((probes(&safe), rounds(&safe)), (0, 8));
+    assert_eq!(safe.matches("\t.byte\t0x36\n\tnop\n").count(), 1);
+    assert!(!safe.contains("_stub") && !safe.contains("note.quaver"), "{safe}");
     let single = rewritten(&["--replicate=0"]);
     assert_eq!((probes(&single), rounds(&single)), (1, 1));
     let few = rewritten(&["--target", "10"]);

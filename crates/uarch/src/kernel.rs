@@ -4,14 +4,20 @@ use std::io::Write;
 
 use crate::cpu::Cpu;
 use crate::memory::{Memory, PAGE, Rights};
+use crate::system::request::Request;
 use crate::uop::reg;
 
-/// Where UPID and UITT are: the UPID first, the UITT in the next page. A kernel would hide them
-/// from programs; this one does not.
+/// Where the tables are: UPIDs, with 64 bytes for each thread, from the next page on the UITT, and
+/// behind it DUPIDs. A kernel would hide them from programs; this one does not.
 pub const TABLES: u64 = 0x7ffe_0000_0000;
 const UITT: u64 = TABLES + PAGE;
+/// Bytes of the UITT.
+const UITT_SIZE: u64 = 16 * 64 * THREADS as u64;
+const DUPIDS: u64 = UITT + UITT_SIZE;
+/// Threads that may take user interrupts; each has 64 entries of the UITT.
+pub(crate) const THREADS: usize = 64;
 /// The vector that announces user interrupts.
-const UINV: u8 = 0xec;
+pub(crate) const UINV: u8 = 0xec;
 /// Bytes below the stack pointer that belong to the interrupted function.
 const RED_ZONE: u64 = 128;
 /// File descriptors of `uintr_create_fd` begin here.
@@ -60,8 +66,22 @@ pub struct Kernel {
     first_break: u64,
     current_break: u64,
     next_mapping: u64,
-    /// Vectors with a file descriptor.
-    vectors: u64,
+    /// Vectors with a file descriptor, by thread.
+    vectors: [u64; THREADS],
+    /// If there are threads: what a scheduler knows.
+    pub(crate) threads: Option<Threads>,
+}
+
+/// Where the caller of a system call is, and what it wants of the scheduler.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    /// The calling thread, and the core on which it runs.
+    pub(crate) thread: usize,
+    pub(crate) core: usize,
+    /// What a call asks for; it returns 0 unless the scheduler sets another result.
+    pub(crate) asked: Option<Request>,
+    /// The handlers of signals: their address, and where they return to.
+    pub(crate) handlers: [(u64, u64); 65],
 }
 
 impl Kernel {
@@ -72,7 +92,8 @@ impl Kernel {
             first_break: end,
             current_break: end,
             next_mapping: MAPPINGS,
-            vectors: 0,
+            vectors: [0; THREADS],
+            threads: None,
         }
     }
 
@@ -81,6 +102,11 @@ impl Kernel {
         let number = cpu.reg(reg::RAX);
         let [a, b, c] = [reg::RDI, reg::RSI, reg::RDX].map(|r| cpu.reg(r));
         let (flags, r8) = (cpu.reg(10), cpu.reg(8));
+        if let Some(threads) = &mut self.threads
+            && let Some(done) = threads.call(cpu, memory, now)
+        {
+            return Outcome::Done(done);
+        }
         Outcome::Done(match number {
             1 => self.write(memory, a, b, c),
             // poll: files are as they are. rt_sigaction, rt_sigprocmask, sigaltstack: nobody sends
@@ -199,45 +225,54 @@ impl Kernel {
         a: u64,
         flags: u64,
     ) -> i64 {
+        let (thread, core) = self.threads.as_ref().map_or((0, 0), |t| (t.thread, t.core));
         match number {
             471 if flags != 0 || a == 0 => EINVAL,
             471 if cpu.uintr.upid != 0 => EBUSY,
             471 => {
-                memory.map(TABLES, PAGE, Rights::RW);
-                memory.poke(TABLES, &(u64::from(UINV) << 16).to_le_bytes());
+                let upid = upid(thread);
+                let mut old = [0; 8];
+                if !memory.peek(upid, &mut old) {
+                    memory.map(TABLES, PAGE, Rights::RW);
+                    memory.map(DUPIDS, PAGE, Rights::RW);
+                }
+                let header = u64::from(UINV) << 16 | (core as u64) << 32;
+                memory.poke(upid, &[header, 0].map(u64::to_le_bytes).concat());
                 cpu.uintr.handler = a;
                 cpu.uintr.stack_adjust = RED_ZONE;
                 cpu.uintr.uinv = UINV;
-                cpu.uintr.upid = TABLES;
+                cpu.uintr.upid = upid;
                 0
             }
             472 if cpu.uintr.upid == 0 => EINVAL,
             472 => {
                 (cpu.uintr.upid, cpu.uintr.handler, cpu.uintr.uif) = (0, 0, false);
-                self.vectors = 0;
+                self.vectors[thread] = 0;
                 0
             }
             473 if a > 63 || cpu.uintr.upid == 0 => EINVAL,
-            473 if self.vectors >> a & 1 == 1 => EBUSY,
+            473 if self.vectors[thread] >> a & 1 == 1 => EBUSY,
             473 => {
-                self.vectors |= 1 << a;
-                (FIRST_FD + a) as i64
+                self.vectors[thread] |= 1 << a;
+                (FIRST_FD + 64 * thread as u64 + a) as i64
             }
             474 => {
-                let vector = a.wrapping_sub(FIRST_FD);
-                if vector > 63 || self.vectors >> vector & 1 == 0 {
+                // The entry's index is 64 times the receiving thread, and the vector.
+                let entry = a.wrapping_sub(FIRST_FD);
+                let (receiver, vector) = ((entry / 64) as usize, entry % 64);
+                if self.vectors.get(receiver).is_none_or(|known| known >> vector & 1 == 0) {
                     return EBADF;
                 }
-                if cpu.uintr.uitt == 0 {
-                    memory.map(UITT, PAGE, Rights::RW);
-                    (cpu.uintr.uitt, cpu.uintr.uitt_last) = (UITT, 63);
+                let mut old = [0; 8];
+                if !memory.peek(UITT, &mut old) {
+                    memory.map(UITT, UITT_SIZE, Rights::RW);
                 }
-                // The entry's index is the vector.
-                let entry = [1 | vector << 8, cpu.uintr.upid].map(u64::to_le_bytes).concat();
-                memory.poke(UITT + 16 * vector, &entry);
-                vector as i64
+                (cpu.uintr.uitt, cpu.uintr.uitt_last) = (UITT, UITT_SIZE / 16 - 1);
+                let words = [1 | vector << 8, upid(receiver)].map(u64::to_le_bytes);
+                memory.poke(UITT + 16 * entry, &words.concat());
+                entry as i64
             }
-            475 if cpu.uintr.uitt == 0 || a > 63 => EINVAL,
+            475 if cpu.uintr.uitt == 0 || a > cpu.uintr.uitt_last => EINVAL,
             475 => {
                 memory.poke(UITT + 16 * a, &[0; 16]);
                 0
@@ -253,6 +288,17 @@ impl Kernel {
             }
         }
     }
+}
+
+/// The UPID of a thread.
+pub(crate) fn upid(thread: usize) -> u64 {
+    TABLES + 64 * thread as u64
+}
+
+/// What the kernel keeps for a thread that devices interrupt while it does not run (xUI 4.5): as a
+/// UPID, the vectors in its second word.
+pub(crate) fn dupid(thread: usize) -> u64 {
+    DUPIDS + 64 * thread as u64
 }
 
 fn rights(protection: u64) -> Rights {

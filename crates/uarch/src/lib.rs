@@ -23,6 +23,7 @@ pub mod machine;
 pub mod mechanism;
 pub mod memory;
 pub mod speculate;
+pub mod system;
 pub mod uintr;
 pub mod uop;
 pub mod vop;
@@ -30,3 +31,4 @@ pub mod workload;
 
 pub use fault::{Error, Fault};
 pub use machine::Machine;
+pub use system::System;

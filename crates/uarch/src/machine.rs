@@ -21,11 +21,13 @@ pub struct Machine {
     blocks: Blocks,
     clock: u64,
     exit: Option<u8>,
+    /// What SENDUIPI has sent, where other cores may be meant.
+    pub(crate) sent: Option<uintr::Notification>,
 }
 
 impl Machine {
     fn new(cpu: Cpu, memory: Memory, kernel: Kernel) -> Machine {
-        Machine { cpu, memory, kernel, blocks: Blocks::default(), clock: 0, exit: None }
+        Machine { cpu, memory, kernel, blocks: Blocks::default(), clock: 0, exit: None, sent: None }
     }
 
     /// A machine with a static ELF program and its arguments, of which the first is its name.
@@ -48,6 +50,16 @@ impl Machine {
         cpu.rip = address;
         cpu.r[usize::from(reg::RSP)] = elf::STACK_TOP - 64;
         Machine::new(cpu, memory, Kernel::new(1 << 40))
+    }
+
+    /// A machine without a program: what a core has that is given another one when it runs.
+    pub(crate) fn empty() -> Machine {
+        Machine::new(Cpu::default(), Memory::default(), Kernel::new(0))
+    }
+
+    /// The program ends.
+    pub(crate) fn end(&mut self, status: u8) {
+        self.exit = Some(status);
     }
 
     /// Instructions executed; a repeated string instruction is one.
@@ -214,6 +226,10 @@ impl Machine {
             Op::Senduipi => {
                 let index = self.cpu.reg(uop.a);
                 let sent = uintr::send(&self.cpu, &mut self.memory, index).map_err(Stop::Fault)?;
+                if self.kernel.threads.is_some() {
+                    self.sent = sent;
+                    return Ok(());
+                }
                 let here =
                     |n: &uintr::Notification| n.destination == 0 && n.vector == self.cpu.uintr.uinv;
                 if sent.as_ref().is_some_and(here) {

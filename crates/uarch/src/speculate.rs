@@ -52,7 +52,8 @@ pub struct Fetched<'a> {
 pub enum Stop {
     /// It faults. On a wrong path this means nothing; fetch waits for the squash.
     Fault(Fault),
-    /// It needs the machine (a system call, SENDUIPI, ...): not before all others have retired.
+    /// It needs the machine (a system call, SENDUIPI, ...), or other cores may see it: not before
+    /// all others have retired.
     Machine,
 }
 
@@ -61,6 +62,17 @@ struct Overwritten {
     address: u64,
     bytes: u8,
     content: [u8; 32],
+}
+
+impl Overwritten {
+    /// Exchanges what is in memory with what is kept here.
+    fn exchange(&mut self, memory: &mut Memory) {
+        let length = usize::from(self.bytes);
+        let mut now = [0; 32];
+        memory.peek(self.address, &mut now[..length]);
+        memory.poke(self.address, &self.content[..length]);
+        self.content = now;
+    }
 }
 
 /// What an instruction may have changed, and its share of the other journals.
@@ -111,6 +123,9 @@ pub struct Speculation {
     accesses: Vec<Access>,
     /// The number of the oldest instruction that has not retired.
     oldest: u64,
+    /// Other cores have the memory too: ordered instructions wait until all before them have
+    /// retired.
+    pub(crate) shared: bool,
 }
 
 impl Speculation {
@@ -124,6 +139,7 @@ impl Speculation {
             vectors: VecDeque::new(),
             accesses: Vec::new(),
             oldest: 0,
+            shared: false,
         }
     }
 
@@ -142,7 +158,7 @@ impl Speculation {
         let block = self.blocks.find(memory, address).map_err(Stop::Fault)?;
         let uops = &self.blocks.get(block).uops;
         let end = uops.iter().position(|uop| uop.last).expect("an instruction has a last uop");
-        if for_machine(uops[end].op) {
+        if for_machine(uops[end].op) || self.shared && uops[end].ordered && !self.log.is_empty() {
             return Err(Stop::Machine);
         }
         let cpu = &mut self.cpu;
@@ -303,6 +319,17 @@ impl Speculation {
             }
         }
         memory.poke(address, &now)
+    }
+
+    /// Takes the stores in flight out of memory, so that it is as other cores see it. Nothing else
+    /// may be called until [`Speculation::show`] has put them back.
+    pub(crate) fn hide(&mut self, memory: &mut Memory) {
+        self.stores.iter_mut().rev().for_each(|store| store.exchange(memory));
+    }
+
+    /// Puts the stores in flight into memory again, over what others have written meanwhile.
+    pub(crate) fn show(&mut self, memory: &mut Memory) {
+        self.stores.iter_mut().for_each(|store| store.exchange(memory));
     }
 
     fn undo_one(&mut self, memory: &mut Memory) {

@@ -1,5 +1,5 @@
 //! User interrupts: the architecture of UPID, UITT, delivery and UIRET (Intel's manual, volume 3,
-//! chapter "User interrupts"; xUI 3.2, 3.3), and xUI's timer (4.3).
+//! chapter "User interrupts"; xUI 3.2, 3.3).
 //!
 //! A UPID is 16 bytes: ON bit 0, SN bit 1, NV bits 23:16, NDST bits 63:32, PIR bits 127:64 (xUI
 //! Table 1). An entry of the UITT is 16 bytes: valid bit 0, user vector bits 15:8, address of the
@@ -7,6 +7,7 @@
 
 use crate::cpu::{Cpu, flag};
 use crate::fault::Fault;
+pub use crate::mechanism::kb_timer::Timer;
 use crate::memory::{Bus, TOP};
 use crate::uop::reg;
 
@@ -38,65 +39,6 @@ pub struct Uintr {
     pub timer: Timer,
     /// Interrupts delivered.
     pub delivered: u64,
-}
-
-/// The KB timer (xUI 4.3).
-#[derive(Clone, Default, Debug, PartialEq, Eq)]
-pub struct Timer {
-    /// The user vector it raises; nothing if the kernel has not enabled it.
-    pub vector: Option<u8>,
-    /// When it fires next, in cycles of the time-stamp counter.
-    pub deadline: Option<u64>,
-    /// Cycles between interrupts; 0 if it is to fire once.
-    pub period: u64,
-}
-
-impl Timer {
-    /// `set_timer`: `mode` bit 0 makes `cycles` a period, otherwise it is a deadline.
-    ///
-    /// # Errors
-    ///
-    /// The kernel has not enabled the timer, or the period is 0.
-    pub fn set(&mut self, now: u64, cycles: u64, mode: u64) -> Result<(), Fault> {
-        if self.vector.is_none() {
-            return Err(Fault::Protection(
-                "set_timer, but the timer is not enabled (enable_kb_timer)",
-            ));
-        }
-        if mode & 1 == 1 && cycles == 0 {
-            return Err(Fault::Protection("set_timer with a period of 0 cycles"));
-        }
-        (self.period, self.deadline) = if mode & 1 == 1 {
-            (cycles, Some(now.saturating_add(cycles)))
-        } else {
-            (0, Some(cycles))
-        };
-        Ok(())
-    }
-
-    /// `clear_timer`.
-    ///
-    /// # Errors
-    ///
-    /// The kernel has not enabled the timer.
-    pub fn clear(&mut self) -> Result<(), Fault> {
-        if self.vector.is_none() {
-            return Err(Fault::Protection(
-                "clear_timer, but the timer is not enabled (enable_kb_timer)",
-            ));
-        }
-        self.deadline = None;
-        Ok(())
-    }
-
-    /// The vector to raise, if the deadline has come. A periodic timer skips periods that have
-    /// passed unseen.
-    pub fn expired(&mut self, now: u64) -> Option<u8> {
-        let deadline = self.deadline.filter(|&deadline| deadline <= now)?;
-        self.deadline = (self.period != 0)
-            .then(|| deadline + ((now - deadline) / self.period + 1) * self.period);
-        self.vector
-    }
 }
 
 impl Uintr {

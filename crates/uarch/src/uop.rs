@@ -205,6 +205,8 @@ pub struct Uop {
     pub last: bool,
     /// The instruction has the safepoint prefix.
     pub safepoint: bool,
+    /// Other cores see the instruction as one with all before it: a locked one, or MFENCE.
+    pub ordered: bool,
     /// Bytes of its instruction.
     pub length: u8,
     /// Where its instruction begins, in bytes from the begin of the block.
@@ -226,6 +228,7 @@ impl Uop {
             imm: 0,
             last: false,
             safepoint: false,
+            ordered: false,
             length: 0,
             offset: 0,
         }

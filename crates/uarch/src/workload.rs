@@ -90,6 +90,11 @@ pub const UINTR: Workload = workload!(
 pub const TIMER_CORE: Workload =
     workload!("timercore", "a timer core", ["-DSIZE=20"], ["-DSIZE=100"], ["-DSIZE=400"]);
 
+/// Is woken by the kernel each 25 us: by nanosleep (`-DMODE=0`) or a signal (`-DMODE=1`). It needs
+/// [`crate::System`].
+pub const TICKS: Workload =
+    workload!("ticks", "waits for the kernel", ["-DSIZE=20"], ["-DSIZE=100"], ["-DSIZE=400"]);
+
 /// Offloads requests to an accelerator (`-DMODE=`, `-DEXPECTED=`, `-DAGAIN=` cycles), which must be
 /// beside the core.
 pub const ACCELERATOR: Workload =

@@ -242,6 +242,20 @@ fn in_safepoint_mode_interrupts_come_before_the_prefix_only() {
 }
 
 #[test]
+fn a_safepoint_is_known_in_the_uop_cache() {
+    // A loop that stays in the uop cache once it has been decoded.
+    let code = looped(3000, &[0x90, 0x36, 0x90, 0x90]);
+    for mechanism in [Mechanism::Tracked, Mechanism::Flush, Mechanism::Drain] {
+        let mut asked = config(mechanism, Source::KbTimer, When::Every(1000));
+        asked.safepoints = true;
+        assert!(run(&code, &asked).0.interrupts > 1, "{mechanism:?}");
+        // Without the bit, the loop is never interrupted again.
+        asked.parameters.interrupt.safepoint_cached = false;
+        assert_eq!(run(&code, &asked).0.interrupts, 0, "{mechanism:?}");
+    }
+}
+
+#[test]
 fn a_safepoint_on_a_wrong_path_is_none() {
     // A branch that is never taken, behind it in memory a safepoint: test eax, eax; jz over.
     // Random branches over a safepoint: it is fetched on wrong paths, and is on the path half the

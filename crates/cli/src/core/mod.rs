@@ -1,8 +1,11 @@
 //! `quaver core`: programs on the model of a core (`quaver-uarch`).
 
+mod costs;
 mod figure;
+mod pipeline;
 mod programs;
 mod run;
+mod system;
 
 use std::process::ExitCode;
 
@@ -18,6 +21,7 @@ enum Command {
     Run(run::Args),
     Figure(figure::Args),
     Programs(programs::Args),
+    Costs(costs::Args),
 }
 
 /// Does what was asked for.
@@ -30,5 +34,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Command::Run(args) => run::run(args),
         Command::Figure(args) => figure::run(args),
         Command::Programs(args) => programs::run(args),
+        Command::Costs(args) => costs::run(args),
     }
 }

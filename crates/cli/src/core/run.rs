@@ -14,6 +14,7 @@ use quaver_uarch::kernel::Output;
 use quaver_uarch::{Error, Machine};
 use serde::Serialize;
 
+use super::{pipeline, system};
 use crate::output::Target;
 
 /// Run a static program on the model; it says how many instructions that took
@@ -24,7 +25,7 @@ pub struct Args {
     limit: u64,
     /// Write the counts as JSON to FILE (`-`: standard output)
     #[arg(long, value_name = "FILE")]
-    json: Option<Target>,
+    pub(super) json: Option<Target>,
     /// Run on the timing model, interrupted in this way
     #[arg(long, value_name = "MECHANISM")]
     mechanism: Option<How>,
@@ -40,14 +41,36 @@ pub struct Args {
     /// Read the core's parameters from FILE; crates/uarch/parameters.toml is built in
     #[arg(long, value_name = "FILE", requires = "mechanism")]
     parameters: Option<PathBuf>,
-    /// Write what the pipeline did in CYCLES (1000..2000) for the viewer Konata
-    #[arg(long, value_name = "FILE", requires_all = ["mechanism", "cycles"])]
+    /// Write what the pipeline did for the viewer Konata
+    #[arg(long, value_name = "FILE", requires = "mechanism")]
     kanata: Option<PathBuf>,
-    /// The cycles of --kanata
-    #[arg(long, value_name = "CYCLES", value_parser = range, requires = "kanata")]
+    /// Write what the pipeline did, and why it stood still, as a page
+    #[arg(long, value_name = "FILE", requires = "mechanism")]
+    view: Option<Target>,
+    /// The cycles of --kanata and --view (1000..2000) [default: around the third interrupt]
+    #[arg(long, value_name = "CYCLES", value_parser = range, requires = "mechanism")]
     cycles: Option<Cycles>,
+    /// Run on so many cores, with threads and the kernel's slow paths: the program interrupts
+    /// itself
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "mechanism",
+        value_parser = clap::value_parser!(u8).range(1..=64),
+        conflicts_with_all = ["timer", "kanata", "view", "cycles"]
+    )]
+    cores: Option<u8>,
+    /// With --cores: a thread makes way for another one after TIME
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = microseconds,
+        requires = "cores",
+        default_value = "100us"
+    )]
+    pub(super) quantum: f64,
     /// An x86-64 program, linked with -static
-    program: PathBuf,
+    pub(super) program: PathBuf,
     /// Its arguments, after `--`
     #[arg(last = true, value_name = "ARGUMENTS")]
     arguments: Vec<String>,
@@ -136,7 +159,7 @@ struct Report {
 ///
 /// The program cannot be read, or does something that the model does not know.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    args.json.as_ref().map_or(Ok(()), Target::check)?;
+    args.json.iter().chain(&args.view).try_for_each(Target::check)?;
     let path = &args.program;
     let file = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let name = || path.display().to_string();
@@ -177,6 +200,19 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(status))
 }
 
+/// The cycles to be looked at.
+fn watched(args: &Args, config: &Config) -> anyhow::Result<std::ops::Range<u64>> {
+    /// Before an interrupt arrives, and after.
+    const AROUND: [u64; 2] = [100, 900];
+    match (args.cycles, config.when) {
+        (Some(Cycles { from, to }), _) => Ok(from..to),
+        (None, When::Every(period)) => {
+            Ok((3 * period).saturating_sub(AROUND[0])..3 * period + AROUND[1])
+        }
+        _ => anyhow::bail!("say --cycles, such as 1000..2000: without --timer there is no default"),
+    }
+}
+
 /// Runs it on the timing model; with a timer once more, first, without.
 fn timed(
     args: &Args,
@@ -207,6 +243,9 @@ fn timed(
     if let Some(time) = args.timer {
         config.when = When::Every(config.parameters.cycles(time).max(1));
     }
+    if let Some(cores) = args.cores {
+        return system::run(args, &config, cores.into(), load(true)?);
+    }
     let begin = Instant::now();
     let compared = args.timer.is_some() && config.mechanism != Mechanism::None;
     let without = if compared {
@@ -215,14 +254,17 @@ fn timed(
         None
     };
     let mut core = Core::new(load(true)?, &config);
-    if let Some(Cycles { from, to }) = args.cycles {
-        core.watch(from..to);
+    if args.kanata.is_some() || args.view.is_some() {
+        core.watch(watched(args, &config)?);
     }
     let run = core.run().with_context(name)?;
     let seconds = begin.elapsed().as_secs_f64();
     if let Some(path) = &args.kanata {
         std::fs::write(path, core.pipeline())
             .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if let Some(target) = &args.view {
+        target.write(&pipeline::page(&name(), &core.traced(), &run))?;
     }
     let status = run.status;
     let measured = without.map(|baseline| Measured { baseline, run: run.clone() });

@@ -35,6 +35,12 @@ impl Cache {
         set[0] = (line + 1, time);
     }
 
+    /// Whether the line is there or on its way.
+    pub(super) fn holds(&self, line: u64) -> bool {
+        let set = line as usize % self.sets;
+        self.lines[set * self.ways..(set + 1) * self.ways].iter().any(|&(at, _)| at == line + 1)
+    }
+
     /// Drops a line.
     pub(super) fn drop(&mut self, line: u64) {
         let set = self.set(line);
@@ -134,6 +140,12 @@ impl Hierarchy {
             return time;
         }
         time.max(self.line_at(last >> self.line, begin))
+    }
+
+    /// Whether a line of data is here, so that another core must ask for it before it writes.
+    pub(super) fn holds(&self, address: u64) -> bool {
+        let line = address >> self.line;
+        self.data.holds(line) || self.second.holds(line)
     }
 
     /// Another core writes a line. From here it takes `latency` cycles then.

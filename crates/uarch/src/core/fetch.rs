@@ -56,7 +56,7 @@ impl Core {
     ///
     /// An instruction on the program's path cannot be executed, or is not served.
     pub(super) fn fetch(&mut self) -> Result<(), Error> {
-        if self.cycle < self.front.resume {
+        if self.cycle < self.front.resume || self.held {
             return Ok(());
         }
         match self.front.stopped {
@@ -125,6 +125,15 @@ impl Core {
         true
     }
 
+    /// Whether uops of the code at `address` come out of the uop cache, without being decoded.
+    pub(super) fn in_uop_cache(&self, address: u64) -> bool {
+        let line = address / LINE;
+        match self.front.line {
+            Some((now, cached)) if now == line => cached,
+            _ => self.uop_cache.holds(line),
+        }
+    }
+
     /// Fetches one instruction. Says its weight, and whether the cycle's fetch ends with it;
     /// nothing if there is none.
     fn fetch_one(&mut self) -> Option<(usize, bool)> {
@@ -146,7 +155,8 @@ impl Core {
         let mut entry = Entry {
             number: fetched.number,
             weight: 0,
-            safepoint: last.safepoint,
+            // The bit travels with a uop, also out of the uop cache (xUI 4.4).
+            safepoint: last.safepoint && (!cached || self.p.interrupt.safepoint_cached),
             available: self.cycle + self.p.front.depth + decode,
             ..Self::blank(self.cycle, fetched.address, Origin::Program)
         };
@@ -344,7 +354,7 @@ impl Core {
         }
     }
 
-    fn fault(&self, fault: Fault) -> Error {
+    pub(super) fn fault(&self, fault: Fault) -> Error {
         let address = self.ahead.cpu.rip;
         Error::Fault { address, text: decode::disassemble(&self.machine.memory, address), fault }
     }

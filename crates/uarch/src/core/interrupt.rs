@@ -107,8 +107,24 @@ impl Interrupts {
         }
     }
 
+    /// The notification's vector arrives from another core.
+    pub(super) fn notify(&mut self, cycle: u64) {
+        self.notified = true;
+        self.arrival.get_or_insert(cycle);
+    }
+
+    /// The thread leaves: the state of its timer, and the vectors that wait for its return. What
+    /// its UPID holds stays there.
+    pub(super) fn leave(&mut self) -> (Timer, u64) {
+        debug_assert!(self.injected.is_none(), "nothing is in flight");
+        let mut requests = std::mem::take(&mut self.pending) | std::mem::take(&mut self.posted);
+        requests |= self.arriving.drain(..).fold(0, |all, (_, vectors)| all | vectors);
+        (self.notified, self.entering, self.arrival) = (false, false, None);
+        (self.timer.save(), requests)
+    }
+
     /// A device has raised vectors.
-    fn raised(&mut self, vectors: u64, cycle: u64) {
+    pub(super) fn raised(&mut self, vectors: u64, cycle: u64) {
         if vectors != 0 {
             self.pending |= vectors;
             self.arrival.get_or_insert(cycle);
@@ -206,13 +222,12 @@ impl Core {
     fn asked(&self) -> Option<&'static dyn Rule> {
         let i = &self.interrupts;
         let wanted = i.pending | i.posted != 0 || i.notified;
-        i.rule.filter(|_| wanted && i.injected.is_none() && !i.entering)
+        i.rule.filter(|_| wanted && i.injected.is_none() && !i.entering && !self.held)
     }
 
     fn look(&mut self) -> View {
         let any = !self.interrupts.safepoints;
-        let upcoming =
-            any || self.ahead.upcoming(&mut self.machine.memory).is_some_and(|uop| uop.safepoint);
+        let upcoming = any || self.safepoint_ahead();
         let oldest = self.window.front();
         View {
             flag_ahead: self.ahead.cpu.uintr.uif,
@@ -223,6 +238,13 @@ impl Core {
             boundary: oldest.is_none_or(|entry| entry.first)
                 && self.window.iter().all(|entry| entry.origin == Origin::Program),
         }
+    }
+
+    /// Whether the next instruction to be fetched is seen to have the safepoint prefix.
+    fn safepoint_ahead(&mut self) -> bool {
+        let address = self.ahead.cpu.rip;
+        let visible = self.p.interrupt.safepoint_cached || !self.in_uop_cache(address);
+        visible && self.ahead.upcoming(&mut self.machine.memory).is_some_and(|uop| uop.safepoint)
     }
 
     /// What to do before the next instruction is fetched.
@@ -250,12 +272,12 @@ impl Core {
         let from = self.window.end() - self.window.len() as u64;
         let squashed = self.squash(from, true);
         let cycles = squashed.div_ceil(self.p.window.squash as u64);
-        let signal = if self.mechanism == Mechanism::Signal { self.p.interrupt.signal } else { 0 };
+        let entry = self.interrupts.rule.map_or(0, |rule| rule.entry(&self.p));
         self.serial = None;
         self.front.stopped = None;
         self.front.line = None;
         self.front.fuses = false;
-        self.front.resume = self.cycle + cycles + self.p.interrupt.flush_entry + signal;
+        self.front.resume = self.cycle + cycles + entry;
         self.front.blame = Blame::Interrupt;
         self.interrupts.entering = true;
         self.moved = true;
@@ -296,7 +318,7 @@ impl Core {
         like.number = number;
         like.resolves = Some(self.ahead.cpu.rip);
         if self.mechanism == Mechanism::Drain {
-            like.available = self.p.interrupt.drain_entry;
+            like.available = self.interrupts.rule.map_or(0, |rule| rule.entry(&self.p));
         }
         if notified {
             let steps = self.p.microcode.notification.clone();

@@ -31,6 +31,7 @@ mod rename;
 mod report;
 mod retire;
 mod schedule;
+mod seat;
 mod serve;
 mod timeline;
 mod view;
@@ -45,7 +46,9 @@ pub use handler::VECTOR;
 pub use microcode::{Step, StepOp};
 pub use parameters::{Parameters, SHIPPED};
 pub use report::{Latency, Measured, Report, Stalls};
+pub(crate) use seat::Context;
 pub use timeline::Steps;
+pub use view::{Kind, Traced};
 
 use crate::fault::Error;
 use crate::machine::Machine;
@@ -59,7 +62,7 @@ use window::{NEVER, Name};
 pub struct Core {
     /// The program, its memory, and its kernel. Its registers are those of the model once
     /// [`Core::run`] has returned.
-    pub machine: Machine,
+    pub machine: Box<Machine>,
     /// If set, the addresses of the program's instructions as they retire, without those of the
     /// model's handler.
     pub retired: Option<Vec<u64>>,
@@ -100,6 +103,10 @@ pub struct Core {
     view: Option<view::View>,
     device: Option<Box<dyn Device>>,
     timeline: timeline::Timeline,
+    /// It fetches nothing: a kernel wants its thread to leave.
+    held: bool,
+    /// What happens beyond the core, if it is one of several.
+    outside: Option<seat::Outside>,
     /// Why it cannot run.
     failed: Option<Error>,
 }
@@ -113,7 +120,7 @@ impl Core {
         Core {
             failed,
             ahead: Speculation::new(machine.cpu.clone()),
-            machine,
+            machine: Box::new(machine),
             retired: None,
             units: p.units.all(),
             mechanism: config.mechanism,
@@ -149,6 +156,8 @@ impl Core {
             view: None,
             device: None,
             timeline: timeline::Timeline::default(),
+            held: false,
+            outside: None,
             p,
         }
     }
@@ -161,6 +170,11 @@ impl Core {
     /// What [`Core::watch`] has kept, in the format of the viewer Konata (`Kanata 0004`).
     pub fn pipeline(&self) -> String {
         self.view.as_ref().map_or_else(String::new, |view| view.text(&self.machine.memory))
+    }
+
+    /// What [`Core::watch`] has kept, in the order of fetch.
+    pub fn traced(&self) -> Vec<Traced> {
+        self.view.as_ref().map_or_else(Vec::new, |view| view.traced(&self.machine.memory))
     }
 
     fn ended(&self) -> bool {
@@ -181,6 +195,11 @@ impl Core {
             self.step()?;
         }
         self.machine.cpu = self.ahead.cpu.clone();
+        Ok(self.finish())
+    }
+
+    /// Closes the report.
+    pub(crate) fn finish(&mut self) -> Report {
         let report = &mut self.report;
         report.status = self.machine.exit_status().unwrap_or_default();
         report.cycles = self.cycle;
@@ -192,7 +211,7 @@ impl Core {
             handler: times.iter().sum::<u64>() as f64 / times.len().max(1) as f64,
             handler_max: times.iter().copied().max().unwrap_or(0),
         };
-        Ok(report.clone())
+        report.clone()
     }
 
     /// How often the model's own handler has run, as the handler itself counted.
@@ -200,7 +219,8 @@ impl Core {
         handler::count(&self.machine)
     }
 
-    fn step(&mut self) -> Result<(), Error> {
+    /// One cycle, or several in which nothing can happen.
+    pub(crate) fn step(&mut self) -> Result<(), Error> {
         self.moved = false;
         self.arrive();
         self.resolve();

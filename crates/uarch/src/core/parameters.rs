@@ -22,6 +22,7 @@ pub struct Parameters {
     pub served: Served,
     pub microcode: Microcode,
     pub interrupt: Interrupt,
+    pub kernel: Kernel,
 }
 
 macro_rules! numbers {
@@ -74,7 +75,7 @@ numbers! {
 }
 numbers! {
     /// Instructions served around the core.
-    Served { system_call: u64, rdtsc: u64, cpuid: u64, timer: u64, }
+    Served { system_call: u64, rdtsc: u64, cpuid: u64, timer: u64, locked: u64, }
 }
 numbers! {
     /// Sequences of microcode.
@@ -86,8 +87,13 @@ numbers! {
     /// User interrupts.
     Interrupt {
         stui: u64, clui: u64, flag_renamed: bool, notification_delay: u64, flush_entry: u64,
-        drain_entry: u64, remote_line: u64, signal: u64,
+        drain_entry: u64, remote_line: u64, signal: u64, safepoint_cached: bool,
     }
+}
+
+numbers! {
+    /// What the kernel takes, where there are threads.
+    Kernel { switch: u64, trap: u64, alarm: u64, }
 }
 
 /// A kind of execution unit.

@@ -33,6 +33,7 @@ impl Core {
                 Some(place) if place.store => {
                     self.stores.retire(Name { id, stamp: entry.stamp });
                     self.ring(place);
+                    self.stored(place);
                 }
                 Some(_) => {
                     self.loads -= 1;

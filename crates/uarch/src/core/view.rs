@@ -1,4 +1,5 @@
-//! What uops did, for a pipeline viewer: the format `Kanata 0004`, which Konata shows.
+//! What uops did, for a pipeline viewer: as data, and in the format `Kanata 0004`, which Konata
+//! shows.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -7,7 +8,43 @@ use super::window::{Entry, NEVER, Origin};
 use crate::decode;
 use crate::memory::Memory;
 
+/// What a uop belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// An instruction of the program.
+    Program,
+    /// One of a handler of the model's own.
+    Handler,
+    /// Microcode of an interrupt.
+    Interrupt,
+}
+
+/// What a uop did, in cycles.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Traced {
+    /// Its instruction's address.
+    pub address: u64,
+    /// The instruction; of its second and later uops `...`.
+    pub text: String,
+    /// What it belongs to.
+    pub kind: Kind,
+    /// When it was fetched.
+    pub fetched: u64,
+    /// When it was renamed, if it was.
+    pub renamed: Option<u64>,
+    /// When it was issued, if it was.
+    pub issued: Option<u64>,
+    /// When its result was there, if it was issued.
+    pub done: Option<u64>,
+    /// When it retired or was squashed.
+    pub left: u64,
+    /// It retired.
+    pub retired: bool,
+}
+
 struct Record {
+    /// Which came first.
+    stamp: u64,
     address: u64,
     origin: Origin,
     first: bool,
@@ -42,6 +79,7 @@ impl View {
             times[2] = NEVER;
         }
         self.records.push(Record {
+            stamp: entry.stamp,
             address: entry.address,
             origin: entry.origin,
             first: entry.first,
@@ -52,30 +90,53 @@ impl View {
         });
     }
 
-    /// The file's text.
-    pub(super) fn text(&self, memory: &Memory) -> String {
-        let mut events: Vec<(u64, usize, String)> = Vec::new();
-        let mut retired = 0;
-        // In program order as far as the viewer can tell: by the cycle of fetch.
-        let mut order: Vec<usize> = (0..self.records.len()).collect();
-        order.sort_by_key(|&i| (self.records[i].times[0], self.records[i].address));
-        for (id, &i) in order.iter().enumerate() {
-            let r = &self.records[i];
-            let name = match r.origin {
+    /// What the uops did, in the order of their fetch.
+    pub(super) fn traced(&self, memory: &Memory) -> Vec<Traced> {
+        let mut order: Vec<&Record> = self.records.iter().collect();
+        order.sort_by_key(|record| record.stamp);
+        let traced = order.into_iter().map(|r| {
+            let text = match r.origin {
                 Origin::Interrupt => "interrupt".to_owned(),
                 _ if r.first => decode::disassemble(memory, r.address),
                 _ => "...".to_owned(),
             };
-            let label = format!("I\t{id}\t{id}\t0\nL\t{id}\t0\t{:x}: {name}\n", r.address);
-            events.push((r.times[0], id, format!("{label}S\t{id}\t0\tF\n")));
-            for (time, stage) in [(r.times[1], "Rn"), (r.times[2], "Ex"), (r.done, "Cm")] {
-                if time <= r.left && (stage != "Cm" || r.times[2] != NEVER) {
-                    events.push((time, id, format!("S\t{id}\t0\t{stage}\n")));
-                }
+            let kind = match r.origin {
+                Origin::Interrupt => Kind::Interrupt,
+                _ if super::handler::contains(r.address) => Kind::Handler,
+                _ => Kind::Program,
+            };
+            let [fetched, renamed, issued] = r.times;
+            let happened = |time: u64| (time != NEVER && time <= r.left).then_some(time);
+            let issued = happened(issued);
+            Traced {
+                address: r.address,
+                text,
+                kind,
+                fetched,
+                renamed: happened(renamed),
+                issued,
+                done: issued.and_then(|_| happened(r.done)),
+                left: r.left,
+                retired: r.retired,
             }
-            let kind = u8::from(!r.retired);
-            events.push((r.left, id, format!("R\t{id}\t{retired}\t{kind}\n")));
-            retired += u64::from(r.retired);
+        });
+        traced.collect()
+    }
+
+    /// The file's text.
+    pub(super) fn text(&self, memory: &Memory) -> String {
+        let mut events: Vec<(u64, usize, String)> = Vec::new();
+        let mut retired = 0;
+        for (id, uop) in self.traced(memory).into_iter().enumerate() {
+            let Traced { address, text, fetched, left, .. } = &uop;
+            let label = format!("I\t{id}\t{id}\t0\nL\t{id}\t0\t{address:x}: {text}\n");
+            events.push((*fetched, id, format!("{label}S\t{id}\t0\tF\n")));
+            for (time, stage) in [(uop.renamed, "Rn"), (uop.issued, "Ex"), (uop.done, "Cm")] {
+                events.extend(time.map(|time| (time, id, format!("S\t{id}\t0\t{stage}\n"))));
+            }
+            let kind = u8::from(!uop.retired);
+            events.push((*left, id, format!("R\t{id}\t{retired}\t{kind}\n")));
+            retired += u64::from(uop.retired);
         }
         events.sort_by_key(|&(time, id, _)| (time, id));
         let mut cycle = events.first().map_or(0, |&(time, ..)| time);

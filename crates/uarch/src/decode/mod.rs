@@ -9,7 +9,7 @@ mod integer;
 mod operand;
 mod vector;
 
-use iced_x86::{Decoder, DecoderOptions, FastFormatter, Instruction};
+use iced_x86::{Decoder, DecoderOptions, FastFormatter, Instruction, Mnemonic, OpKind};
 
 use crate::exec::for_machine;
 use crate::fault::Fault;
@@ -80,10 +80,12 @@ pub fn block(memory: &mut Memory, start: u64) -> Result<Block, Fault> {
         let first = block.uops.len();
         translate(&instruction, rest, &mut block.uops);
         let safepoint = has_prefix(rest, &instruction);
+        let ordered = is_ordered(&instruction);
         for uop in &mut block.uops[first..] {
             uop.offset = (instruction.ip() - start) as u16;
             uop.length = instruction.len() as u8;
             uop.safepoint = safepoint;
+            uop.ordered = ordered;
         }
         let last = block.uops.last_mut().expect("an instruction has a uop");
         last.last = true;
@@ -117,6 +119,13 @@ fn has_prefix(bytes: &[u8], instruction: &Instruction) -> bool {
             matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3)
         })
         .any(|&byte| byte == 0x36)
+}
+
+/// XCHG with memory is locked without a prefix.
+fn is_ordered(instruction: &Instruction) -> bool {
+    let exchanges = instruction.mnemonic() == Mnemonic::Xchg
+        && (0..instruction.op_count()).any(|i| instruction.op_kind(i) == OpKind::Memory);
+    exchanges || instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Mfence
 }
 
 /// Appends the uops of an instruction.

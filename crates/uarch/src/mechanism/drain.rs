@@ -2,6 +2,7 @@
 //! is lost, and the interrupt waits for the slowest (xUI 3.5).
 
 use super::{Action, Rule, View};
+use crate::core::Parameters;
 
 pub(super) struct Drain;
 
@@ -12,5 +13,9 @@ impl Rule for Drain {
             (true, true) => Action::Inject,
             (true, false) => Action::Hold,
         }
+    }
+
+    fn entry(&self, p: &Parameters) -> u64 {
+        p.interrupt.drain_entry
     }
 }

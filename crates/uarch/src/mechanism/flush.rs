@@ -2,6 +2,7 @@
 //! paper found UIPI to do (xUI 3.5).
 
 use super::{Action, Rule, View};
+use crate::core::Parameters;
 
 pub(super) struct Flush;
 
@@ -12,5 +13,9 @@ impl Rule for Flush {
         } else {
             Action::Go
         }
+    }
+
+    fn entry(&self, p: &Parameters) -> u64 {
+        p.interrupt.flush_entry
     }
 }

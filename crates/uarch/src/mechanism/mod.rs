@@ -6,11 +6,17 @@
 //! which rule it has. An injected interrupt that a wrong branch before it squashes is wanted again,
 //! so the rule is asked again, on the right path.
 
+//!
+//! Sources that a core has beside SENDUIPI are here too: [`kb_timer`] and [`forwarding`].
+
 mod drain;
 mod flush;
+pub mod forwarding;
+pub mod kb_timer;
+mod signal;
 mod tracked;
 
-use crate::core::Mechanism;
+use crate::core::{Mechanism, Parameters};
 
 /// What a rule sees. It is asked only if an interrupt is wanted and none is on its way.
 #[derive(Clone, Copy, Debug)]
@@ -55,14 +61,20 @@ pub trait Rule {
         let _ = view;
         Action::Go
     }
+
+    /// Cycles from a squash, or from an empty pipeline, to the interrupt's first uop.
+    fn entry(&self, p: &Parameters) -> u64 {
+        let _ = p;
+        0
+    }
 }
 
 /// The rule of a mechanism; none if nothing is to be delivered.
 pub fn rule(mechanism: Mechanism) -> Option<&'static dyn Rule> {
     match mechanism {
         Mechanism::None => None,
-        // A signal differs in what follows, the kernel's work, not in how it enters.
-        Mechanism::Flush | Mechanism::Signal => Some(&flush::Flush),
+        Mechanism::Flush => Some(&flush::Flush),
+        Mechanism::Signal => Some(&signal::Signal),
         Mechanism::Drain => Some(&drain::Drain),
         Mechanism::Tracked => Some(&tracked::Tracked),
     }
@@ -100,5 +112,15 @@ mod tests {
         assert_eq!(all(masked), [(Go, Go); 3]);
         let within = View { boundary: false, ..VIEW };
         assert_eq!(all(within)[0], (Go, Go));
+    }
+
+    #[test]
+    fn a_signal_enters_as_a_flush_and_costs_more() {
+        let [signal, flush] =
+            [Mechanism::Signal, Mechanism::Flush].map(|mechanism| rule(mechanism).unwrap());
+        assert_eq!(signal.at_retirement(&VIEW), flush.at_retirement(&VIEW));
+        let p = Parameters::default();
+        assert_eq!(signal.entry(&p), flush.entry(&p) + p.interrupt.signal);
+        assert_eq!(rule(Mechanism::Tracked).unwrap().entry(&p), 0);
     }
 }

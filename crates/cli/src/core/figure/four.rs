@@ -61,7 +61,7 @@ fn size(quick: bool, interval: u32) -> Size {
 pub fn compute(quick: bool) -> Result<Report> {
     let intervals = if quick { &FEW[..] } else { &INTERVALS[..] };
     let jobs = jobs_of(intervals, quick);
-    let runs = run_all(&jobs)?;
+    let runs = run_all(&jobs, &Parameters::default())?;
     let results = Results { jobs: &jobs, runs: &runs, intervals, quick };
     results.report(&Paper::carried())
 }
@@ -73,30 +73,53 @@ pub fn compute(quick: bool) -> Result<Report> {
 ///
 /// As [`compute`].
 pub fn costs(interval: u32, quick: bool) -> Result<[f64; 3]> {
+    Ok(means(&Parameters::default(), interval, quick)?.map(|mean| mean.cycles))
+}
+
+/// Means over the programs.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Mean {
+    /// What an interrupt adds.
+    pub cycles: f64,
+    /// From its arrival at the core to its handler.
+    pub handler: f64,
+}
+
+/// The same with other parameters, and how long it takes to the handler.
+///
+/// # Errors
+///
+/// As [`compute`].
+pub fn means(parameters: &Parameters, interval: u32, quick: bool) -> Result<[Mean; 3]> {
     let jobs = jobs_of(&[interval], quick);
-    let runs = run_all(&jobs)?;
+    let runs = run_all(&jobs, parameters)?;
     let results = Results { jobs: &jobs, runs: &runs, intervals: &[interval], quick };
-    let mut means = [0.0; 3];
+    let mut means = [Mean::default(); 3];
     for (strategy, mean) in means.iter_mut().enumerate() {
         for program in 0..PROGRAMS.len() {
             let cost = results.cost(program, strategy, interval).1;
             let cost =
                 cost.with_context(|| format!("no interrupt of {}", STRATEGIES[strategy].0))?;
-            *mean += cost / PROGRAMS.len() as f64;
+            mean.cycles += cost / PROGRAMS.len() as f64;
+            let job = Job {
+                program,
+                size: size(quick, interval),
+                interrupts: Some((strategy, interval)),
+            };
+            mean.handler += results.of(&job).latency.handler / PROGRAMS.len() as f64;
         }
     }
     Ok(means)
 }
 
 /// Runs them, the longest first: so no core waits for another's.
-fn run_all(jobs: &[Job]) -> Result<Vec<Run>> {
-    let parameters = Parameters::default();
+fn run_all(jobs: &[Job], parameters: &Parameters) -> Result<Vec<Run>> {
     jobs::all(jobs, job_name, |job| {
         let program = workload::find(PROGRAMS[job.program]).context("the program is known")?;
         let path = program.build(job.size, Points::Nothing, &workload_cache())?;
         let file =
             std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        run(&file, job, &parameters)
+        run(&file, job, parameters)
     })
 }
 

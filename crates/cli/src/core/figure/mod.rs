@@ -2,7 +2,7 @@
 
 mod eight;
 mod five;
-mod four;
+pub mod four;
 mod jobs;
 mod nic;
 mod nine;
@@ -12,7 +12,7 @@ mod rows;
 mod runs;
 mod seven;
 mod six;
-mod table2;
+pub mod table2;
 mod two;
 
 use std::process::ExitCode;

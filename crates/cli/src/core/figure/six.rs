@@ -1,9 +1,10 @@
 //! Fig. 6: what a timer costs that a core keeps for the others: it spins on the time-stamp counter,
-//! or the kernel's interval timer wakes it, and it sends a user interrupt to each.
+//! or the kernel wakes it, and it sends a user interrupt to each.
 
 use anyhow::{Context, Result};
 use quaver_uarch::core::{Config, Device as _, Mechanism, Parameters};
 use quaver_uarch::workload::{self, Points, Size};
+use quaver_uarch::{Machine, System};
 
 use super::jobs;
 use super::paper::Paper;
@@ -15,8 +16,8 @@ use crate::chart::{Chart, Curve, Line, number};
 const RECEIVERS: [u32; 7] = [1, 4, 8, 12, 16, 20, 24];
 /// Microseconds between interrupts.
 const INTERVALS: [u32; 3] = [5, 10, 25];
-/// What setitimer's signal takes from the timer core each time: 2.4 us (xUI 2).
-const SIGNAL_US: f64 = 2.4;
+/// How the kernel wakes a timer core, in the order of the program's modes.
+const TIMERS: [&str; 2] = ["nanosleep", "setitimer"];
 
 /// Computes the figure.
 ///
@@ -39,6 +40,7 @@ pub fn compute(quick: bool) -> Result<Report> {
         (low, high) = if late { (low, middle) } else { (middle, high) };
     }
     let workers = f64::from(low);
+    let woken = jobs::all(&[0, 1], |mode| TIMERS[*mode].to_owned(), |&mode| woken(mode, size))?;
     let (first, last) = (busy[0], busy[busy.len() - 1]);
     let span = f64::from(RECEIVERS[RECEIVERS.len() - 1] - RECEIVERS[0]);
     let each = (last - first) / span;
@@ -53,8 +55,9 @@ pub fn compute(quick: bool) -> Result<Report> {
             parameters.interrupt.remote_line
         ),
         format!(
-            "the curves with setitimer add {SIGNAL_US} us each time, the paper's cost of a signal; \
-             nanosleep is left out, since the model has no scheduler of a kernel"
+            "to be woken costs {:.0} cycles each time by nanosleep and {:.0} by setitimer, on the \
+             model's kernel",
+            woken[0], woken[1]
         ),
         "with the KB timer the core is free: each core has its own (xUI 4.3)".into(),
     ];
@@ -62,7 +65,8 @@ pub fn compute(quick: bool) -> Result<Report> {
     for (colour, &us) in INTERVALS.iter().enumerate() {
         let interval = f64::from(us) * 1e-6 * parameters.frequency as f64;
         for (line, what, more) in [
-            (Line::Thick, "setitimer", SIGNAL_US * 1e-6 * parameters.frequency as f64),
+            (Line::Thick, TIMERS[1], woken[1]),
+            (Line::Thin, TIMERS[0], woken[0]),
             (Line::Dashed, "sending alone", 0.0),
         ] {
             let use_of = |busy: f64| (100.0 * (busy + more) / interval).min(100.0);
@@ -89,6 +93,20 @@ pub fn compute(quick: bool) -> Result<Report> {
         notes,
         charts: vec![chart.draw(&curves)?],
     })
+}
+
+/// Cycles that a core is busy each time that the kernel wakes its thread.
+fn woken(mode: usize, size: Size) -> Result<f64> {
+    let mode = format!("-DMODE={mode}");
+    let file = runs::program(&workload::TICKS, size, Points::Nothing, &[&mode])?;
+    let config = Config { mechanism: Mechanism::Flush, ..Config::default() };
+    let machine = Machine::with_program(&file, &["ticks"])?;
+    let run = System::new(machine, &config, 1, u64::MAX / 2).run()?;
+    anyhow::ensure!(run.status == 0, "the program has ended with status {}", run.status);
+    let core = &run.cores[0];
+    // The first switch is the program's begin.
+    let times = core.switches.saturating_sub(1).max(1);
+    Ok((run.cycles - core.idle) as f64 / times as f64)
 }
 
 /// Cycles that a turn of `receivers` takes, and whether turns were late.
@@ -120,6 +138,18 @@ fn turn(receivers: u32, period: u64, size: Size) -> Result<(f64, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signal_costs_more_than_a_sleep() {
+        if std::process::Command::new("gcc").arg("--version").output().is_err() {
+            println!("skipped: there is no gcc");
+            return;
+        }
+        let p = Parameters::default().kernel;
+        let [sleep, signal] = [0, 1].map(|mode| woken(mode, Size::Quick).unwrap());
+        assert!(sleep > (p.trap + 2 * p.switch) as f64, "{sleep}");
+        assert!(signal > sleep + 0.8 * p.alarm as f64, "{signal} and {sleep}");
+    }
 
     #[test]
     fn a_turn_takes_longer_for_more_receivers_and_is_late_for_too_many() {

@@ -17,11 +17,7 @@ use super::runs;
 pub fn compute(quick: bool) -> Result<Report> {
     let paper = Paper::carried().table2_cycles;
     let size = if quick { Size::Quick } else { Size::Full };
-    let timing = runs::program(&workload::UINTR, size, Points::Nothing, &[])?;
-    // Something must listen, or the timing model leaves interrupts out.
-    let config = Config { mechanism: Mechanism::Flush, ..Config::default() };
-    let (_, lines) = runs::finish(runs::core(&timing, &[], &config)?)?;
-    let instruction = |name| Ok::<f64, anyhow::Error>(runs::said(&lines, name)? as f64 / 100.0);
+    let [senduipi, clui, stui] = instructions(&Parameters::default(), quick)?;
 
     let receiver = four::costs(5, quick)?[0];
     let flush = flushed(size)?;
@@ -31,9 +27,9 @@ pub fn compute(quick: bool) -> Result<Report> {
     let rows = vec![
         row("end-to-end", begin + flush),
         row("receiver", receiver),
-        row("senduipi", instruction("senduipi")?),
-        given("clui", instruction("clui")?),
-        given("stui", instruction("stui")?),
+        row("senduipi", senduipi),
+        given("clui", clui),
+        given("stui", stui),
     ];
     let mut notes = vec![
         "clui and stui are parameters of the model; of senduipi, its 57 uops and 279 cycles of \
@@ -62,6 +58,25 @@ pub fn compute(quick: bool) -> Result<Report> {
         notes,
         charts: Vec::new(),
     })
+}
+
+/// What SENDUIPI, CLUI and STUI take, in cycles.
+///
+/// # Errors
+///
+/// As [`compute`].
+pub fn instructions(parameters: &Parameters, quick: bool) -> Result<[f64; 3]> {
+    let size = if quick { Size::Quick } else { Size::Full };
+    let timing = runs::program(&workload::UINTR, size, Points::Nothing, &[])?;
+    let parameters = parameters.clone();
+    // Something must listen, or the timing model leaves interrupts out.
+    let config = Config { mechanism: Mechanism::Flush, parameters, ..Config::default() };
+    let (_, lines) = runs::finish(runs::core(&timing, &[], &config)?)?;
+    let mut cycles = [0.0; 3];
+    for (cycles, name) in cycles.iter_mut().zip(["senduipi", "clui", "stui"]) {
+        *cycles = runs::said(&lines, name)? as f64 / 100.0;
+    }
+    Ok(cycles)
 }
 
 /// Cycles from an interrupt's arrival at the core to its handler.
