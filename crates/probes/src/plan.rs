@@ -213,8 +213,8 @@ impl Planner<'_, '_> {
         self.copies = graph;
     }
 
-    /// Sees to it that whoever comes from the entry to one of these calls passes a probe: as late as
-    /// possible, for many calls return without another one, such as those of a tree's leaves.
+    /// Sees to it that whoever comes from the entry to one of these calls passes a probe: as late
+    /// as possible, for many calls return without another one, such as those of a tree's leaves.
     fn recurse(&mut self, loops: &[Loop], calls: &[usize]) {
         if !self.is_reached(calls, None) {
             return;

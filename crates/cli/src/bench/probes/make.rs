@@ -173,7 +173,8 @@ impl Workshop {
         for &shift in &self.shifts {
             // Linkers put this section before the others that have code of programs.
             let text = format!(
-                "\t.section .text.startup,\"ax\",@progbits\n\t.balign 16\n\t.rept {shift}\n\tnop\n\t.endr\n\
+                "\t.section .text.startup,\"ax\",@progbits\n\t.balign 16\n\
+                 \t.rept {shift}\n\tnop\n\t.endr\n\
                  \t.section .note.GNU-stack,\"\",@progbits\n"
             );
             let source = self.folder.join(format!("shift-{}-{shift}.s", compiler.name));
