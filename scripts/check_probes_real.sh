@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# zstd and SQLite from their C sources, with probes that all hit, print what they print without.
+# zstd and SQLite from their C sources, with probes that all hit, print what they print without. Says how much of the
+# time of compiling is quaver-as's own.
 #
 #   scripts/check_probes_real.sh PROGRAMS [LEVEL...]
 #
@@ -47,8 +48,11 @@ for name in zstd sqlite; do
         for level in "${levels[@]}"; do
             what="$name by $compiler $level"
             "$compiler" "$level" -w -o "$work/plain" "${words[@]}" -lm
+            from=${EPOCHREALTIME//[^0-9]/}
             QUAVER_PROBES_REPORT=$work/report "$quaver" cc "$compiler" "$level" -w -o "$work/probed" "${words[@]}" \
                 "$work"/torture.*.o -lm
+            took=$((${EPOCHREALTIME//[^0-9]/} - from))
+            own=$(awk -F '"rewriting_us":' '{ sum += $2 } END { print sum + 0 }' "$work/report")
             if grep -v '"left_file":null' "$work/report"; then die "$what: a file was left without probes"; fi
             "$work/plain" >"$work/plain.out" || die "$what fails without probes"
             TORTURE_VISIT=10007 "$work/probed" >"$work/probed.out" 2>"$work/errors" ||
@@ -57,7 +61,7 @@ for name in zstd sqlite; do
             count=$(sed -n 's/^hits \([0-9]*\) .*/\1/p' "$work/errors")
             [ "${count:-0}" -ge 100000 ] || die "$what: only ${count:-no} hits"
             hits=$((hits + count))
-            say "$what: the same, $count hits"
+            say "$what: the same, $count hits; $((100 * own / took)) % of $((took / 1000)) ms of compiling is rewriting"
             rm "$work/report"
         done
     done

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the programs with cc, and with clang where there is one, runs them on little input, and compares their lines.
+# Builds the programs with cc, clang and, if they are in Rust as well, rustc, as far as these are there; runs them on
+# little input, and compares their lines.
 # Usage: check.sh [DIRECTORY]; the executables stay in DIRECTORY, which without one is a temporary one.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -8,7 +9,8 @@ set -euo pipefail
 expected=24
 compilers=(cc)
 have cc || die "no C compiler: install gcc or clang"
-if have clang; then compilers+=(clang); else say "no clang: only cc is checked"; fi
+if have clang; then compilers+=(clang); else say "no clang: it is not checked"; fi
+have rustc || say "no rustc: programs in Rust are not checked"
 
 out=${1:-}
 if [ -z "$out" ]; then
@@ -39,6 +41,12 @@ for source in bench/programs/*.c; do
             fi
         done
     done
+    if [ -e "bench/programs/rust/$name.rs" ] && have rustc; then
+        program=$out/$name-rustc
+        rustc --edition=2024 -C opt-level=3 -D warnings -o "$program" "bench/programs/rust/$name.rs"
+        line=$("$program" 0.01) || die "$name in Rust fails"
+        [ "$line" = "$first" ] || die "$name prints \"$first\" in C, \"$line\" in Rust"
+    fi
     count=$((count + 1))
 done
 rm -f "$out/stdout" "$out/stderr"

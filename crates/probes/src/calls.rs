@@ -1,7 +1,7 @@
 //! Who calls whom, by name, within a text.
 //!
 //! A recursive function without a loop can run for long as well: on every cycle of these calls at
-//! least one function gets a probe at its entry. Calls through pointers are not seen.
+//! least one function passes a probe before it calls the next. Calls through pointers are not seen.
 
 use std::collections::HashMap;
 
@@ -13,8 +13,8 @@ use crate::source::{Kind, names, split};
 /// The calls among the functions of a text, which are numbered as in
 /// [`Functions::all`](crate::functions::Functions::all).
 pub struct Calls {
-    /// Whether it should have a probe at its entry.
-    pub recursive: Vec<bool>,
+    /// The statements of its calls that must lie behind a probe.
+    pub recursive: Vec<Vec<usize>>,
 }
 
 impl Calls {
@@ -23,6 +23,7 @@ impl Calls {
         let count = code.functions.all.len();
         let of_name = names_of_functions(code);
         let mut graph = Graph::new(count);
+        let mut calls: Vec<Vec<(usize, usize)>> = vec![Vec::new(); count];
         for (caller, function) in code.functions.all.iter().enumerate() {
             for &part in &function.parts {
                 let part = &code.functions.parts[part];
@@ -36,14 +37,17 @@ impl Calls {
                         continue;
                     };
                     graph.add(caller, callee);
+                    calls[caller].push((index, callee));
                 }
             }
         }
-        // Every cycle has an edge that goes back on the way from somewhere.
+        // Of the functions on a cycle, the first one on the way from somewhere is a header, and all
+        // the others are in its loop: so is the next one, which it calls.
         let everything: Vec<usize> = (0..count).collect();
-        let mut recursive = vec![false; count];
+        let mut recursive = vec![Vec::new(); count];
         for found in graph.loops(&everything) {
-            recursive[found.header] = true;
+            let back = calls[found.header].iter().filter(|(_, callee)| found.contains(*callee));
+            recursive[found.header] = back.map(|&(index, _)| index).collect();
         }
         Calls { recursive }
     }

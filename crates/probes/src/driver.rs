@@ -11,6 +11,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::time::Instant;
 
 use clap::Parser;
 
@@ -159,6 +160,7 @@ fn transform(
         let left = LeftAlone { function: String::new(), line, why };
         Rewritten { text: None, report: Report { left_file: Some(left), ..Report::default() } }
     };
+    let start = Instant::now();
     let mut result = if let Some(other) = other {
         let why = format!("not for x86-64: {}", other.display());
         leave(Unknown { line: 1, why })
@@ -170,6 +172,7 @@ fn transform(
     };
     let names: Vec<String> = inputs.iter().map(|input| input.display().to_string()).collect();
     result.report.file = names.join(" ");
+    result.report.rewriting_us = start.elapsed().as_micros() as u64;
     if settings.rewrite.is_some() {
         publish(settings, &result.report)?;
     }

@@ -35,7 +35,7 @@ pub struct Rules {
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules { probes: true, safepoints: false, copies: 8, target: 64 }
+        Rules { probes: true, safepoints: false, copies: 16, target: 64 }
     }
 }
 
@@ -68,14 +68,20 @@ pub struct Plan {
     pub loops: usize,
     /// Loops without a probe because they end soon.
     pub bounded: usize,
-    /// Whether it has a probe at its entry.
+    /// Whether it has a probe that is there for recursion only.
     pub entry: bool,
     /// Statements of cycles in which no probe can stand.
     pub unprobed: Vec<usize>,
 }
 
-/// Plans a function. `recursive`: it needs a probe at its entry.
-pub fn plan(code: &Code<'_>, cfg: &Cfg, live: &Liveness, recursive: bool, rules: &Rules) -> Plan {
+/// Plans a function. `recursive`: its calls that must lie behind a probe.
+pub fn plan(
+    code: &Code<'_>,
+    cfg: &Cfg,
+    live: &Liveness,
+    recursive: &[usize],
+    rules: &Rules,
+) -> Plan {
     let mut loops = cfg.graph.loops(&cfg.roots());
     loops.sort_by_key(|found| (found.body.len(), found.header));
     let mut planner = Planner {
@@ -85,6 +91,7 @@ pub fn plan(code: &Code<'_>, cfg: &Cfg, live: &Liveness, recursive: bool, rules:
         safepoints: rules.safepoints,
         plan: Plan { loops: loops.len(), ..Plan::default() },
         probed: vec![false; cfg.blocks.len()],
+        places: vec![None; cfg.blocks.len()],
         bounded: HashSet::new(),
         copies: Graph::default(),
         origin: Vec::new(),
@@ -93,13 +100,11 @@ pub fn plan(code: &Code<'_>, cfg: &Cfg, live: &Liveness, recursive: bool, rules:
     planner.replicate(&loops, rules);
     if rules.probes {
         planner.copies();
-        if recursive {
-            planner.enter();
-        }
         for found in &loops {
             planner.cut(found);
         }
         planner.cut_rest();
+        planner.recurse(&loops, recursive);
     }
     planner.plan
 }
@@ -117,6 +122,9 @@ pub fn open_cycle(code: &Code<'_>, cfg: &Cfg, probed: &[bool]) -> Option<Vec<usi
 /// Iterations that are few.
 const MOST: u64 = 16;
 
+/// Blocks of a function in which a good place is looked for.
+const LARGEST: usize = 256;
+
 struct Planner<'a, 't> {
     code: &'a Code<'t>,
     cfg: &'a Cfg,
@@ -125,6 +133,8 @@ struct Planner<'a, 't> {
     plan: Plan,
     /// Blocks that have a probe, in their first copy.
     probed: Vec<bool>,
+    /// The statements before which these stand.
+    places: Vec<Option<usize>>,
     /// Blocks whose jump to themselves ends soon.
     bounded: HashSet<usize>,
     /// The control flow with copies: the first ones are numbered as the blocks are.
@@ -207,11 +217,51 @@ impl Planner<'_, '_> {
         self.copies = graph;
     }
 
-    /// Gives the entry a probe.
-    fn enter(&mut self) {
-        if !self.probed[0] && self.insert(0, false) {
-            self.plan.entry = true;
+    /// Sees to it that whoever comes from the entry to one of these calls passes a probe: as late
+    /// as possible, for many calls return without another one, such as those of a tree's leaves.
+    fn recurse(&mut self, loops: &[Loop], calls: &[usize]) {
+        if !self.is_reached(calls, None) {
+            return;
         }
+        let in_loop = |number| loops.iter().any(|found| found.contains(number));
+        let mut order = self.cfg.graph.postorder(&[0]);
+        order.retain(|&number| !self.probed[number] && !in_loop(number));
+        if self.cfg.blocks.len() > LARGEST {
+            order.clear();
+        }
+        let dominates = |number: usize| {
+            let probe = self.find(number).filter(|probe| !probe.saves_flags());
+            probe.is_some_and(|probe| !self.is_reached(calls, Some((number, probe.at))))
+        };
+        let place = order.iter().copied().find(|&number| dominates(number)).unwrap_or(0);
+        self.plan.entry = !self.probed[place] && self.insert(place, false);
+    }
+
+    /// Whether control comes to one of these calls without a probe, or `another` one in a block.
+    fn is_reached(&self, calls: &[usize], another: Option<(usize, usize)>) -> bool {
+        // Only the first copy of a region has probes.
+        let copied =
+            |number: usize| self.plan.regions.iter().any(|region| region.blocks.contains(&number));
+        let mut work = self.cfg.roots();
+        let mut seen = vec![false; self.cfg.blocks.len()];
+        while let Some(number) = work.pop() {
+            if std::mem::replace(&mut seen[number], true) {
+                continue;
+            }
+            let place = match another {
+                Some((block, at)) if block == number => Some(at),
+                _ => self.places[number].filter(|_| !copied(number)),
+            };
+            let open = |index: &usize| place.is_none_or(|at| *index < at);
+            let block = &self.cfg.blocks[number];
+            if block.code.iter().any(|index| open(index) && calls.contains(index)) {
+                return true;
+            }
+            if place.is_none() {
+                work.extend(&self.cfg.graph.next[number]);
+            }
+        }
+        false
     }
 
     /// Gives a loop a probe, if it needs one.
@@ -286,6 +336,7 @@ impl Planner<'_, '_> {
             Some(probe) if !self.probed[number] && (may_live || !probe.saves_flags()) => {
                 self.plan.probes.push(probe);
                 self.probed[number] = true;
+                self.places[number] = Some(probe.at);
                 true
             }
             _ => false,

@@ -49,10 +49,7 @@ pub fn region(
     target: usize,
 ) -> Option<Region> {
     let size = cfg.instructions(&body.body);
-    let mut copies = 1;
-    while copies * 2 <= most && copies * size < target {
-        copies *= 2;
-    }
+    let copies = target.div_ceil(size.max(1)).min(most);
     let (&first, &last) = (body.body.first()?, body.body.last()?);
     let blocks = first..=last;
     let count: usize = cfg.blocks[blocks.clone()].iter().map(|block| block.code.len()).sum();

@@ -24,9 +24,9 @@ pub struct Report {
     pub instructions: usize,
     /// Their loops.
     pub loops: usize,
-    /// Probes inserted, those at entries included.
+    /// Probes inserted, those for recursion included.
     pub probes: usize,
-    /// Probes at entries of recursive functions.
+    /// Probes that are there for recursion only.
     pub entry_probes: usize,
     /// Probes that must save the flags.
     pub saved_flags: usize,
@@ -40,6 +40,8 @@ pub struct Report {
     pub bounded: usize,
     /// Instructions added by probes, their stubs and copies.
     pub added_instructions: usize,
+    /// How long reading and rewriting took, without the assembler's run for the object, in µs.
+    pub rewriting_us: u64,
     /// The whole text, if it was left alone.
     pub left_file: Option<LeftAlone>,
     /// Functions that were left alone.

@@ -91,7 +91,7 @@ pub fn rewrite(
     let mut editor = Editor { code: &code, edits: Vec::new(), names: 0, report: Report::default() };
     let calls = Calls::new(&code);
     for (number, function) in code.functions.all.iter().enumerate() {
-        let recursive = calls.recursive[number];
+        let recursive = &calls.recursive[number];
         if let Err(left) = editor.function(function, recursive, &options.rules) {
             let line = source.statements[left.at].line;
             let function = code.functions.parts[function.parts[0]].name.to_owned();
@@ -142,12 +142,12 @@ impl Editor<'_, '_> {
     fn function(
         &mut self,
         function: &Function,
-        recursive: bool,
+        recursive: &[usize],
         rules: &Rules,
     ) -> Result<(), Left> {
         let cfg = Cfg::new(self.code, function)?;
         self.report.instructions += cfg.blocks.iter().map(|block| block.code.len()).sum::<usize>();
-        if !recursive && cfg.graph.loops(&cfg.roots()).is_empty() {
+        if recursive.is_empty() && cfg.graph.loops(&cfg.roots()).is_empty() {
             return Ok(());
         }
         let live = Liveness::new(self.code, &cfg);

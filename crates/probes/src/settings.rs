@@ -60,7 +60,7 @@ pub struct Settings {
     pub probes: Switch,
 
     /// Copies of a small loop, at most; 0: none
-    #[arg(long, value_name = "N", env = "QUAVER_PROBES_REPLICATE", default_value_t = 8)]
+    #[arg(long, value_name = "N", env = "QUAVER_PROBES_REPLICATE", default_value_t = 16)]
     pub replicate: usize,
 
     /// Instructions that one probe should serve

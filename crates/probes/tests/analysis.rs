@@ -193,6 +193,28 @@ fn recursion_gets_probes_at_entries() {
 }
 
 #[test]
+fn leaves_of_a_recursion_have_no_probe() {
+    let tree = function(
+        "f",
+        "\ttestq %rdi, %rdi\n\tje .L3\n\tpushq %rbx\n\tmovq %rdi, %rbx\n\tmovq (%rdi), %rdi\n\
+         \tcall f\n\tmovq 8(%rbx), %rdi\n\tcall f\n\tpopq %rbx\n.L3:\tret\n",
+    );
+    let (new, report) = rewritten(&tree, 0);
+    assert_eq!((places(&new), report.entry_probes), (vec!["pushq %rbx"], 1));
+    // Either way there is a call: the entry is the only place for both.
+    let branches = tree.replace("\tje .L3\n", "\tje .L4\n").replace(
+        ".L3:\tret\n",
+        ".L3:\tret\n.L4:\tsubq $8, %rsp\n\tcall f\n\taddq $8, %rsp\n\tret\n",
+    );
+    assert_eq!(places(&rewritten(&branches, 0).0), ["testq %rdi, %rdi"]);
+    // Who calls itself in a loop has passed the loop's probe.
+    let lines = "\tpushq %rbx\n.L2:\tmovq (%rbx), %rdi\n\tcall f\n\taddq $8, %rbx\n\
+                 \tcmpq %rbp, %rbx\n\tjne .L2\n\tpopq %rbx\n\tret\n";
+    let (new, report) = rewritten(&function("f", lines), 0);
+    assert_eq!((places(&new), report.entry_probes), (vec!["movq (%rbx), %rdi"], 0));
+}
+
+#[test]
 fn nothing_comes_between_what_the_linker_rewrites() {
     let text = function(
         "f",

@@ -92,7 +92,7 @@ pub struct Args {
     /// Of `probes`: only these programs
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     programs: Vec<String>,
-    /// Of `probes`: by these compilers [default: gcc,clang]
+    /// Of `probes`: by these compilers [default: gcc,clang,rustc]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     compilers: Vec<String>,
     /// Of `probes`: how much the programs do, from 0.001 to 100; at 1 they take a second or two

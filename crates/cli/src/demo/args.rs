@@ -47,14 +47,14 @@ pub struct Args {
     pub loads: Option<LoadFractions>,
 
     /// How long each load is offered in each mode, in all rounds together, 100ms to 10m [default:
-    /// 4200ms; with --quick 1500ms]
+    /// 3150ms; with --quick 1500ms]
     #[arg(long, value_name = "TIME", help_heading = LOAD,
           value_parser = duration::within(100 * MS..=600 * S))]
     pub duration: Option<Duration>,
 
     /// Rounds over all modes and loads, 1 to 99: a row of the table is the round with the median
-    /// GET p99 [default: 7; with --quick 3]. Loads that the machine disturbs get up to as many
-    /// more
+    /// GET p99 [default: 7; with --quick 3]. Loads with less than 3 that the machine did not
+    /// disturb get more, all together a quarter at most
     #[arg(long, value_name = "N", help_heading = LOAD,
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=99))]
     pub rounds: Option<usize>,
@@ -207,7 +207,7 @@ impl Args {
 
     /// How long each load is offered in each mode and round.
     pub fn round_duration(&self) -> Duration {
-        let default = if self.quick { 1500 * MS } else { 4200 * MS };
+        let default = if self.quick { 1500 * MS } else { 3150 * MS };
         self.duration.unwrap_or(default) / self.rounds() as u32
     }
 

@@ -46,7 +46,7 @@ impl Disturbance {
 }
 
 /// So many undisturbed rounds make a median; fewer do if fewer were asked for.
-const ENOUGH: usize = 3;
+pub const ENOUGH: usize = 3;
 
 /// Keeps up to so many of the rounds: those that were not disturbed, in their order, and if they
 /// are not enough, those that were least.

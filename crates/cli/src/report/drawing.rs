@@ -10,7 +10,7 @@ use super::benchmarks::Bench;
 use super::counterpart::{self, Counterpart};
 use super::curves::{self, Simulated};
 use super::figure::{Figure, Headline, Points};
-use super::{go, locks};
+use super::{go, locks, probes};
 use crate::chart::{self, Chart, Curve, Line, number};
 use crate::output;
 
@@ -67,16 +67,21 @@ impl Sources<'_> {
             None => BTreeMap::new(),
         };
         let (rows, cpus) = self.bench.map_or((&[][..], 0), |bench| (&bench.rows[..], bench.cpus()));
-        let ours = match (&figure.go, &figure.locks) {
-            (Some(go), _) => go.best(self.go),
-            (_, Some(locks)) => locks.best(rows, cpus),
-            (None, None) => {
+        let of_probes =
+            figure.probes.as_ref().map(|of| of.drawings(rows, &published)).transpose()?;
+        let ours = match (&figure.go, &figure.locks, &of_probes) {
+            (Some(go), ..) => go.best(self.go),
+            (_, Some(locks), _) => locks.best(rows, cpus),
+            (.., Some(_)) => Vec::new(),
+            (None, None, None) => {
                 let simulate = |curve| curves::simulate(&figure, curve, self.quick);
                 figure.curve.iter().map(simulate).collect::<Result<Vec<_>>>()?
             }
         };
 
-        let best = ours.iter().map(|curve| (curve.name.clone(), curve.best)).collect();
+        let mut best: BTreeMap<_, _> =
+            ours.iter().map(|curve| (curve.name.clone(), curve.best)).collect();
+        best.extend(of_probes.iter().flat_map(|drawings| probes::Figure::best(drawings)));
         let paper_best = paper_best(&figure, &papers);
         let headlines: Vec<_> =
             figure.headlines.iter().map(|headline| ratio(headline, &best, &paper_best)).collect();
@@ -104,6 +109,14 @@ impl Sources<'_> {
                 let y = (drawing.y.as_str(), drawing.log);
                 write(&drawing.suffix, &figure.title, y, &drawing.curves, None)?;
             }
+        } else if let Some(drawings) = &of_probes {
+            for (suffix, curves) in drawings {
+                let title = match suffix.strip_prefix('-') {
+                    Some(program) => format!("{}: {program}", figure.title),
+                    None => figure.title.clone(),
+                };
+                write(suffix, &title, (probes::SLOWDOWN, false), curves, None)?;
+            }
         } else {
             write("", &figure.title, (&y, log), &beside(&ours, points, &papers), limit)?;
         }
@@ -125,9 +138,10 @@ impl Sources<'_> {
             one.chart = files.pop();
             measured.push(one);
         }
-        let to_run = match (&figure.go, &figure.locks) {
-            (Some(go), _) if !go.is_measured(self.go) => Some(go::COMMAND),
-            (_, Some(of)) if !of.is_measured(rows, cpus) => Some(locks::COMMAND),
+        let to_run = match (&figure.go, &figure.locks, &of_probes) {
+            (Some(go), ..) if !go.is_measured(self.go) => Some(go::COMMAND),
+            (_, Some(of), _) if !of.is_measured(rows, cpus) => Some(locks::COMMAND),
+            (.., Some(drawings)) if drawings.is_empty() => Some(probes::COMMAND),
             _ => None,
         };
         Ok(Drawn {
@@ -268,6 +282,8 @@ fn x_label(figure: &Figure) -> &'static str {
         go.x_label()
     } else if figure.locks.is_some() {
         locks::X_LABEL
+    } else if let Some(of) = &figure.probes {
+        of.x_label()
     } else if figure.threads.is_some() {
         "threads"
     } else if figure.quanta_us.is_some() || figure.timer_quanta_us.is_some() {

@@ -1,9 +1,10 @@
 //! A figure of a paper, as its `figure.toml` states it, and the paper's own curves.
 //!
-//! There are six kinds: a percentile over the load, whose result is the highest load within
+//! There are seven kinds: a percentile over the load, whose result is the highest load within
 //! `limit-us`; that highest load over the quantum (`quanta-us`); the workers that one timer core
 //! serves over the quantum (`timer-quanta-us`); a percentile over the threads of a message
-//! benchmark (`threads`); and what was measured of Go programs (`go`) or of locks (`locks`).
+//! benchmark (`threads`); and what was measured of Go programs (`go`), of locks (`locks`) or of
+//! programs with probes (`probes`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,6 +17,7 @@ use toml::{Table, Value};
 
 use super::go::Go;
 use super::locks::Locks;
+use super::probes;
 
 /// Points by ascending x; `None`: the workers cannot follow.
 pub type Points = Vec<(f64, Option<f64>)>;
@@ -49,6 +51,8 @@ pub struct Figure {
     pub go: Option<Go>,
     /// The same, of locks.
     pub locks: Option<Locks>,
+    /// The same, of programs with probes.
+    pub probes: Option<probes::Figure>,
     #[serde(default)]
     pub scenario: Table,
     #[serde(default)]
@@ -137,7 +141,7 @@ impl Figure {
         let measured = figure.go.iter().flat_map(Go::names);
         let names: Vec<_> =
             figure.curve.iter().map(|curve| curve.name.as_str()).chain(measured).collect();
-        if names.is_empty() && figure.locks.is_none() {
+        if names.is_empty() && figure.locks.is_none() && figure.probes.is_none() {
             bail!("{}: there is no curve", path.display());
         }
         for headline in &figure.headlines {

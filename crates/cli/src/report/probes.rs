@@ -27,6 +27,12 @@ const MECHANISMS: [(&str, &str); 3] =
     [("uintr", "user interrupts"), ("concord", "Concord"), ("signal", "signals")];
 /// Ours by how they are told.
 const OURS: [(&str, &str); 2] = [("word", "probes"), ("signal", "signals")];
+/// What axes say.
+const QUANTUM: &str = "quantum, µs";
+const DEVIATION: &str = "standard deviation of the intervals, µs";
+pub const SLOWDOWN: &str = "slowdown, %";
+/// What has to be run first.
+pub const COMMAND: &str = "quaver bench probes --json bench-results.json";
 /// The paper's curves go beyond what is shown.
 const SHOWN_US: RangeInclusive<u64> = 5..=50;
 
@@ -192,6 +198,16 @@ fn figure_1(
     compilers: &[String],
     paper: &Paper,
 ) -> Result<String> {
+    let curves = slowdowns(programs, rows, compilers, paper);
+    if curves.is_empty() {
+        return Ok(String::new());
+    }
+    let (x, y) = (QUANTUM, SLOWDOWN);
+    Ok(Chart { title, x, y, log: false, label: number, limit: None }.draw(&curves)? + "\n")
+}
+
+/// Slowdown over the quantum: ours, and the paper's of the same programs.
+fn slowdowns(programs: &[String], rows: &[Row], compilers: &[String], paper: &Paper) -> Vec<Curve> {
     let mut curves = Vec::new();
     let mut quanta = QUANTA;
     quanta.sort_unstable();
@@ -220,11 +236,7 @@ fn figure_1(
         });
     }
     curves.retain(|curve| !curve.points.is_empty());
-    if curves.is_empty() {
-        return Ok(String::new());
-    }
-    let (x, y) = ("quantum, µs", "slowdown, %");
-    Ok(Chart { title, x, y, log: false, label: number, limit: None }.draw(&curves)? + "\n")
+    curves
 }
 
 fn table_2(rows: &[Row], programs: &[String], compilers: &[String], paper: &Paper) -> String {
@@ -264,6 +276,17 @@ fn table_2(rows: &[Row], programs: &[String], compilers: &[String], paper: &Pape
 
 /// Other places for probes: cost over the deviation of the intervals.
 fn figure_2(program: &str, rows: &[Row], compilers: &[String]) -> Result<String> {
+    let curves = places(program, rows, compilers);
+    if curves.is_empty() {
+        return Ok(String::new());
+    }
+    let title = format!("Aspen Fig. 2: {program}, a probe for so many instructions, at 5 µs");
+    let (x, y) = (DEVIATION, SLOWDOWN);
+    let chart = Chart { title: &title, x, y, log: false, label: number, limit: None };
+    Ok(format!("<h3>{}</h3>\n{}\n", escape(&title), chart.draw(&curves)?))
+}
+
+fn places(program: &str, rows: &[Row], compilers: &[String]) -> Vec<Curve> {
     let mut curves = Vec::new();
     for compiler in compilers {
         for (variant, what) in [("loops", "in each loop"), ("placed", "16 to 256 instructions")] {
@@ -286,13 +309,62 @@ fn figure_2(program: &str, rows: &[Row], compilers: &[String]) -> Result<String>
         }
     }
     curves.retain(|curve| !curve.points.is_empty());
-    if curves.is_empty() {
-        return Ok(String::new());
+    curves
+}
+
+/// What a figure's folder shows of the benchmark.
+#[derive(Deserialize)]
+pub struct Figure {
+    shows: Shows,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Shows {
+    /// Slowdown over the quantum: all programs, and each.
+    Slowdown,
+    /// The same at 5 µs, as a table has it.
+    Shortest,
+    /// Other places for probes.
+    Places,
+}
+
+impl Figure {
+    /// What the axis says.
+    pub fn x_label(&self) -> &'static str {
+        if self.shows == Shows::Places { DEVIATION } else { QUANTUM }
     }
-    let title = format!("Aspen Fig. 2: {program}, a probe for so many instructions, at 5 µs");
-    let (x, y) = ("standard deviation of the intervals, µs", "slowdown, %");
-    let chart = Chart { title: &title, x, y, log: false, label: number, limit: None };
-    Ok(format!("<h3>{}</h3>\n{}\n", escape(&title), chart.draw(&curves)?))
+
+    /// Drawings with the endings of their files, the first of which decides.
+    pub fn drawings(&self, rows: &[Row], reference: &Path) -> Result<Vec<(String, Vec<Curve>)>> {
+        let compilers = distinct(rows, |labels| &labels.compiler);
+        let programs = distinct(rows, |labels| &labels.program);
+        let each = |curves: &dyn Fn(&String) -> Vec<Curve>| -> Vec<(String, Vec<Curve>)> {
+            programs.iter().map(|program| (format!("-{program}"), curves(program))).collect()
+        };
+        let mut drawings = if self.shows == Shows::Places {
+            each(&|program| places(program, rows, &compilers))
+        } else {
+            let paper = published(&reference.join(FILE))?;
+            let slowdowns = |programs: &[String]| slowdowns(programs, rows, &compilers, &paper);
+            let mut all = vec![(String::new(), slowdowns(&programs))];
+            if self.shows == Shows::Slowdown {
+                all.extend(each(&|program| slowdowns(std::slice::from_ref(program))));
+            }
+            all
+        };
+        drawings.retain(|(_, curves)| curves.iter().any(|curve| curve.line == Line::Thick));
+        Ok(drawings)
+    }
+
+    /// Each curve's value at its first point: at the shortest quantum, or where the intervals are
+    /// the most regular.
+    pub fn best(drawings: &[(String, Vec<Curve>)]) -> Vec<(String, Option<f64>)> {
+        let curves = drawings.first().into_iter().flat_map(|(_, curves)| curves);
+        curves
+            .map(|curve| (curve.name.clone(), curve.points.first().map(|point| point.1)))
+            .collect()
+    }
 }
 
 #[cfg(test)]
@@ -308,6 +380,31 @@ mod tests {
             "quantum_us": quantum_us, "metrics": { "deviation_us": 1.5 },
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn figures_are_drawn_of_rows() {
+        let reference = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/reference");
+        let rows =
+            [row("lu", "word", 5, 1.25), row("fft", "word", 5, 1.5), row("lu", "loops", 5, 1.125)];
+        let drawings = |shows: &str, rows: &[Row]| {
+            let figure: Figure = toml::from_str(&format!("shows = {shows:?}")).unwrap();
+            figure.drawings(rows, &reference).unwrap()
+        };
+        let names = |drawings: &[(String, Vec<Curve>)]| -> Vec<String> {
+            drawings.iter().map(|(suffix, _)| suffix.clone()).collect()
+        };
+        let slowdown = drawings("slowdown", &rows);
+        assert_eq!(names(&slowdown), ["", "-lu", "-fft"]);
+        let best = Figure::best(&slowdown);
+        assert!(best.contains(&("probes, gcc".to_owned(), Some(37.5))), "{best:?}");
+        assert!(best.iter().any(|(name, value)| name == "signals (paper)" && value.is_some()));
+        assert_eq!(names(&drawings("shortest", &rows)), [""]);
+        let places = drawings("places", &rows);
+        assert_eq!(names(&places), ["-lu"]);
+        assert_eq!(Figure::best(&places), [("in each loop, gcc".to_owned(), Some(12.5))]);
+        // Without measurements nothing is drawn, the paper's alone neither.
+        assert!(drawings("slowdown", &[]).is_empty());
     }
 
     #[test]

@@ -21,7 +21,7 @@ static void check(size_t code, const char *what) {
     exit(1);
 }
 
-int main(void) {
+static int once(void) {
     uint64_t state = 88172645463325252u;
     for (size_t n = 0; n < SIZE;) {
         state ^= state << 13, state ^= state >> 7, state ^= state << 17;
@@ -66,5 +66,14 @@ int main(void) {
     printf("stream: %zu %s\n", out.pos, m == SIZE && !memcmp(text, again, m) ? "same" : "different");
     ZSTD_freeCCtx(c);
     ZSTD_freeDCtx(d);
+    return 0;
+}
+
+// SCALE: how often; at 1 for about a second, without it once.
+int main(int argc, char **argv) {
+    double scale = argc > 1 ? atof(argv[1]) : 0.0;
+    for (int rounds = 1 + (int)(3 * scale); rounds > 0; rounds--)
+        if (once())
+            return 1;
     return 0;
 }

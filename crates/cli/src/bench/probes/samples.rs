@@ -18,7 +18,7 @@ const AWAY_NS: u64 = 1_000;
 const NUMBERS: usize = 3;
 
 /// Pairs of times, in ns.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Samples {
     /// From asking to the answer, ascending.
     late: Vec<u64>,
@@ -50,6 +50,15 @@ impl Samples {
         let intervals = pairs.map(|pair| pair[1][1].saturating_sub(pair[0][1])).collect();
         let unseen = answers.iter().filter(|answer| !seen(answer)).count();
         Samples { late, intervals, answers: answers.len(), unseen }
+    }
+
+    /// Adds those of another run.
+    pub fn add(&mut self, other: Samples) {
+        self.late.extend(other.late);
+        self.late.sort_unstable();
+        self.intervals.extend(other.intervals);
+        self.answers += other.answers;
+        self.unseen += other.unseen;
     }
 
     /// Names and values.
@@ -109,6 +118,15 @@ mod tests {
         assert_eq!(metric(&samples, FAR_PERCENT), 9.0);
         assert_eq!(metric(&samples, super::super::work::PREEMPTIONS), 91.0);
         assert!(metric(&samples, DEVIATION_US) > 4.0);
+    }
+
+    #[test]
+    fn runs_add_up() {
+        let mut both = Samples::new(&[0, 300, 30, 5_000, 5_300, 30], 5_000);
+        both.add(Samples::new(&[0, 100, 30], 5_000));
+        assert_eq!(both.late, [100, 300, 300]);
+        assert_eq!(both.intervals, [5_000]);
+        assert_eq!(metric(&both, super::super::work::PREEMPTIONS), 3.0);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Which programs are measured beside which.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use super::make::Assembly;
+use super::make::{Assembly, Placements};
 use super::work::{CPU_MS, How, ProbesSpec};
 use super::{Material, Subject};
 use crate::bench::child::Work;
@@ -32,10 +32,15 @@ const PLACES: [(&str, usize, usize); 6] = [
     ("loops", 0, 0),
     ("placed", 4, 16),
     ("placed", 8, 32),
-    ("placed", 8, 64),
-    ("placed", 16, 128),
-    ("placed", 32, 256),
+    ("placed", 16, 64),
+    ("placed", 32, 128),
+    ("placed", 64, 256),
 ];
+
+/// How much each executable of a build does, of which there are `placements`.
+pub fn scale_of_one(scale: f64, placements: usize) -> f64 {
+    (scale / placements as f64).max(0.001)
+}
 
 /// How much each of a pair does: there are two, in many variants.
 pub fn scale_of_pair(scale: f64) -> f64 {
@@ -47,15 +52,15 @@ struct Variant<'a> {
     name: &'static str,
     quantum_us: Option<u64>,
     instructions: Option<usize>,
-    executable: &'a Path,
+    executables: &'a [PathBuf],
     how: How,
     /// By how much it may take longer than the plain program.
     longer: f64,
 }
 
 impl<'a> Variant<'a> {
-    fn new(name: &'static str, executable: &'a Path, how: How) -> Self {
-        Variant { name, quantum_us: None, instructions: None, executable, how, longer: 1.0 }
+    fn new(name: &'static str, executables: &'a [PathBuf], how: How) -> Self {
+        Variant { name, quantum_us: None, instructions: None, executables, how, longer: 1.0 }
     }
 
     fn at(self, quantum_us: u64) -> Self {
@@ -109,8 +114,8 @@ pub fn expected(job: &Job) -> Duration {
 fn tax(material: &Material<'_>, subject: &Subject) -> Vec<Job> {
     let built = &subject.built;
     let ways = [("plain", &built.plain), ("control", &built.control), ("probes", &built.probes)];
-    let variant = |(name, path): (_, &'_ PathBuf)| {
-        job(material, subject, TAX, Variant::new(name, path, How::Alone))
+    let variant = |(name, build): (_, &'_ Placements)| {
+        job(material, subject, TAX, Variant::new(name, build, How::Alone))
     };
     ways.map(variant).into()
 }
@@ -138,11 +143,11 @@ fn clock(
     }
     for (name, by_signal) in [("word", false), ("signal", true)] {
         for (quantum_us, cpu) in quanta(material).into_iter().zip(helper.into_iter().cycle()) {
-            let executable = if by_signal { &built.plain } else { &built.probes };
+            let build = if by_signal { &built.plain } else { &built.probes };
             let how = How::Clock { quantum_us, cpu, by_signal };
             // A signal takes up to 20 us.
             let longer = if by_signal { 1.0 + 20.0 / quantum_us as f64 } else { 1.0 };
-            let variant = Variant { longer, ..Variant::new(name, executable, how) };
+            let variant = Variant { longer, ..Variant::new(name, build, how) };
             variants.push(variant.at(quantum_us));
         }
     }
@@ -150,13 +155,15 @@ fn clock(
 }
 
 fn switch(material: &Material<'_>, subject: &Subject, helper: Option<usize>) -> Vec<Job> {
+    let Some(pair) = &subject.built.pair else { return vec![] };
     let how = |notification: &str, quantum_us, timer_core| How::UserThreads {
         quantum_us,
         notification: notification.into(),
-        pair: Some(subject.built.pair.clone()),
+        pair: Some(pair.clone()),
         timer_core,
     };
-    let mut variants = vec![Variant::new("off", &material.pair, how("probe", None, None))];
+    let runner = std::slice::from_ref(&material.pair);
+    let mut variants = vec![Variant::new("off", runner, how("probe", None, None))];
     let by_timer = [("probe", "probe", 0), ("signal", "signal", LEAST_BY_SIGNAL_US)];
     let by_core = [("probe-core", "probe", 0), ("signal-core", "signal", 0)];
     let by_timer = by_timer.map(|way| (way, None));
@@ -164,7 +171,7 @@ fn switch(material: &Material<'_>, subject: &Subject, helper: Option<usize>) -> 
     for ((name, notification, least), timer_core) in by_timer.into_iter().chain(by_core) {
         for quantum_us in quanta(material).into_iter().filter(|&quantum| quantum >= least) {
             let how = how(notification, Some(quantum_us), timer_core);
-            variants.push(Variant::new(name, &material.pair, how).at(quantum_us));
+            variants.push(Variant::new(name, runner, how).at(quantum_us));
         }
     }
     let longer = |variant| Variant { longer: 1.5, ..variant };
@@ -183,9 +190,9 @@ fn sweep(material: &Material<'_>, helper: usize, notes: &mut Vec<String>) -> Pla
             let (what, assembly) = (format!("{name}{target}"), Assembly::Placed { copies, target });
             let Subject { compiler, program, .. } = subject;
             match material.workshop.executable(compiler, program, &what, assembly) {
-                Ok(executable) => {
+                Ok(build) => {
                     let how = How::Clock { quantum_us: 5, cpu: helper, by_signal: false };
-                    let mut variant = Variant::new(name, &executable, how).at(5);
+                    let mut variant = Variant::new(name, &build, how).at(5);
                     variant.instructions = (target > 0).then_some(target);
                     group.jobs.push(job(material, subject, SWEEP, variant));
                 }
@@ -207,7 +214,7 @@ fn job(
     section: &'static str,
     variant: Variant<'_>,
 ) -> Job {
-    let Variant { name, quantum_us, instructions, executable, how, longer } = variant;
+    let Variant { name, quantum_us, instructions, executables, how, longer } = variant;
     let (program, compiler) = (subject.program.name, &subject.compiler.name);
     let cpu = material.context.place.worker;
     let (scale, prints, took) = match how {
@@ -216,7 +223,10 @@ fn job(
             let (line, took) = &subject.of_pair;
             (scale_of_pair(material.scale), line.repeat(2), 2 * *took)
         }
-        _ => (material.scale, subject.line.clone(), subject.took),
+        _ => {
+            let scale = scale_of_one(material.scale, executables.len());
+            (scale, subject.line.clone(), executables.len() as u32 * subject.took)
+        }
     };
     // Who measures another one's cost is none of ours.
     let ours = !matches!((section, name), (_, "plain") | (CLOCK, "signal"));
@@ -226,10 +236,10 @@ fn job(
     }
     let task = Task {
         cpus: vec![cpu],
-        expected: took.mul_f64(longer) + START,
+        expected: took.mul_f64(longer) + executables.len() as u32 * START,
         readings: vec![Reading::new(format!("{section} {program} {compiler}"), CPU_MS, "ms")],
     };
-    let spec = ProbesSpec { program: executable.into(), scale, prints, cpu, how };
+    let spec = ProbesSpec { programs: executables.to_vec(), scale, prints, cpu, how };
     let labels = Labels {
         section,
         program: program.into(),

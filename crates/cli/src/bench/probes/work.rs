@@ -17,10 +17,13 @@ use super::samples::Samples;
 pub const CPU_MS: &str = "cpu_ms";
 /// Metric: how often it was interrupted.
 pub const PREEMPTIONS: &str = "preemptions";
-/// Metric: how often of these at a probe.
-const AT_PROBES: &str = "preemptions_at_probes";
-/// Metric: how many signals were sent for that.
-const SIGNALS: &str = "signals";
+/// Metrics of user threads, by their names in the statistics: of the interruptions those at probes,
+/// and how many signals were sent.
+const COUNTED: [(&str, &str); 3] = [
+    (PREEMPTIONS, "preempt_useful"),
+    ("preemptions_at_probes", "preempt_at_probe"),
+    ("signals", "preempt_sent"),
+];
 
 /// The parent kills who takes too long.
 const NO_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -28,11 +31,11 @@ const NO_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 /// What is run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ProbesSpec {
-    /// The executable.
-    pub program: PathBuf,
-    /// How much work.
+    /// The executables, one after the other.
+    pub programs: Vec<PathBuf>,
+    /// How much work each does.
     pub scale: f64,
-    /// What it must print.
+    /// What each must print.
     pub prints: String,
     /// Where it runs.
     pub cpu: usize,
@@ -58,20 +61,42 @@ pub enum How {
     },
 }
 
-/// Runs it.
+/// What the runs of one job come to.
+#[derive(Default)]
+struct Total {
+    cpu_ns: u64,
+    /// What the clock saw.
+    seen: Option<Samples>,
+    /// Of the runtime's statistics.
+    counted: Vec<(&'static str, f64)>,
+}
+
+/// Runs them.
 ///
 /// # Errors
 ///
-/// It cannot be started. Ends the process when it fails or prints something else: then the whole
+/// One cannot be started. Ends the process when it fails or prints something else: then the whole
 /// command fails.
 pub fn run(spec: &ProbesSpec) -> anyhow::Result<Outcome> {
-    let folder = spec.program.parent().context("the program is in no folder")?;
+    let mut total = Total::default();
+    for program in &spec.programs {
+        one(spec, program, &mut total)?;
+    }
+    let mut sample = Sample { ops: 1, cpu_ns: total.cpu_ns, ..Sample::default() };
+    sample = sample.with(CPU_MS, total.cpu_ns as f64 / 1e6);
+    let seen = total.seen.iter().flat_map(Samples::metrics);
+    let metrics = total.counted.into_iter().chain(seen);
+    Ok(metrics.fold(sample, |sample, (name, value)| sample.with(name, value)).into())
+}
+
+fn one(spec: &ProbesSpec, program: &Path, total: &mut Total) -> anyhow::Result<()> {
+    let folder = program.parent().context("the program is in no folder")?;
     let files = tempfile::tempdir_in(folder).context("cannot make a temporary folder")?;
     let (report, stats) = (files.path().join("report"), files.path().join("stats"));
-    let mut command = command(spec, &report, &stats)?;
+    let mut command = command(spec, program, &report, &stats)?;
     let mut out = tempfile::tempfile()?;
     command.stdin(Stdio::null()).stdout(out.try_clone()?);
-    let name = spec.program.display();
+    let name = program.display();
     let mut cpus = vec![spec.cpu];
     if let How::UserThreads { timer_core: Some(cpu), .. } = spec.how {
         cpus.push(cpu);
@@ -90,31 +115,35 @@ pub fn run(spec: &ProbesSpec) -> anyhow::Result<Outcome> {
     let record = fs::read(&report).with_context(|| format!("{name} reported nothing"))?;
     let mut numbers =
         record.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("8 bytes")));
-    let cpu_ns = numbers.next().context("the report is empty")?;
-    let mut sample = Sample { ops: 1, cpu_ns, ..Sample::default() };
-    sample = sample.with(CPU_MS, cpu_ns as f64 / 1e6);
+    total.cpu_ns += numbers.next().context("the report is empty")?;
     match &spec.how {
         How::Alone => {}
         How::Clock { quantum_us, .. } => {
             let numbers: Vec<u64> = numbers.collect();
             let samples = Samples::new(&numbers, 1_000 * quantum_us);
-            sample = samples.metrics().into_iter().fold(sample, |s, (name, n)| s.with(name, n));
+            total.seen.get_or_insert_default().add(samples);
         }
         How::UserThreads { .. } => {
             let text = fs::read_to_string(&stats).context("there are no statistics")?;
             let stats: serde_json::Value = serde_json::from_str(text.trim())?;
-            let count = |key: &str| stats[key].as_f64().with_context(|| format!("no {key}"));
-            sample = sample.with(PREEMPTIONS, count("preempt_useful")?);
-            sample = sample.with(AT_PROBES, count("preempt_at_probe")?);
-            sample = sample.with(SIGNALS, count("preempt_sent")?);
+            total.counted.resize(COUNTED.len(), ("", 0.0));
+            for (sum, (name, key)) in total.counted.iter_mut().zip(COUNTED) {
+                let count = stats[key].as_f64().with_context(|| format!("no {key}"))?;
+                *sum = (name, sum.1 + count);
+            }
         }
     }
-    Ok(sample.into())
+    Ok(())
 }
 
-fn command(spec: &ProbesSpec, report: &Path, stats: &Path) -> anyhow::Result<Command> {
+fn command(
+    spec: &ProbesSpec,
+    program: &Path,
+    report: &Path,
+    stats: &Path,
+) -> anyhow::Result<Command> {
     let mut command = match &spec.how {
-        How::Alone | How::Clock { .. } => Command::new(&spec.program),
+        How::Alone | How::Clock { .. } => Command::new(program),
         How::UserThreads { quantum_us, notification, timer_core, .. } => {
             let quantum = quantum_us.map_or("off".into(), |us| format!("{us}us"));
             let mut command = Command::new(std::env::current_exe()?);
@@ -122,7 +151,7 @@ fn command(spec: &ProbesSpec, report: &Path, stats: &Path) -> anyhow::Result<Com
             let clock = if timer_core.is_some() { "timer-core" } else { "posix-timer" };
             command.args(["--policy", "rr", "--clock", clock, "--quantum", &quantum]);
             command.args(["--notification", notification, "--stats-json"]).arg(stats);
-            command.arg("--").arg(&spec.program);
+            command.arg("--").arg(program);
             command
         }
     };
