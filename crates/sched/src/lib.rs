@@ -41,7 +41,7 @@ pub use attributes::{
 };
 pub use duration::{DURATION_FORMS, DurationError, format_duration, parse_duration};
 pub use policy::{Class, Concerns, Pick, Place, Policy, Running, Task, Time, Why};
-pub use spec::{DEFAULT_QUANTUM, Spec, SpecError};
+pub use spec::{DEFAULT_QUANTUM, Footprint, Spec, SpecError};
 pub use sync::set_relax;
 pub use tax::{Account, Tax, probe_quantum_for, quantum_for};
 pub use timers::{TimerHeap, TimerRoom, TimerTable};

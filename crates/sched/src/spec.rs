@@ -11,6 +11,7 @@
 //! default quantum is 20 us. What each policy has is in one table (`table`).
 
 mod error;
+mod seat;
 mod table;
 
 use alloc::{boxed::Box, vec::Vec};
@@ -18,6 +19,8 @@ use core::{fmt, hash, str::FromStr, time::Duration};
 
 use crate::{Policy, Time, format_duration, parse_duration};
 pub use error::SpecError;
+pub use seat::Footprint;
+use seat::{Seat, Site};
 use table::{Form, Key, Known, LONG, MAX_AGE, MOST_KEYS, NAMES, POLICIES, QUANTUM, Room};
 
 /// The quantum of a specification that names none.
@@ -251,8 +254,18 @@ impl Spec {
         max_tasks: u32,
         to_time: impl Fn(Duration) -> Time,
     ) -> Box<dyn Policy> {
+        self.seated(workers, max_tasks, &to_time, Site::Heap).boxed()
+    }
+
+    fn seated(
+        &self,
+        workers: usize,
+        max_tasks: u32,
+        to_time: &dyn Fn(Duration) -> Time,
+        site: Site,
+    ) -> Seat {
         assert!(workers > 0, "there must be at least one worker");
-        (self.known.build)(&Room { workers, max_tasks, spec: self, to_time: &to_time })
+        (self.known.build)(&Room { workers, max_tasks, spec: self, to_time, site })
     }
 }
 
