@@ -11,6 +11,10 @@
 //! default quantum is 20 us. What each policy has is in one table (`table`).
 
 mod error;
+#[cfg(any(test, feature = "std"))]
+mod seat;
+#[cfg(not(any(test, feature = "std")))]
+#[path = "spec/heap.rs"]
 mod seat;
 mod table;
 
@@ -19,6 +23,7 @@ use core::{fmt, hash, str::FromStr, time::Duration};
 
 use crate::{Policy, Time, format_duration, parse_duration};
 pub use error::SpecError;
+#[cfg(any(test, feature = "std"))]
 pub use seat::Footprint;
 use seat::{Seat, Site};
 use table::{Form, Key, Known, LONG, MAX_AGE, MOST_KEYS, NAMES, POLICIES, QUANTUM, Room};

@@ -5,12 +5,13 @@
 //! initial value everywhere.
 //!
 //! A policy that several processes use lies, with all its tables, in memory that they share
-//! ([`Spec::build_at`](crate::Spec::build_at)). Policies do not know it: [`site`] says, for a
-//! kernel thread that is making one, where tables come from.
+//! (`Spec::build_at`). Policies do not know it: the `site` says, for a kernel thread that is making
+//! one, where tables come from.
 
 use alloc::{boxed::Box, vec::Vec};
+#[cfg(any(test, feature = "std"))]
+use core::alloc::Layout;
 use core::{
-    alloc::Layout,
     fmt,
     ops::Deref,
     ptr::{self, NonNull},
@@ -22,9 +23,10 @@ use crate::{
     sync::{AtomicU32, AtomicU64},
 };
 
+#[cfg(any(test, feature = "std"))]
 pub(crate) mod site;
 
-/// As `Box<[T]>`, where the [`site`] says.
+/// As `Box<[T]>`, where the `site` says.
 pub(crate) struct Table<T> {
     slice: NonNull<[T]>,
     /// Of the heap; else of a site's memory, which outlives it.
@@ -41,7 +43,14 @@ impl<T> Table<T> {
         Table { slice: NonNull::from(Box::leak(elements)), owned: true }
     }
 
+    /// There are no sites.
+    #[cfg(not(any(test, feature = "std")))]
+    fn placed(_len: usize) -> Option<NonNull<T>> {
+        None
+    }
+
     /// In the memory of the site, if there is one: uninitialised, or as a maker before has left it.
+    #[cfg(any(test, feature = "std"))]
     fn placed(len: usize) -> Option<NonNull<T>> {
         Some(site::take(Layout::array::<T>(len).ok()?)?.cast())
     }

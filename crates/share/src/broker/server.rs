@@ -5,6 +5,7 @@ use super::cycle;
 use super::guard::Guard;
 use super::member::Member;
 use super::peer::Peer;
+use super::queue;
 use super::ranks::{self, Binding, Rank};
 use super::status::Expulsion;
 use super::table::OwnTable;
@@ -95,6 +96,8 @@ pub struct Broker {
     pub(super) notes: Vec<String>,
     pub(super) begun: Instant,
     looked: Instant,
+    /// Memory of the common queue.
+    pub(super) queue: Option<OwnedFd>,
     /// Watches until it is dropped.
     _guard: Option<Guard>,
     /// The last one: it is dropped after everything else.
@@ -154,6 +157,7 @@ impl Broker {
             .map(|cpu| Guard::start(cpu, table.clone(), pages.clone()))
             .transpose()
             .map_err(system("watch the bells"))?;
+        let queue = queue::create(&options).map_err(system("make the common queue"))?;
         let mut notes = Vec::new();
         if !may_rank {
             notes.push(
@@ -185,6 +189,7 @@ impl Broker {
             notes,
             begun: now,
             looked: now,
+            queue,
             options,
             _guard: guard,
             _claim: claim,
@@ -288,6 +293,7 @@ impl Broker {
                 Ok(Served::Done)
             }
             Subject::Join => self.admit(&socket, &message),
+            Subject::Queue => self.lend_queue(&socket).map(|()| Served::Done),
             _ => Err("a message that nobody expects".to_owned()),
         };
         match result {
