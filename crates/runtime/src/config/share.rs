@@ -16,7 +16,7 @@ impl Builder {
     /// before it sleeps for no longer than a core takes to change hands. [`Clock::Auto`] is
     /// [`PosixTimer`](Clock::PosixTimer): a clock's own thread would have no rank.
     ///
-    /// With [`Membership::common`] the runtime's threads are in a run queue that applications of one
+    /// With [`Membership::common`] the threads are in a run queue that applications of one
     /// user have in common: the broker's policy for it schedules instead of this builder's, with a
     /// worker on each of its CPUs.
     ///

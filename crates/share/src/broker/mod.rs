@@ -3,6 +3,7 @@
 //! * `server`: the socket, requests, the loop.
 //! * `member`: an application as the broker knows it.
 //! * `ranks`: which class each rank is in, and putting threads there.
+//! * `freezer`: plain programs that raise themselves.
 //! * `usage`: what an application uses, from the kernel.
 //! * `queue`: a run queue that applications have in common.
 //! * `cycle`: what it takes to give a core up and have it back.
@@ -12,6 +13,7 @@
 
 mod claim;
 mod cycle;
+mod freezer;
 mod guard;
 mod member;
 mod peer;
@@ -25,7 +27,7 @@ mod watch;
 
 pub use ranks::Binding;
 pub use server::{Broker, BrokerError};
-pub use status::{Application, Core, Expulsion, Status};
+pub use status::{Application, Core, Expulsion, QueueMember, QueueStatus, Status};
 
 use quaver_sched::Spec;
 use std::path::PathBuf;

@@ -2,19 +2,51 @@
 //! hands it out, and has no part in it.
 
 use super::peer::Peer;
+use super::status::{QueueMember, QueueStatus};
 use super::{Broker, Options};
-use crate::common::Common;
+use crate::common::{Common, Glance, QueueError};
 use crate::wire::{self, Message, Subject};
+use quaver_sched::Spec;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Threads that each application can have in it.
 const TASKS: u32 = 1 << 16;
 
-/// Its memory, if there is to be one.
-pub(super) fn create(options: &Options) -> io::Result<Option<OwnedFd>> {
-    let create = |spec| Common::create(spec, &options.cpus, TASKS).map_err(io::Error::other);
-    options.queue.as_ref().map(create).transpose()
+/// A queue as the broker has it.
+#[derive(Debug)]
+pub(super) struct Queue {
+    policy: String,
+    memory: OwnedFd,
+    glance: Glance,
+}
+
+/// The queue, if there is to be one.
+pub(super) fn create(options: &Options) -> io::Result<Option<Queue>> {
+    let create = |spec: &Spec| {
+        let memory = Common::create(spec, &options.cpus, TASKS)?;
+        let glance = Glance::at(&memory)?;
+        Ok(Queue { policy: spec.to_string(), memory, glance })
+    };
+    let queue = options.queue.as_ref().map(create).transpose();
+    queue.map_err(|error: QueueError| io::Error::other(error))
+}
+
+impl Queue {
+    /// What is to be shown.
+    pub(super) fn status(&self, cpus: &[usize]) -> QueueStatus {
+        let application = |(number, pid)| {
+            let has = |core: &usize| self.glance.owner(*core) == Some(number);
+            let cpus = (0..cpus.len()).filter(has).map(|core| cpus[core]).collect();
+            QueueMember { pid, cpus }
+        };
+        QueueStatus {
+            policy: self.policy.clone(),
+            applications: self.glance.processes().into_iter().map(application).collect(),
+            switches: self.glance.switches(),
+            rebuilt: self.glance.rebuilt(),
+        }
+    }
 }
 
 impl Broker {
@@ -26,6 +58,6 @@ impl Broker {
             return Err(format!("user {uid} is not the owner of the common queue"));
         }
         let message = Message::new(Subject::Queue, [0; 4]);
-        wire::send(socket, &message, &[queue.as_fd()]).map_err(|e| e.to_string())
+        wire::send(socket, &message, &[queue.memory.as_fd()]).map_err(|e| e.to_string())
     }
 }

@@ -2,6 +2,7 @@
 
 use super::claim::Claim;
 use super::cycle;
+use super::freezer::{self, Frozen};
 use super::guard::Guard;
 use super::member::Member;
 use super::peer::Peer;
@@ -92,12 +93,14 @@ pub struct Broker {
     pub(super) turns: Turns,
     /// Processes that may not join again.
     outcasts: Vec<Peer>,
+    /// Those of them that could not be held down otherwise, until the broker ends.
+    pub(super) frozen: Vec<Frozen>,
     pub(super) expelled: VecDeque<Expulsion>,
     pub(super) notes: Vec<String>,
     pub(super) begun: Instant,
     looked: Instant,
-    /// Memory of the common queue.
-    pub(super) queue: Option<OwnedFd>,
+    /// The common queue.
+    pub(super) queue: Option<queue::Queue>,
     /// Watches until it is dropped.
     _guard: Option<Guard>,
     /// The last one: it is dropped after everything else.
@@ -157,6 +160,7 @@ impl Broker {
             .map(|cpu| Guard::start(cpu, table.clone(), pages.clone()))
             .transpose()
             .map_err(system("watch the bells"))?;
+        freezer::clear();
         let queue = queue::create(&options).map_err(system("make the common queue"))?;
         let mut notes = Vec::new();
         if !may_rank {
@@ -185,6 +189,7 @@ impl Broker {
             pages,
             turns: Turns::new(),
             outcasts: Vec::new(),
+            frozen: Vec::new(),
             expelled: VecDeque::new(),
             notes,
             begun: now,

@@ -65,7 +65,7 @@ pub(super) struct Seat(pub(super) AtomicU32);
 /// A task.
 #[repr(C)]
 pub(super) struct Entry {
-    /// [`LIVE`] once the policy has heard of it; [`READY`] while it waits, in the policy or granted;
+    /// [`LIVE`] once the policy has heard of it; [`READY`] while it waits, in the policy or given;
     /// [`ASIDE`] if it waits nowhere, because its owner is stopped; the core that it was last given
     /// to.
     pub(super) word: AtomicU32,

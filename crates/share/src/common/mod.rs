@@ -11,6 +11,8 @@
 //! * `seat`: workers that sleep.
 
 mod decide;
+#[cfg(feature = "broker")]
+mod glance;
 mod layout;
 mod life;
 mod lock;
@@ -20,6 +22,8 @@ mod seat;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "broker")]
+pub(crate) use glance::Glance;
 pub use layout::MOST_MEMBERS;
 
 use crate::door::ticks;

@@ -88,7 +88,13 @@ impl Said {
     }
 }
 
-fn mapped(file: &OwnedFd, at: Option<u64>, size: usize) -> Result<NonNull<u8>, Errno> {
+/// The head alone, wherever there is room.
+#[cfg(feature = "broker")]
+pub(super) fn map_head(file: impl AsFd) -> Result<NonNull<u8>, QueueError> {
+    Ok(mapped(file, None, size_of::<Head>())?)
+}
+
+fn mapped(file: impl AsFd, at: Option<u64>, size: usize) -> Result<NonNull<u8>, Errno> {
     let rights = ProtFlags::READ | ProtFlags::WRITE;
     let (place, flags) = match at {
         Some(at) => (at as *mut _, MapFlags::SHARED | MapFlags::FIXED_NOREPLACE),
