@@ -241,6 +241,38 @@ fn run_takes_a_role_and_names_a_bad_one() {
     refused(&run("be:0"), 125, "weight from 1 to 1000");
 }
 
+#[test]
+fn a_run_queue_is_made_on_demand_for_the_own_user() {
+    let place = Place::new();
+    let broker = place.broker(&[]);
+    assert_eq!(place.status().queue, None);
+    let at = place.socket().to_str().unwrap().to_owned();
+    let membership = || quaver_sched::share::Membership::common().at(at.clone());
+    let error = quaver_share::common_queue(&membership()).unwrap_err().to_string();
+    assert!(error.contains("--queue POLICY"), "{error}");
+    broker.end(Signal::TERM);
+    let wrong = place.share(&["--cpus", &cpu().to_string(), "--queue", "lottery"]);
+    refused(&{ wrong }.output().unwrap(), 2, "lottery");
+    let broker = place.broker(&["--queue", "rr:quantum=100us"]);
+    let file = quaver_share::common_queue(&membership()).unwrap();
+    let part = quaver_share::common::Common::join(file).unwrap();
+    let queue = place.status().queue.expect("there is one");
+    assert_eq!(queue.policy, "rr:quantum=100us");
+    let pids: Vec<u32> = queue.applications.iter().map(|member| member.pid).collect();
+    assert_eq!(pids, [std::process::id()]);
+    let text = place.share(&["status", "--once"]).output().unwrap().stdout;
+    assert!(String::from_utf8(text).unwrap().contains("queue rr:quantum=100us"));
+    drop(part);
+    assert!(place.status().queue.unwrap().applications.is_empty());
+    if rustix::process::geteuid().is_root() {
+        broker.end(Signal::TERM);
+        let _broker =
+            place.begin(as_nobody(place.share(&["--cpus", &cpu().to_string(), "--queue", "rr"])));
+        let error = quaver_share::common_queue(&membership()).unwrap_err().to_string();
+        assert!(error.contains("not the owner"), "{error}");
+    }
+}
+
 /// Everything above is done at a path of its own.
 #[test]
 fn the_usual_path_is_documented() {

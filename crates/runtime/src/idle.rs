@@ -49,6 +49,10 @@ pub(crate) trait Workers {
     }
     /// Is there something for this worker to do: work, an expired timer, the end?
     fn ready(&self, worker: usize) -> bool;
+    /// May this worker run something now? Others are not woken to look for work.
+    fn may_work(&self, _worker: usize) -> bool {
+        true
+    }
     /// Looks for a while; `true` as soon as [`ready`](Workers::ready) is.
     fn spin(&self, worker: usize) -> bool;
     /// How long the worker may sleep, `None`: until it is woken. Called once for each sleep.
@@ -112,8 +116,11 @@ impl Idle {
     }
 
     fn wake_one_of(&self, workers: &impl Workers, how: u32) -> bool {
-        (0..workers.count())
-            .any(|w| workers.bed(w).word().load(Relaxed) == how && self.wake(workers, w, how))
+        (0..workers.count()).any(|w| {
+            workers.bed(w).word().load(Relaxed) == how
+                && workers.may_work(w)
+                && self.wake(workers, w, how)
+        })
     }
 
     /// Wakes a worker that sleeps without listening, if there is one: when it falls asleep again it

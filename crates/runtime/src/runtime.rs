@@ -153,6 +153,7 @@ impl Inner {
             rt.stopping.store(true, SeqCst);
             rt.stopped.store(true, SeqCst);
             rt.alive.store(0, SeqCst);
+            rt.share.iter().for_each(Share::forked);
         }
         LATEST.store(core::ptr::null_mut(), Release);
         OCCUPIED.store(false, Release);
@@ -292,8 +293,10 @@ impl Runtime {
             config.policy = config.policy.rescaled(quantum);
         }
         let quantum = config.policy.quantum().map(tsc::from_duration);
-        let policy: &'static dyn Policy =
-            Box::leak(config.policy.build(config.workers, config.max_threads));
+        let policy: &'static dyn Policy = match share.as_ref().and_then(Share::policy) {
+            Some((common, ..)) => common,
+            None => Box::leak(config.policy.build(config.workers, config.max_threads)),
+        };
         let tax = config
             .tax
             .zip(price)

@@ -1,141 +1,138 @@
 //! A runtime that shares its cores with other applications, by a broker (`quaver share`; Skyloft
-//! 3.3). What bells, ranks and the broker are is documented in `quaver-share`.
-//!
-//! Joined, each worker is pinned to one shared core. A latency-critical runtime's carriers have the
-//! rank that the broker gives, so a best-effort application never keeps a core from them. An idle
-//! worker looks for work for as long as giving the core up and having it back takes, at most, and
-//! then sleeps on the bell of its core; makers of work ring it. A best-effort runtime's threads are
-//! ranked by the broker, and answer bells where they meet [probes](crate::preempt::probe).
-//!
-//! The protocol of [`idle`](crate::idle) stays as it is, and the bed's word is what counts; the
-//! bell only stands for the bed's futex:
-//!
-//! ```text
-//!  worker                                      maker (Idle::wake)
-//!  bed = ASLEEP ... step 3: nothing            bed = AWAKE
-//!  bell = PARKED, full fence                   full fence
-//!  bed still ASLEEP? sleep on the bell         bell PARKED? ring it
-//! ```
-//!
-//! Of the two fences one is first: either the worker sees AWAKE or the maker sees PARKED.
-//!
-//! Whether the membership goes on makes no difference here: bells work without a broker.
+//! 3.3): as a latency-critical or best-effort one ([`bells`]), or with all its threads in a run
+//! queue that applications of one owner have in common ([`queue`]).
+
+mod bells;
+mod queue;
 
 use crate::config::BuildError;
 use crate::park::shim::Futex;
-use crate::preempt::probe;
 use crate::worker::slot::Slot;
-use core::sync::atomic::Ordering::Acquire;
-use quaver_sched::Service;
+use bells::Bells;
 use quaver_sched::share::Membership;
-use quaver_share::Member;
+use quaver_sched::{Policy, Spec};
+use queue::Queue;
 use std::time::Duration;
 
-/// The membership of one runtime, until it stops.
+/// What one runtime has a part in, until it stops.
 #[derive(Debug)]
-pub(crate) struct Share {
-    member: Member,
-    /// The place of each worker's CPU, in the broker's table.
-    places: Vec<usize>,
+pub(crate) enum Share {
+    Bells(Bells),
+    Queue(Queue),
 }
 
 impl Share {
     /// Joins. Blocks for up to two seconds if the broker hangs.
     pub(crate) fn join(membership: &Membership) -> Result<Share, BuildError> {
-        let name = std::env::current_exe().ok();
-        let name = name.as_deref().and_then(|path| path.file_name());
-        let name = name.map_or_else(|| "quaver".into(), |name| name.to_string_lossy());
-        let member = Member::join(membership, &name)
-            .map_err(|error| BuildError::Share { reason: error.to_string() })?;
-        Ok(Share { member, places: Vec::new() })
+        if membership.common {
+            return Queue::join(membership).map(Share::Queue);
+        }
+        Bells::join(membership).map(Share::Bells)
     }
 
     /// The CPUs that are shared.
     pub(crate) fn cpus(&self) -> Vec<usize> {
-        let doors = self.member.doors();
-        (0..doors.places()).map(|place| doors.cpu(place)).collect()
+        match self {
+            Share::Bells(bells) => bells.cpus(),
+            Share::Queue(queue) => queue.cpus(),
+        }
     }
 
-    /// What it takes to give a core up and have it back.
-    pub(crate) fn cycle(&self) -> Duration {
-        self.member.doors().cycle()
+    /// What it takes to give a core up and have it back, where idle workers have to know.
+    pub(crate) fn cycle(&self) -> Option<Duration> {
+        match self {
+            Share::Bells(bells) => Some(bells.cycle()),
+            Share::Queue(_) => None,
+        }
+    }
+
+    /// The policy that all have in common, and the threads for which it has room.
+    pub(crate) fn policy(&self) -> Option<(&'static dyn Policy, Spec, u32)> {
+        match self {
+            Share::Bells(_) => None,
+            Share::Queue(queue) => Some(queue.policy()),
+        }
     }
 
     /// The workers will be on these CPUs, one on each.
     pub(crate) fn occupy(&mut self, cpus: &[usize]) -> Result<(), BuildError> {
-        let shared = self.cpus();
-        let error = |reason| Err(BuildError::Share { reason });
-        for (i, &cpu) in cpus.iter().enumerate() {
-            let Some(place) = shared.iter().position(|&there| there == cpu) else {
-                let shared = crate::platform::format_cpu_list(&shared);
-                return error(format!("CPU {cpu} is none of those that are shared ({shared})"));
-            };
-            if cpus[..i].contains(&cpu) {
-                return error(format!("CPU {cpu} would have two workers"));
-            }
-            self.places.push(place);
+        match self {
+            Share::Bells(bells) => bells.occupy(cpus),
+            Share::Queue(queue) => queue.occupy(cpus),
         }
-        Ok(())
     }
 
-    /// The calling carrier gets the rank of its application. It keeps the one that it has if the
-    /// broker does not allow that any more.
+    /// The calling carrier gets the rank of its application, if that has one. It keeps the one that
+    /// it has if the broker does not allow that any more.
     pub(crate) fn rank(&self) {
-        let _ = self.member.rank();
+        if let Share::Bells(bells) = self {
+            bells.rank();
+        }
     }
 
-    fn has_bells(&self) -> bool {
-        self.member.service() == Service::LatencyCritical
-    }
-
-    /// Of a best-effort application: the worker's threads look at the bells of its core from the
-    /// first probe on that they meet. A thread that meets none keeps nobody waiting: it does not
-    /// say that it looks.
+    /// A thread runs on this worker from now on.
     pub(crate) fn dispatched(&self, slot: &Slot) {
-        if !self.has_bells() {
-            self.member.doors().looks(self.places[slot.id], false);
-            probe::arm_running(slot);
+        if let Share::Bells(bells) = self {
+            bells.dispatched(slot);
         }
     }
 
-    /// The same: a probe was met. How many bells it has answered; `None`: it has nothing to answer.
+    /// A probe was met. How many bells it has answered; `None`: it has nothing to answer.
     pub(crate) fn look(&self, worker: usize) -> Option<usize> {
-        if self.has_bells() {
-            return None;
+        match self {
+            Share::Bells(bells) => bells.look(worker),
+            Share::Queue(_) => None,
         }
-        let (doors, place) = (self.member.doors(), self.places[worker]);
-        doors.looks(place, true);
-        Some(doors.look(place))
     }
 
-    /// The same: the worker has nothing to do.
+    /// The worker has nothing to do.
     pub(crate) fn rests(&self, worker: usize) {
-        if !self.has_bells() {
-            self.member.doors().looks(self.places[worker], false);
+        match self {
+            Share::Bells(bells) => bells.rests(worker),
+            Share::Queue(queue) => queue.rests(worker),
         }
     }
 
     /// In place of the bed's futex: sleeps while `bed` is `expected`; may return early.
     pub(crate) fn wait(&self, worker: usize, bed: &Futex, expected: u32, limit: Option<Duration>) {
-        if self.has_bells() {
-            let asleep = || bed.word().load(Acquire) == expected;
-            self.member.doors().park(self.places[worker], asleep, limit);
-        } else {
-            bed.wait(expected, limit);
+        match self {
+            Share::Bells(bells) => bells.wait(worker, bed, expected, limit),
+            Share::Queue(queue) => queue.wait(worker, bed, expected, limit),
         }
     }
 
     /// Wakes a worker whose bed says so already.
     pub(crate) fn wake(&self, worker: usize, bed: &Futex) {
-        if self.has_bells() {
-            self.member.doors().ring(self.places[worker]);
-        } else {
-            bed.wake();
+        match self {
+            Share::Bells(bells) => bells.wake(worker, bed),
+            Share::Queue(queue) => queue.wake(worker),
+        }
+    }
+
+    /// Has another application the core of this worker, by a decision of this one's? Then the
+    /// worker runs nothing.
+    #[inline]
+    pub(crate) fn is_away(&self, worker: usize) -> bool {
+        matches!(self, Share::Queue(queue) if queue.is_away(worker))
+    }
+
+    /// Are idle cores given work by whoever brings it, so that workers need not look for others?
+    pub(crate) fn fills_cores(&self) -> bool {
+        matches!(self, Share::Queue(_))
+    }
+
+    /// In the child of a fork.
+    pub(crate) fn forked(&self) {
+        if let Share::Queue(queue) = self {
+            queue.forked();
         }
     }
 
     /// The runtime has stopped.
     pub(crate) fn leave(&self) {
-        self.member.leave();
+        match self {
+            Share::Bells(bells) => bells.leave(),
+            Share::Queue(queue) => queue.leave(),
+        }
     }
 }

@@ -1,11 +1,9 @@
 //! What a host tells a policy about a task: its weight, priority and kind of service.
 
-use alloc::boxed::Box;
-
 use crate::{
     Task,
     sync::{AtomicU32, Ordering::Relaxed},
-    table,
+    table::{self, Table},
 };
 
 /// The weight of a task that was given none. A task with twice the weight gets twice the processor
@@ -59,7 +57,7 @@ const SERVICE_AT: u32 = 24;
 /// The attributes of all tasks, a word each, for policies that need them. A task of which nobody
 /// has said anything has the defaults.
 #[derive(Debug)]
-pub struct AttributeTable(Box<[AtomicU32]>);
+pub struct AttributeTable(Table<AtomicU32>);
 
 impl AttributeTable {
     /// For the tasks `0..max_tasks`: 4 bytes each, physically allocated when first used.

@@ -17,7 +17,7 @@
 #![no_std]
 
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "std"))]
 extern crate std;
 
 mod attributes;
@@ -41,6 +41,8 @@ pub use attributes::{
 };
 pub use duration::{DURATION_FORMS, DurationError, format_duration, parse_duration};
 pub use policy::{Class, Concerns, Pick, Place, Policy, Running, Task, Time, Why};
+#[cfg(any(test, feature = "std"))]
+pub use spec::Footprint;
 pub use spec::{DEFAULT_QUANTUM, Spec, SpecError};
 pub use sync::set_relax;
 pub use tax::{Account, Tax, probe_quantum_for, quantum_for};

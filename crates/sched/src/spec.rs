@@ -11,6 +11,11 @@
 //! 100 us) and fifty. The default quantum is 20 us. What each policy has is in one table (`table`).
 
 mod error;
+#[cfg(any(test, feature = "std"))]
+mod seat;
+#[cfg(not(any(test, feature = "std")))]
+#[path = "spec/heap.rs"]
+mod seat;
 mod table;
 
 use alloc::{boxed::Box, vec::Vec};
@@ -18,6 +23,9 @@ use core::{fmt, hash, str::FromStr, time::Duration};
 
 use crate::{Policy, Time, format_duration, parse_duration};
 pub use error::SpecError;
+#[cfg(any(test, feature = "std"))]
+pub use seat::Footprint;
+use seat::{Seat, Site};
 use table::{Form, Key, Known, LONG, MAX_AGE, MOST_KEYS, NAMES, POLICIES, QUANTUM, Room};
 
 /// The quantum of a specification that names none.
@@ -252,8 +260,18 @@ impl Spec {
         max_tasks: u32,
         to_time: impl Fn(Duration) -> Time,
     ) -> Box<dyn Policy> {
+        self.seated(workers, max_tasks, &to_time, Site::Heap).boxed()
+    }
+
+    fn seated(
+        &self,
+        workers: usize,
+        max_tasks: u32,
+        to_time: &dyn Fn(Duration) -> Time,
+        site: Site,
+    ) -> Seat {
         assert!(workers > 0, "there must be at least one worker");
-        (self.known.build)(&Room { workers, max_tasks, spec: self, to_time: &to_time })
+        (self.known.build)(&Room { workers, max_tasks, spec: self, to_time, site })
     }
 }
 

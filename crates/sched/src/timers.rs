@@ -15,17 +15,17 @@
 //! and then on another. [`TimerTable::heap_of`] may be asked from anywhere, but its answer is a
 //! hint until the heap that it names is locked: then [`TimerHeap::cancel`] tells the truth.
 
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use alloc::{sync::Arc, vec::Vec};
 
 use crate::{
     Task, Time,
     sync::{AtomicU64, Ordering::Relaxed},
-    table,
+    table::{self, Table},
 };
 
 /// Where each task's timer is. One for all heaps of a host.
 #[derive(Debug)]
-pub struct TimerTable(Box<[AtomicU64]>);
+pub struct TimerTable(Table<AtomicU64>);
 
 /// Heap in the upper half, position plus one in the lower; 0: no timer.
 const NOWHERE: u64 = 0;

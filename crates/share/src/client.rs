@@ -147,6 +147,9 @@ impl Member {
     }
 
     fn exchange(path: &Path, m: &Membership, name: &str) -> Result<Member, Failure> {
+        if m.common {
+            return Err("the common queue has no such members: use `Common::join`".into());
+        }
         let socket = Arc::new(dial(path)?);
         let (doors, class) = introduce(&socket, m, Kind::Library, name)?;
         let doors = Arc::new(doors.ok_or("an answer without memory")?);
@@ -247,6 +250,25 @@ fn failed(path: PathBuf, failure: Failure) -> JoinError {
         Failure::System(error) => JoinError::NoBroker { path, error: error.into() },
         Failure::Refused(why) => JoinError::Refused { path, why },
     }
+}
+
+/// The memory of the common queue of the membership's broker, for [`Common::join`]. Takes up to two
+/// seconds if the broker hangs.
+///
+/// # Errors
+///
+/// There is no broker, it has no such queue, or this is not its user.
+///
+/// [`Common::join`]: crate::common::Common::join
+pub fn common_queue(membership: &Membership) -> Result<OwnedFd, JoinError> {
+    let path = socket_path(membership);
+    let exchange = || -> Result<OwnedFd, Failure> {
+        let socket = dial(&path)?;
+        wire::send(&socket, &Message::new(Subject::Queue, [0; 4]), &[])?;
+        let (_, mut files) = next(&socket)?;
+        Ok(files.pop().ok_or("an answer without memory")?)
+    };
+    exchange().map_err(|failure| failed(path, failure))
 }
 
 /// What the broker gives to a member: the bells, unless it is a plain program, and the class of

@@ -29,7 +29,7 @@ use rustix::thread::futex;
 use std::array;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// No sleep in [`Doors::park`] is longer: should a best-effort application be killed between saying
 /// that it wakes and doing so, the worker looks by itself.
@@ -89,6 +89,14 @@ pub struct Doors {
 pub(crate) fn ticks() -> u64 {
     // SAFETY: every x86-64 has this instruction.
     unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// The TSC's rate, from ten milliseconds of it.
+pub(crate) fn ticks_per_us() -> u32 {
+    let (begun, from) = (Instant::now(), ticks());
+    std::thread::sleep(Duration::from_millis(10));
+    let (to, took) = (ticks(), begun.elapsed());
+    (u128::from(to - from) * 1000 / took.as_nanos().max(1)).clamp(1, u128::from(u32::MAX)) as u32
 }
 
 /// Wakes who sleeps on the word of a place.

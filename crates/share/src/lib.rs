@@ -3,6 +3,7 @@
 //!
 //! * [`Member`]: this process takes part; [`Doors`]: giving cores up and having them back;
 //!   [`Rest`]: whether that is worth it.
+//! * [`common`]: one run queue for several applications.
 //! * [`class`]: the kernel's scheduling classes, by which cores are bound to applications.
 //! * `broker`, with the feature of that name: admits, ranks and watches applications.
 //!
@@ -12,6 +13,7 @@
 pub mod broker;
 pub mod class;
 mod client;
+pub mod common;
 mod door;
 mod layout;
 mod map;
@@ -20,7 +22,7 @@ mod rest;
 mod threads;
 mod wire;
 
-pub use client::{JoinError, Kind, Member, State, join_plain, socket_path, status};
+pub use client::{JoinError, Kind, Member, State, common_queue, join_plain, socket_path, status};
 pub use door::{Doors, Rung, Tally};
 pub use layout::{MOST_APPS, MOST_PLACES};
 pub use rest::Rest;

@@ -14,6 +14,8 @@
 //!       <---- EXPELLED, ENDED            it is no member any more
 //!  STATUS ----------------------------> (from anybody)
 //!       <---- text
+//!  QUEUE -----------------------------> (from the broker's own user)
+//!       <---- QUEUE; memory of the common queue
 //! ```
 
 use rustix::io::Errno;
@@ -46,9 +48,10 @@ pub(crate) enum Subject {
     Expelled,
     Status,
     Ended,
+    Queue,
 }
 
-const SUBJECTS: [Subject; 10] = [
+const SUBJECTS: [Subject; 11] = [
     Subject::Join,
     Subject::Admitted,
     Subject::Mapped,
@@ -59,6 +62,7 @@ const SUBJECTS: [Subject; 10] = [
     Subject::Expelled,
     Subject::Status,
     Subject::Ended,
+    Subject::Queue,
 ];
 
 /// A message.

@@ -50,6 +50,8 @@ pub enum Work {
     Share(share::ShareSpec),
     /// What it shares it with.
     ShareBestEffort(share::BestEffortSpec),
+    /// Two applications in one run queue.
+    ShareSwitch(share::SwitchSpec),
     /// A program with probes, or without.
     Probes(probes::ProbesSpec),
     /// A server over sockets, and its client.
@@ -100,6 +102,7 @@ pub fn run(work: &str) -> anyhow::Result<()> {
         Work::Notify(spec) => notify::run(spec),
         Work::Share(spec) => share::run(spec),
         Work::ShareBestEffort(spec) => share::run_best_effort(spec),
+        Work::ShareSwitch(spec) => share::run_switch(spec),
         Work::Probes(spec) => probes::run(spec),
         Work::Net(spec) => net::run(spec),
         Work::NetBypass(spec) => net::bypass::run(spec),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::ValueEnum;
+use quaver_sched::Spec;
 use quaver_share::broker::{Binding, Broker, BrokerError, Options, Policy};
 
 use super::Place;
@@ -46,6 +47,10 @@ pub(super) struct BrokerArgs {
     /// A CPU that is not shared, on which the broker watches the bells and does nothing else
     #[arg(long, value_name = "CPU")]
     guard: Option<usize>,
+    /// A run queue with this policy for applications of this user that trust each other
+    /// (`QUAVER_SHARE=queue`), such as `two-queue` or `cfs:quantum=50us`
+    #[arg(long, value_name = "POLICY")]
+    queue: Option<Spec>,
     /// Users that may join, beside root and the broker's own, by number
     #[arg(long, value_name = "UID", value_delimiter = ',')]
     users: Vec<u32>,
@@ -94,6 +99,7 @@ impl BrokerArgs {
             slice: self.slice,
             budget: self.budget,
             guard: self.guard,
+            queue: self.queue.clone(),
             users: self.users.clone(),
             ..Options::new(&self.place.socket, cpus)
         })

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
-use quaver_share::broker::{Application, Status};
+use quaver_share::broker::{Application, QueueMember, Status};
 
 use super::Place;
 use crate::interrupt::Interrupt;
 use crate::output::{self, Target};
+use crate::parse::cpulist;
 
 /// How often a terminal shows it anew.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -81,6 +82,15 @@ fn text(status: &Status) -> String {
     }
     if !status.applications.is_empty() {
         text += &format!("\n{}\n", table(&status.applications));
+    }
+    if let Some(queue) = &status.queue {
+        text +=
+            &format!("\nqueue {}: {} switches between applications", queue.policy, queue.switches);
+        for QueueMember { pid, cpus } in &queue.applications {
+            let cpus = if cpus.is_empty() { "-".into() } else { cpulist::format(cpus) };
+            text += &format!("\n  process {pid:<8} cpu {cpus}");
+        }
+        text += "\n";
     }
     for gone in &status.expelled {
         text += &format!("expelled: {} (process {}): {}\n", gone.name, gone.pid, gone.why);

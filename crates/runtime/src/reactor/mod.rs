@@ -36,6 +36,8 @@ const WAKE: u64 = u64::MAX;
 
 /// No worker.
 const NOBODY: u32 = 0;
+/// No worker, but a thread of its own.
+const SERVICE: u32 = u32::MAX;
 
 /// The reactor of the process.
 pub(crate) struct Reactor {
@@ -139,6 +141,22 @@ impl Reactor {
     /// The listener is awake.
     pub(crate) fn end_listening(&self) {
         self.listener.store(NOBODY, SeqCst);
+    }
+
+    /// No worker listens from now on: a thread of its own [serves](Self::serve).
+    pub(crate) fn reserve_listener(&self) -> std::io::Result<()> {
+        self.instance_or_new().map_err(std::io::Error::from_raw_os_error)?;
+        self.listener.store(SERVICE, SeqCst);
+        Ok(())
+    }
+
+    /// Listens until the runtime stops.
+    pub(crate) fn serve(&self, rt: &Inner) {
+        while !rt.stopping.load(Acquire) {
+            let events = self.listen(Some(Duration::from_millis(100)));
+            self.deliver(rt, None, &events);
+        }
+        self.end_listening();
     }
 
     /// Takes what has happened, and wakes who waits for it. `slot`: the caller is its carrier, with

@@ -2,6 +2,7 @@
 
 use super::{Inner, OCCUPIED, Runtime};
 use crate::clock::rescue::Rescue;
+use crate::reactor::REACTOR;
 use crate::share::Share;
 use crate::{park, preempt, thread, tsc};
 use core::sync::atomic::Ordering::*;
@@ -63,6 +64,9 @@ impl Runtime {
                 break;
             }
             rt.idle.wake_all(rt);
+            if rt.share.as_ref().is_some_and(Share::fills_cores) {
+                REACTOR.call_listener();
+            }
             rt.clock.wake();
             rt.rescue.iter().flatten().for_each(Rescue::wake);
             rt.spares.wake_all();

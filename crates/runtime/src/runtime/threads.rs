@@ -4,7 +4,8 @@ use super::Inner;
 use crate::clock;
 use crate::interpose;
 use crate::kernel_thread::{self, Kind};
-use crate::reactor;
+use crate::reactor::{self, REACTOR};
+use crate::share::Share;
 use crate::worker::carrier;
 use crate::worker::room;
 use crate::worker::slot::Slot;
@@ -25,6 +26,11 @@ impl Inner {
 
     /// Starts all kernel threads but further spares.
     pub(super) fn start_all(&'static self) -> std::io::Result<()> {
+        if self.share.as_ref().is_some_and(Share::fills_cores) {
+            // Before a worker could listen.
+            REACTOR.reserve_listener()?;
+            self.start(Kind::Service, self, listener)?;
+        }
         let carrier = Kind::Carrier(self.signal_mask);
         self.slots().iter().try_for_each(|slot| self.start(carrier, slot, first_carrier))?;
         self.start(Kind::Service, self, keeper)?;
@@ -85,6 +91,12 @@ extern "C" fn porter(rt: &'static Inner) {
 extern "C" fn watcher(rt: &'static Inner) {
     kernel_thread::name(c"quaver-watch");
     reactor::watch(rt);
+    rt.thread_gone();
+}
+
+extern "C" fn listener(rt: &'static Inner) {
+    kernel_thread::name(c"quaver-files");
+    REACTOR.serve(rt);
     rt.thread_gone();
 }
 

@@ -264,7 +264,14 @@ pub(crate) unsafe fn leave_if_work(t: &'static Uthread, why: Why) -> bool {
     } else {
         slot.time_of_switch()
     };
-    let Some(pick) = slot.pick(now).or_else(|| balance(slot, now)) else { return false };
+    let Some(pick) = slot.pick(now).or_else(|| balance(slot, now)) else {
+        let away = slot.rt().share.as_ref().is_some_and(|share| share.is_away(slot.id));
+        if away {
+            // SAFETY: the caller's contract.
+            unsafe { leave_to_native(c, t, After::Requeue(t, why)) };
+        }
+        return away;
+    };
     // SAFETY: the caller's contract.
     unsafe { leave_to(c, slot, t, After::Requeue(t, why), pick, now) };
     true

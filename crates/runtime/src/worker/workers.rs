@@ -4,6 +4,7 @@ use crate::idle::Workers;
 use crate::park::shim::Futex;
 use crate::reactor::{Events, REACTOR};
 use crate::runtime::Inner;
+use crate::share::Share;
 use crate::tsc::{self, NEVER};
 use core::sync::atomic::Ordering::*;
 use std::time::Duration;
@@ -38,6 +39,11 @@ impl Workers for Inner {
             || self.stopping.load(Acquire)
     }
 
+    fn may_work(&self, worker: usize) -> bool {
+        let away = self.share.as_ref().is_some_and(|share| share.is_away(worker));
+        !away || self.stopping.load(Acquire)
+    }
+
     fn spin(&self, worker: usize) -> bool {
         let slot = &self.slots()[worker];
         let until = slot.patience.until(tsc::now());
@@ -49,7 +55,7 @@ impl Workers for Inner {
                 slot.patience.found(now);
                 return true;
             }
-            if now >= until {
+            if now >= until || !self.may_work(worker) {
                 return false;
             }
             core::hint::spin_loop();
@@ -93,7 +99,8 @@ impl Workers for Inner {
     }
 
     fn is_plenty(&self) -> bool {
-        self.slots().len() > 1 && self.policy.waiting() > 1
+        let filled = self.share.as_ref().is_some_and(Share::fills_cores);
+        self.slots().len() > 1 && !filled && self.policy.waiting() > 1
     }
 
     fn all_busy(&self) {

@@ -22,14 +22,12 @@
 //! 4.4 shows why that is too slow); here one window of a millisecond is enough, because service
 //! times are observed and not their consequence.
 
-use alloc::boxed::Box;
-
 use crate::{
     Attributes, Pick, Place, Policy, Running, Task, Time, Why,
     policies::{TwoQueue, TwoQueueTimes},
     steps,
     sync::{AtomicU32, AtomicU64, CachePadded, Ordering::Relaxed},
-    table,
+    table::{self, Table},
 };
 
 /// The times of [`Adaptive`], in the host's unit.
@@ -58,8 +56,8 @@ pub struct Adaptive {
     times: AdaptiveTimes,
     inner: TwoQueue,
     /// Service since creation or wake-up.
-    attained: Box<[AtomicU64]>,
-    workers: Box<[CachePadded<Observed>]>,
+    attained: Table<AtomicU64>,
+    workers: Table<CachePadded<Observed>>,
     next_choice: AtomicU64,
     last_choice: AtomicU64,
 }

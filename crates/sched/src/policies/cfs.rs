@@ -18,15 +18,13 @@
 //!   from the one with the greatest load while that makes the loads more alike. Virtual runtimes
 //!   are taken over relative to the least of the queues.
 
-use alloc::boxed::Box;
-
 use crate::{
     AttributeTable, Attributes, Class, DEFAULT_WEIGHT, Pick, Place, Policy, Running, Task, Time,
     Why,
     policies::looks::{self, Looks},
     queue::{Heap, Moves, Nodes},
     sync::{AtomicU32, AtomicU64, CachePadded, Ordering::Relaxed},
-    table,
+    table::{self, Table},
 };
 
 /// Virtual runtimes begin here, so that credit can go below.
@@ -42,13 +40,13 @@ pub struct Cfs {
     latency: Time,
     nodes: Nodes,
     attributes: AttributeTable,
-    workers: Box<[CachePadded<Worker>]>,
+    workers: Table<CachePadded<Worker>>,
     looks: Looks,
     moves: Moves,
     /// Virtual runtime, in the terms of the worker that the task was last on.
-    runtime: Box<[AtomicU64]>,
+    runtime: Table<AtomicU64>,
     /// That worker's number plus one; 0: the task has not run yet.
-    home: Box<[AtomicU32]>,
+    home: Table<AtomicU32>,
 }
 
 #[derive(Debug)]

@@ -22,15 +22,13 @@
 //! become eligible stays so until it runs, even if the average falls because others leave. One lock
 //! for each worker covers both heaps and the average.
 
-use alloc::boxed::Box;
-
 use crate::{
     AttributeTable, Attributes, Class, DEFAULT_WEIGHT, Pick, Place, Policy, Running, Task, Time,
     Why,
     policies::looks::{self, Looks},
     queue::{Heap, Moves, Nodes},
     sync::{AtomicU32, AtomicU64, AtomicUsize, CachePadded, Ordering::*, Spin},
-    table,
+    table::{self, Table},
 };
 
 /// Virtual times begin here, so that they can go below.
@@ -49,11 +47,11 @@ pub struct Eevdf {
     quantum: Option<Time>,
     nodes: Nodes,
     attributes: AttributeTable,
-    workers: Box<[CachePadded<Worker>]>,
+    workers: Table<CachePadded<Worker>>,
     looks: Looks,
     moves: Moves,
-    tasks: Box<[AtomicU64]>,
-    deadlines: Box<[AtomicU64]>,
+    tasks: Table<AtomicU64>,
+    deadlines: Table<AtomicU64>,
 }
 
 /// The words are accessed relaxed, under the lock, but for `queued`.

@@ -9,13 +9,11 @@
 //!
 //! What wakes elsewhere than on a worker goes into a list that the next worker empties.
 
-use alloc::boxed::Box;
-
 use crate::{
     Task, Time, Why,
     queue::{Links, List},
     sync::{AtomicU64, Ordering::Relaxed},
-    table,
+    table::{self, Table},
 };
 
 /// How long each task has run since it was woken, and those that wait outside of the workers.
@@ -23,7 +21,7 @@ use crate::{
 pub(super) struct History {
     /// Whoever has run for longer was long.
     longer_than: Time,
-    ran: Box<[AtomicU64]>,
+    ran: Table<AtomicU64>,
     outside: List,
 }
 

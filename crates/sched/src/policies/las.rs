@@ -13,13 +13,11 @@
 //! 3.2) are its coarsest form, with two levels of attained service. A very long task waits while
 //! shorter ones keep the workers busy, as under any such order.
 
-use alloc::boxed::Box;
-
 use crate::{
     Class, Pick, Place, Policy, Running, Task, Time, Why,
     queue::{Heap, Nodes},
     sync::{AtomicU64, Ordering::Relaxed},
-    table,
+    table::{self, Table},
 };
 
 /// Policy `las`: least attained service first.
@@ -29,7 +27,7 @@ pub struct LeastAttained {
     nodes: Nodes,
     queue: Heap,
     /// Service since creation or wake-up.
-    attained: Box<[AtomicU64]>,
+    attained: Table<AtomicU64>,
 }
 
 impl LeastAttained {

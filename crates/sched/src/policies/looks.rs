@@ -11,11 +11,10 @@
 //! look and not before its quantum is over. One of two workers that look for the same tasks may do
 //! so in vain, which is why it is seldom.
 
-use alloc::boxed::Box;
-
 use crate::{
     Running, Task, Time,
     sync::{AtomicU32, AtomicU64, AtomicUsize, CachePadded, Ordering::Relaxed},
+    table::Table,
 };
 
 /// Quanta between two looks.
@@ -23,7 +22,7 @@ const EVERY: Time = 50;
 
 /// The looks of all workers.
 #[derive(Debug)]
-pub(super) struct Looks(Box<[CachePadded<Look>]>);
+pub(super) struct Looks(Table<CachePadded<Look>>);
 
 /// Written by its worker alone.
 #[derive(Debug)]

@@ -16,13 +16,11 @@
 //! The classical rule of operating systems (SCHED_RR with aging); Skyloft compares with Linux's in
 //! section 5.1.
 
-use alloc::boxed::Box;
-
 use crate::{
     AttributeTable, Attributes, Class, PRIORITIES, Pick, Place, Policy, Running, Task, Time, Why,
     queue::{Links, List},
     sync::{AtomicU64, CachePadded, Ordering::Relaxed},
-    table,
+    table::{self, Table},
 };
 
 const LEVELS: usize = PRIORITIES as usize;
@@ -59,11 +57,11 @@ pub struct Priority {
     levels: [List; LEVELS],
     /// Since when each task ages: its last enqueue, or an earlier one if it has had no quantum
     /// since.
-    ages_since: Box<[AtomicU64]>,
+    ages_since: Table<AtomicU64>,
     /// When each task will have had a quantum, from its last dispatch on.
-    quantum_ends: Box<[AtomicU64]>,
+    quantum_ends: Table<AtomicU64>,
     /// [`Runs`] of each worker.
-    running: Box<[CachePadded<AtomicU64>]>,
+    running: Table<CachePadded<AtomicU64>>,
 }
 
 impl Priority {

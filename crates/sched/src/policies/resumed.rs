@@ -8,12 +8,11 @@
 //! The front is one word of each worker, so there is no instant at which a task is nowhere: it is
 //! put there and taken by one store or swap.
 
-use alloc::boxed::Box;
-
 use crate::{
     Task, Time,
     queue::{Links, WorkerQueues},
     sync::{AtomicU32, CachePadded, Ordering::*},
+    table::Table,
 };
 
 /// The one that has waited longest.
@@ -29,7 +28,7 @@ pub(super) struct Resumed {
     queues: WorkerQueues,
     /// The number plus one of the task before the queue's head; 0: none. Filled by its worker only;
     /// thieves may take it.
-    fronts: Box<[CachePadded<AtomicU32>]>,
+    fronts: Table<CachePadded<AtomicU32>>,
 }
 
 impl Resumed {

@@ -13,15 +13,13 @@
 //!
 //! With [`central`](Policy::central) a host may use a dispatcher, as for `shinjuku`.
 
-use alloc::boxed::Box;
-
 use crate::{
     AttributeTable, Attributes, Class, Pick, Place, Policy, Running, Service, Task, Time, Why,
     policies::stop_at,
     queue::{Links, List},
     share::{Cores, take_at},
     sync::{AtomicBool, AtomicU64, CachePadded, Ordering::Relaxed},
-    table,
+    table::{self, Table},
 };
 
 /// The times of [`ShinjukuShenango`], in the host's unit.
@@ -44,9 +42,9 @@ pub struct ShinjukuShenango {
     critical: List,
     best_effort: List,
     /// When each LC task was enqueued; valid while it waits.
-    enqueued_at: Box<[AtomicU64]>,
+    enqueued_at: Table<AtomicU64>,
     /// Which workers run BE tasks.
-    lent: Box<[CachePadded<AtomicBool>]>,
+    lent: Table<CachePadded<AtomicBool>>,
 }
 
 impl ShinjukuShenango {

@@ -34,14 +34,12 @@
 //! Other workers' queues do not count for preemption, for the reason that `ws` gives: their own
 //! workers stop within a quantum.
 
-use alloc::boxed::Box;
-
 use crate::{
     Class, Pick, Place, Policy, Running, Task, Time, Why,
     policies::{history::History, looks::Looks, resumed::Resumed, stop_at, turns::Turns},
     queue::{Links, List, WorkerQueues},
     sync::{AtomicBool, AtomicU32, AtomicU64, CachePadded, Ordering::Relaxed},
-    table,
+    table::{self, Table},
 };
 
 /// The times of [`TwoQueue`], in the host's unit.
@@ -73,8 +71,8 @@ pub struct TwoQueue {
     preempted: Resumed,
     history: Option<History>,
     /// When each task was last queued as preempted; valid while it is in a preempted queue.
-    preempted_at: Box<[AtomicU64]>,
-    workers: Box<[CachePadded<Worker>]>,
+    preempted_at: Table<AtomicU64>,
+    workers: Table<CachePadded<Worker>>,
     looks: Looks,
     /// There is one worker, which looks at nobody.
     alone: bool,

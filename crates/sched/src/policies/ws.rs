@@ -17,13 +17,12 @@
 //! will stop at the end of its own quantum and take it. If it counted for everybody, one waiting
 //! task would interrupt all workers, and all but one in vain.
 
-use alloc::boxed::Box;
-
 use crate::{
     Class, Pick, Place, Policy, Running, Task, Time, Why,
     policies::{looks::Looks, stop_at, turns::Turns},
     queue::{Links, List, WorkerQueues},
     sync::CachePadded,
+    table::Table,
 };
 
 /// Policy `ws`: a queue for each worker, a shared one, stealing, and a quantum.
@@ -33,7 +32,7 @@ pub struct WorkStealing {
     links: Links,
     shared: List,
     queues: WorkerQueues,
-    turns: Box<[CachePadded<Turns>]>,
+    turns: Table<CachePadded<Turns>>,
     looks: Looks,
 }
 

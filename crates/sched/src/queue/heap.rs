@@ -16,18 +16,16 @@
 //! `len` is stored under the lock with release. Who sees the length without the lock sees what the
 //! holder did before; the root and its key are only hints then.
 
-use alloc::boxed::Box;
-
 use crate::{
     Task,
     sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*, Spin},
-    table,
+    table::{self, Table},
 };
 
 /// The place of each task in whichever [`Heap`] holds it. Share one table among all heaps of a
 /// policy.
 #[derive(Debug)]
-pub struct Nodes(Box<[HeapNode]>);
+pub struct Nodes(Table<HeapNode>);
 
 /// A link holds a task's number plus one, 0 for none. All are accessed relaxed, under the lock of
 /// the heap.

@@ -9,18 +9,16 @@
 //! lock and read without it, so looking whether a list is empty costs one load of a line that
 //! changes only when the list does.
 
-use alloc::boxed::Box;
-
 use crate::{
     Task,
     sync::{AtomicU32, AtomicUsize, Ordering::*, Spin, SpinGuard},
-    table,
+    table::{self, Table},
 };
 
 /// The successor of each task in whichever [`List`] holds it. Share one table among all lists of a
 /// policy.
 #[derive(Debug)]
-pub struct Links(Box<[AtomicU32]>);
+pub struct Links(Table<AtomicU32>);
 
 impl Links {
     /// Links for the tasks `0..max_tasks`: 4 bytes each, physically allocated as tasks are first

@@ -11,13 +11,14 @@
 //! acquired the odd count too, so its second look at the counts differs from the first, unless the
 //! first already saw the even count; but then it also saw the mover's queue with the tasks in it.
 
-use alloc::boxed::Box;
-
-use crate::sync::{AtomicU64, CachePadded, Ordering::*};
+use crate::{
+    sync::{AtomicU64, CachePadded, Ordering::*},
+    table::Table,
+};
 
 /// A count of moves for each worker.
 #[derive(Debug)]
-pub(crate) struct Moves(Box<[CachePadded<AtomicU64>]>);
+pub(crate) struct Moves(Table<CachePadded<AtomicU64>>);
 
 impl Moves {
     pub(crate) fn new(workers: usize) -> Self {

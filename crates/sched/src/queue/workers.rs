@@ -2,20 +2,19 @@
 //!
 //! [`any_waiting`](WorkerQueues::any_waiting) sees tasks that are being stolen too (`moves`).
 
-use alloc::boxed::Box;
-
 use super::{Links, LocalQueue, RING_CAPACITY};
 use crate::{
     Task,
     queue::moves::Moves,
     sync::{AtomicU32, CachePadded, Ordering::*},
+    table::Table,
 };
 
 /// One FIFO queue for each worker; a worker without work steals half of another's. See the
 /// [module](super) rules.
 #[derive(Debug)]
 pub struct WorkerQueues<const N: usize = RING_CAPACITY> {
-    workers: Box<[CachePadded<Worker<N>>]>,
+    workers: Table<CachePadded<Worker<N>>>,
     moves: Moves,
 }
 

@@ -11,8 +11,8 @@ use core::str::FromStr;
 /// The largest weight of an application.
 pub const MAX_SHARE_WEIGHT: u32 = 1000;
 
-/// What an application asks of the broker: `lc` or `be`, or `be:WEIGHT`; each with `@SOCKET`
-/// where the broker listens at another path than usual.
+/// What an application asks of the broker: `lc` or `be`, or `be:WEIGHT`, or `queue`; each with
+/// `@SOCKET` where the broker listens at another path than usual.
 ///
 /// ```
 /// use quaver_sched::{Service, share::Membership};
@@ -30,6 +30,9 @@ pub struct Membership {
     /// The part of what is left that a best-effort application gets, beside the weights of others.
     /// A latency-critical one's counts where the broker shares everything by weights.
     pub weight: u32,
+    /// Instead of the above: its threads are in the run queue that applications of one owner have
+    /// in common.
+    pub common: bool,
     /// Where the broker listens; `None`: at the usual path.
     pub socket: Option<String>,
 }
@@ -37,12 +40,17 @@ pub struct Membership {
 impl Membership {
     /// Latency-critical, at the usual broker.
     pub fn critical() -> Membership {
-        Membership { service: Service::LatencyCritical, weight: 1, socket: None }
+        Membership { service: Service::LatencyCritical, weight: 1, common: false, socket: None }
     }
 
     /// Best-effort with this weight, at the usual broker.
     pub fn best_effort(weight: u32) -> Membership {
-        Membership { service: Service::BestEffort, weight, socket: None }
+        Membership { service: Service::BestEffort, weight, common: false, socket: None }
+    }
+
+    /// In the common run queue of the usual broker.
+    pub fn common() -> Membership {
+        Membership { common: true, ..Membership::critical() }
     }
 
     /// The same at the broker that listens at `socket`.
@@ -60,6 +68,9 @@ impl FromStr for Membership {
             Some((role, socket)) => (role, Some(socket.to_string())),
             None => (text, None),
         };
+        if role == "queue" {
+            return Ok(Membership { socket, ..Membership::common() });
+        }
         let (role, weight) = match role.split_once(':') {
             Some((role, weight)) => (role, Some(weight)),
             None => (role, None),
@@ -74,15 +85,16 @@ impl FromStr for Membership {
         let service = match role {
             "lc" => Service::LatencyCritical,
             "be" => Service::BestEffort,
-            _ => return Err("expected lc or be, :WEIGHT and @SOCKET if need be".into()),
+            _ => return Err("expected lc or be, :WEIGHT and @SOCKET if need be; or queue".into()),
         };
-        Ok(Membership { service, weight, socket })
+        Ok(Membership { service, weight, common: false, socket })
     }
 }
 
 impl fmt::Display for Membership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.service {
+            _ if self.common => f.write_str("queue")?,
             Service::LatencyCritical => f.write_str("lc")?,
             Service::BestEffort => f.write_str("be")?,
         }
@@ -99,7 +111,17 @@ mod tests {
 
     #[test]
     fn texts_are_read_and_written() {
-        for text in ["lc", "lc:2", "be", "be:3", "lc@/run/x.sock", "be:1000@a@b", "be@:"] {
+        for text in [
+            "lc",
+            "lc:2",
+            "be",
+            "be:3",
+            "lc@/run/x.sock",
+            "be:1000@a@b",
+            "be@:",
+            "queue",
+            "queue@/x",
+        ] {
             assert_eq!(text.parse::<Membership>().unwrap().to_string(), text);
         }
         let m = Membership::best_effort(3).at("/x");
@@ -111,6 +133,7 @@ mod tests {
         let error = |text: &str| text.parse::<Membership>().unwrap_err();
         assert!(error("").contains("lc or be"));
         assert!(error("vip").contains("lc or be"));
+        assert!(error("queue:2").contains("queue"));
         assert!(error("be:0").contains("1 to 1000"));
         assert!(error("be:1001").contains("1 to 1000"));
         assert!(error("be:x").contains("weight"));

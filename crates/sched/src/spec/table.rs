@@ -1,11 +1,11 @@
 //! What can be chosen: one table of all policies, their parameters and how they are made.
 
-use alloc::boxed::Box;
 use core::time::Duration;
 
 use super::Spec;
+use super::seat::{Seat, Site};
 use crate::{
-    Policy, Time,
+    Time,
     policies::{
         Adaptive, AdaptiveTimes, Cfs, Eevdf, Fifo, LeastAttained, Priority, RoundRobin,
         ShenangoTimes, ShinjukuShenango, TwoQueue, TwoQueueTimes, WorkStealing,
@@ -17,7 +17,7 @@ pub(super) struct Known {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
     pub(super) keys: &'static [Key],
-    pub(super) build: fn(&Room<'_>) -> Box<dyn Policy>,
+    pub(super) build: fn(&Room<'_>) -> Seat,
 }
 
 /// A parameter: a duration, or none where that is allowed.
@@ -48,6 +48,7 @@ pub(super) struct Room<'a> {
     pub(super) max_tasks: u32,
     pub(super) spec: &'a Spec,
     pub(super) to_time: &'a dyn Fn(Duration) -> Time,
+    pub(super) site: Site,
 }
 
 impl Room<'_> {
@@ -100,25 +101,27 @@ pub(super) static POLICIES: [Known; 12] = [
             key(MAX_AGE, Form::OrNone, 50_000),
             key(HISTORY, Form::Option, 0),
         ],
-        build: |room| Box::new(room.two_queue()),
+        build: |room| room.site.seat(|| room.two_queue()),
     },
     Known {
         name: "ws",
         about: "a queue per worker, work stealing, preempted threads to the tail (key: quantum)",
         keys: &[QUANTUM_KEY],
-        build: |room| Box::new(WorkStealing::new(room.workers, room.max_tasks, room.quantum())),
+        build: |room| {
+            room.site.seat(|| WorkStealing::new(room.workers, room.max_tasks, room.quantum()))
+        },
     },
     Known {
         name: "rr",
         about: "one queue for all workers, preempted threads to the tail (key: quantum)",
         keys: &[QUANTUM_KEY],
-        build: |room| Box::new(RoundRobin::new(room.max_tasks, room.quantum())),
+        build: |room| room.site.seat(|| RoundRobin::new(room.max_tasks, room.quantum())),
     },
     Known {
         name: "fifo",
         about: "one queue for all workers, run to completion, no preemption (no keys)",
         keys: &[],
-        build: |room| Box::new(Fifo::new(room.max_tasks)),
+        build: |room| room.site.seat(|| Fifo::new(room.max_tasks)),
     },
     Known {
         name: "cfs",
@@ -127,7 +130,7 @@ pub(super) static POLICIES: [Known; 12] = [
         keys: &[QUANTUM_KEY, key("latency", Form::AtLeastQuantum, 400)],
         build: |room| {
             let latency = room.time("latency");
-            Box::new(Cfs::new(room.workers, room.max_tasks, room.quantum(), latency))
+            room.site.seat(|| Cfs::new(room.workers, room.max_tasks, room.quantum(), latency))
         },
     },
     Known {
@@ -135,13 +138,13 @@ pub(super) static POLICIES: [Known; 12] = [
         about: "fair shares by weight, earliest eligible virtual deadline first, per worker (key: \
                 quantum)",
         keys: &[QUANTUM_KEY],
-        build: |room| Box::new(Eevdf::new(room.workers, room.max_tasks, room.quantum())),
+        build: |room| room.site.seat(|| Eevdf::new(room.workers, room.max_tasks, room.quantum())),
     },
     Known {
         name: "shinjuku",
         about: "another name of `rr`, by which the papers know it with a dispatcher (key: quantum)",
         keys: &[QUANTUM_KEY],
-        build: |room| Box::new(RoundRobin::new(room.max_tasks, room.quantum())),
+        build: |room| room.site.seat(|| RoundRobin::new(room.max_tasks, room.quantum())),
     },
     Known {
         name: "shinjuku-shenango",
@@ -154,7 +157,7 @@ pub(super) static POLICIES: [Known; 12] = [
                 delay: room.time("delay"),
                 be_quantum: room.time("be"),
             };
-            Box::new(ShinjukuShenango::new(room.workers, room.max_tasks, times))
+            room.site.seat(|| ShinjukuShenango::new(room.workers, room.max_tasks, times))
         },
     },
     Known {
@@ -163,14 +166,14 @@ pub(super) static POLICIES: [Known; 12] = [
         keys: &[QUANTUM_KEY, AGE_KEY],
         build: |room| {
             let (quantum, age) = (room.quantum(), room.maybe(MAX_AGE));
-            Box::new(Priority::new(room.workers, room.max_tasks, quantum, age))
+            room.site.seat(|| Priority::new(room.workers, room.max_tasks, quantum, age))
         },
     },
     Known {
         name: "las",
         about: "least attained service first, one queue for all workers (key: quantum)",
         keys: &[QUANTUM_KEY],
-        build: |room| Box::new(LeastAttained::new(room.max_tasks, room.quantum())),
+        build: |room| room.site.seat(|| LeastAttained::new(room.max_tasks, room.quantum())),
     },
     Known {
         name: "adaptive",
@@ -191,7 +194,7 @@ pub(super) static POLICIES: [Known; 12] = [
                 cost: room.time("cost"),
                 max_age: room.maybe(MAX_AGE),
             };
-            Box::new(Adaptive::new(room.workers, room.max_tasks, times))
+            room.site.seat(|| Adaptive::new(room.workers, room.max_tasks, times))
         },
     },
     Known {
@@ -199,7 +202,7 @@ pub(super) static POLICIES: [Known; 12] = [
         about: "two-queue as Aspen's code steals: last, and preempted threads first (keys: \
                 quantum, long, max-age)",
         keys: &[QUANTUM_KEY, key(LONG, Form::AtLeastQuantum, 500), AGE_KEY],
-        build: |room| Box::new(room.two_queue().own_first()),
+        build: |room| room.site.seat(|| room.two_queue().own_first()),
     },
 ];
 

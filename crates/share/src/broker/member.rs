@@ -55,6 +55,8 @@ pub(super) struct Member {
     lowered: Option<Vec<i32>>,
     threads: Vec<i32>,
     ranked: Ranked,
+    /// How often it has raised itself.
+    offences: u32,
     /// It has not been told everything: its socket was full.
     pub(super) behind: bool,
     /// The counts about a second ago, and the seconds since.
@@ -89,6 +91,7 @@ impl Member {
             lowered: None,
             threads: Vec::new(),
             ranked: Ranked::default(),
+            offences: 0,
             behind: false,
             before: Default::default(),
             rates: Counts::default(),
@@ -209,6 +212,18 @@ impl Member {
         let result = self.ranked.put(&threads, binding.class(rank));
         self.threads = threads;
         result
+    }
+
+    /// Whether one of its threads is in a higher class than it was put into.
+    pub(super) fn has_risen(&self) -> bool {
+        self.ranked.any_has_risen()
+    }
+
+    /// It has raised itself, and is ranked anew from the lowest class on. How often it did.
+    pub(super) fn lowered_anew(&mut self) -> u32 {
+        self.ranked.forget();
+        self.offences += 1;
+        self.offences
     }
 
     /// A plain program, which cannot do that itself, runs on these CPUs and below everything.

@@ -3,7 +3,9 @@
 //! * `server`: the socket, requests, the loop.
 //! * `member`: an application as the broker knows it.
 //! * `ranks`: which class each rank is in, and putting threads there.
+//! * `freezer`: plain programs that raise themselves.
 //! * `usage`: what an application uses, from the kernel.
+//! * `queue`: a run queue that applications have in common.
 //! * `cycle`: what it takes to give a core up and have it back.
 //! * `guard`: watching the bells from a CPU of the broker's own.
 //! * `watch`: values, use, turns.
@@ -11,9 +13,11 @@
 
 mod claim;
 mod cycle;
+mod freezer;
 mod guard;
 mod member;
 mod peer;
+mod queue;
 mod ranks;
 mod server;
 mod status;
@@ -23,8 +27,9 @@ mod watch;
 
 pub use ranks::Binding;
 pub use server::{Broker, BrokerError};
-pub use status::{Application, Core, Expulsion, Status};
+pub use status::{Application, Core, Expulsion, QueueMember, QueueStatus, Status};
 
+use quaver_sched::Spec;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -70,6 +75,8 @@ pub struct Options {
     pub budget: u32,
     /// A CPU on which the broker watches the bells and does nothing else.
     pub guard: Option<usize>,
+    /// The policy of a run queue that applications of the broker's user may have in common.
+    pub queue: Option<Spec>,
     /// Users that may join, beside the broker's own and root.
     pub users: Vec<u32>,
 }
@@ -87,6 +94,7 @@ impl Options {
             slice: Duration::from_millis(10),
             budget: 100,
             guard: None,
+            queue: None,
             users: Vec::new(),
         }
     }

@@ -114,6 +114,17 @@ impl Ranked {
         result
     }
 
+    /// Whether a thread is above where it was put.
+    pub(super) fn any_has_risen(&self) -> bool {
+        self.0.iter().any(|(&tid, &given)| {
+            Class::of(tid).is_ok_and(|class| match (class, given) {
+                // The lower nice value is the higher rank.
+                (Class::Other(nice), Class::Other(given)) => nice < given,
+                (class, given) => class > given,
+            })
+        })
+    }
+
     /// Forgets what was done: threads may have changed their classes themselves.
     pub(super) fn forget(&mut self) {
         self.0.clear();

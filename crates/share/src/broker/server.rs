@@ -2,9 +2,11 @@
 
 use super::claim::Claim;
 use super::cycle;
+use super::freezer::{self, Frozen};
 use super::guard::Guard;
 use super::member::Member;
 use super::peer::Peer;
+use super::queue;
 use super::ranks::{self, Binding, Rank};
 use super::status::Expulsion;
 use super::table::OwnTable;
@@ -91,10 +93,14 @@ pub struct Broker {
     pub(super) turns: Turns,
     /// Processes that may not join again.
     outcasts: Vec<Peer>,
+    /// Those of them that could not be held down otherwise, until the broker ends.
+    pub(super) frozen: Vec<Frozen>,
     pub(super) expelled: VecDeque<Expulsion>,
     pub(super) notes: Vec<String>,
     pub(super) begun: Instant,
     looked: Instant,
+    /// The common queue.
+    pub(super) queue: Option<queue::Queue>,
     /// Watches until it is dropped.
     _guard: Option<Guard>,
     /// The last one: it is dropped after everything else.
@@ -154,6 +160,8 @@ impl Broker {
             .map(|cpu| Guard::start(cpu, table.clone(), pages.clone()))
             .transpose()
             .map_err(system("watch the bells"))?;
+        freezer::clear();
+        let queue = queue::create(&options).map_err(system("make the common queue"))?;
         let mut notes = Vec::new();
         if !may_rank {
             notes.push(
@@ -181,10 +189,12 @@ impl Broker {
             pages,
             turns: Turns::new(),
             outcasts: Vec::new(),
+            frozen: Vec::new(),
             expelled: VecDeque::new(),
             notes,
             begun: now,
             looked: now,
+            queue,
             options,
             _guard: guard,
             _claim: claim,
@@ -288,6 +298,7 @@ impl Broker {
                 Ok(Served::Done)
             }
             Subject::Join => self.admit(&socket, &message),
+            Subject::Queue => self.lend_queue(&socket).map(|()| Served::Done),
             _ => Err("a message that nobody expects".to_owned()),
         };
         match result {

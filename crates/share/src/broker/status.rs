@@ -38,6 +38,8 @@ pub struct Status {
     pub applications: Vec<Application>,
     /// Cores that were given up or taken back, a second, in the last second.
     pub reallocations_per_s: u64,
+    /// The run queue that applications have in common, if there is one.
+    pub queue: Option<QueueStatus>,
     /// Who was expelled lately.
     pub expelled: Vec<Expulsion>,
     /// What the broker could not do.
@@ -88,6 +90,28 @@ pub struct Application {
     pub forced_per_s: u64,
     /// From asking for a core to running there, on average in the last second.
     pub wait_us: Option<f64>,
+}
+
+/// A run queue that applications have in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueueStatus {
+    /// Its policy.
+    pub policy: String,
+    /// Who has a part in it.
+    pub applications: Vec<QueueMember>,
+    /// How often cores were given from one of them to another, since the broker began.
+    pub switches: u64,
+    /// How often it was made anew, because somebody was killed in the middle of a change.
+    pub rebuilt: u64,
+}
+
+/// An application with a part in the common queue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueueMember {
+    /// Its process.
+    pub pid: u32,
+    /// The CPUs that it has at this moment.
+    pub cpus: Vec<usize>,
 }
 
 /// Somebody who was expelled.
@@ -152,6 +176,7 @@ impl Broker {
             cores,
             applications: self.joined().map(application).collect(),
             reallocations_per_s: reallocations,
+            queue: self.queue.as_ref().map(|queue| queue.status(&self.options.cpus)),
             expelled: self.expelled.iter().cloned().collect(),
             notes: self.notes.clone(),
         }

@@ -1,13 +1,13 @@
 //! The table, as its only writer has it.
 
 use super::Options;
-use crate::door::ticks;
+use crate::door::ticks_per_us;
 use crate::layout::{MAGIC, Table, VERSION};
 use crate::map::{self, Mapping};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::{Relaxed, Release};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The table. Others can read it only.
 #[derive(Debug)]
@@ -55,12 +55,4 @@ impl OwnTable {
     pub(super) fn us(&self, ticks: u64) -> f64 {
         ticks as f64 / f64::from(self.ticks_per_us)
     }
-}
-
-/// The TSC's rate, from ten milliseconds of it.
-fn ticks_per_us() -> u32 {
-    let (begun, from) = (Instant::now(), ticks());
-    std::thread::sleep(Duration::from_millis(10));
-    let (to, took) = (ticks(), begun.elapsed());
-    (u128::from(to - from) * 1000 / took.as_nanos().max(1)).clamp(1, u128::from(u32::MAX)) as u32
 }

@@ -1,12 +1,19 @@
 //! Looking at the members: what they have written and used, and whose turn it is.
 
 use super::Policy;
+use super::freezer::Frozen;
 use super::member::Member;
 use super::ranks::{Binding, Rank};
 use super::server::{Broker, REMEMBERED};
+use super::usage;
+use crate::class::Class;
 use crate::client::Kind;
 use crate::layout::MOST_APPS;
+use crate::threads::put_all;
 use std::time::Duration;
+
+/// How often a plain program may raise itself before it stays frozen.
+const MOST_OFFENCES: u32 = 3;
 
 impl Broker {
     /// Whether this member has no rank of its own.
@@ -37,6 +44,10 @@ impl Broker {
                     if member.is_critical() && self.options.policy == Policy::Shenango {
                         member.judge(self.binding);
                     }
+                    if member.kind == Kind::Plain && member.has_risen() {
+                        self.hold_down(number);
+                        continue;
+                    }
                     if member.behind {
                         self.tell_all(number);
                     }
@@ -44,6 +55,28 @@ impl Broker {
             }
         }
         self.rank();
+    }
+
+    /// A plain program has raised itself: it is lowered while it is frozen, and stays frozen if it
+    /// does so again and again.
+    fn hold_down(&mut self, number: usize) {
+        let Some(member) = &mut self.members[number] else { return };
+        let (name, offences) = (member.name.clone(), member.lowered_anew());
+        let frozen = match Frozen::freeze(number, &usage::family(member.peer.pid)) {
+            Ok(frozen) => frozen,
+            Err(error) => return self.note(format!("cannot freeze {name}: {error}")),
+        };
+        put_all(&frozen.processes(), Class::Idle);
+        if offences >= MOST_OFFENCES {
+            self.frozen.push(frozen);
+            self.expel(number, "it raises its own rank, and is frozen");
+        }
+    }
+
+    fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) && self.notes.len() < REMEMBERED {
+            self.notes.push(note);
+        }
     }
 
     /// Gives turns, and puts threads into the classes of their ranks.
@@ -71,9 +104,7 @@ impl Broker {
             };
             if let Err(error) = member.rank(self.binding, rank) {
                 let note = format!("cannot rank {}: {error}", member.name);
-                if !self.notes.contains(&note) && self.notes.len() < REMEMBERED {
-                    self.notes.push(note);
-                }
+                self.note(note);
             }
         }
     }

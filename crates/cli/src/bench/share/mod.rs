@@ -21,6 +21,7 @@ mod best_effort;
 mod critical;
 mod page;
 mod run;
+mod switch;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,6 +35,7 @@ use super::context::{Context, Task};
 use super::plan::{Aim, Bound, Group, Job, Plan, Reading};
 
 pub use best_effort::{BestEffortSpec, run as run_best_effort};
+pub use switch::{SwitchSpec, run as run_switch};
 
 /// What latency is compared with.
 const REFERENCE: Variant = Variant::AloneSpinning;
@@ -140,6 +142,7 @@ pub struct ShareSpec {
 /// There is no place for temporary files.
 pub fn plan(context: &Context) -> anyhow::Result<Plan> {
     let mut plan = Plan::default();
+    plan.groups.push(switch::group(context));
     if context.place.helper.is_none() {
         plan.notes.push("share: left out: it takes a second CPU, for the client".into());
         return Ok(plan);

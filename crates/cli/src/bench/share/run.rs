@@ -28,7 +28,7 @@ pub const SLICE: Duration = Duration::from_micros(100);
 
 /// A process that is killed when the measurement is over. Where this one dies before, the kernel
 /// kills it.
-struct Running(Child);
+pub struct Running(pub Child);
 
 impl Running {
     fn is_alive(&mut self) -> bool {
@@ -89,7 +89,7 @@ pub fn run(spec: &ShareSpec) -> anyhow::Result<Outcome> {
 }
 
 /// This executable, as one of its commands.
-fn command(words: &[&str]) -> anyhow::Result<Command> {
+pub fn command(words: &[&str]) -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("cannot find this executable")?);
     command.args(words).stdin(Stdio::null()).stdout(Stdio::null());
     Ok(command)

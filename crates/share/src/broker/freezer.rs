@@ -1,0 +1,93 @@
+//! Plain programs that raise their own rank are frozen by cgroup v2 while they are lowered again,
+//! and for good when they do it over and over. Only they are in a cgroup of the broker's, and only
+//! for that time.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Before the broker's process and the member's number, in the name of a cgroup.
+const NAME: &str = "quaver-share-";
+
+/// Frozen processes. Dropped, they go on in the cgroups where they were.
+#[derive(Debug)]
+pub(super) struct Frozen {
+    folder: PathBuf,
+    /// Where each process was; its children go where the first one was.
+    homes: Vec<(i32, PathBuf)>,
+}
+
+/// Where cgroups of version 2 are.
+fn root() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    mounts.find(|m| m.get(2) == Some(&"cgroup2")).map(|m| m[1].into())
+}
+
+fn home(root: &Path, pid: i32) -> Option<PathBuf> {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    Some(root.join(path))
+}
+
+fn put(pid: i32, group: &Path) -> io::Result<()> {
+    fs::write(group.join("cgroup.procs"), pid.to_string())
+}
+
+impl Frozen {
+    /// Freezes these processes, which are those of the member of this number. What they start
+    /// meanwhile is frozen, too.
+    ///
+    /// # Errors
+    ///
+    /// There is no cgroup v2, or this process may not make one.
+    pub(super) fn freeze(number: usize, processes: &[i32]) -> io::Result<Frozen> {
+        let root = root().ok_or(io::ErrorKind::Unsupported)?;
+        let folder = root.join(format!("{NAME}{}-{number}", std::process::id()));
+        fs::create_dir(&folder)?;
+        let mut frozen = Frozen { folder, homes: Vec::new() };
+        fs::write(frozen.folder.join("cgroup.freeze"), "1")?;
+        for &pid in processes {
+            // One that has ended needs no home.
+            let Some(home) = home(&root, pid) else { continue };
+            frozen.homes.push((pid, home));
+            put(pid, &frozen.folder)?;
+        }
+        Ok(frozen)
+    }
+
+    /// All that are frozen.
+    pub(super) fn processes(&self) -> Vec<i32> {
+        let all = fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
+        all.lines().filter_map(|pid| pid.parse().ok()).collect()
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let first = self.homes.first().map(|(_, home)| home);
+        for pid in self.processes() {
+            let own = self.homes.iter().find(|(other, _)| *other == pid);
+            if let Some(home) = own.map(|(_, home)| home).or(first) {
+                let _ = put(pid, home);
+            }
+        }
+        let _ = fs::write(self.folder.join("cgroup.freeze"), "0");
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+/// Lets go what brokers have frozen that were killed.
+pub(super) fn clear() {
+    let Some(root) = root() else { return };
+    let groups = fs::read_dir(&root).into_iter().flatten().flatten();
+    for group in groups {
+        let name = group.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(NAME)?.split('-').next());
+        let dead = |pid: &&str| !Path::new(&format!("/proc/{pid}")).exists();
+        if pid.filter(dead).is_some() {
+            let folder = group.path();
+            drop(Frozen { homes: vec![(0, root.clone())], folder });
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! What is done under the lock. Each change of a word leaves a state from which `bury` and
+//! `rebuild` can go on, whoever dies after it.
+
+use super::layout::{
+    ASIDE, CORE, Entry, Head, LIVE, Now, READY, attributes_from_word, attributes_to_word,
+};
+use super::{AcqRel, Acquire, Common, Held, Life, MOST_MEMBERS, Relaxed, Release, lock, ticks};
+use quaver_sched::{Attributes, Pick, Place, Task, Time, Why};
+use rustix::process::{Pid, kill_process};
+use std::cell::Cell;
+use std::sync::atomic::AtomicU32;
+
+impl Common {
+    pub(super) fn head(&self) -> &Head {
+        self.region.head()
+    }
+
+    pub(super) fn entry(&self, task: Task) -> &Entry {
+        &self.region.entries()[task.0 as usize]
+    }
+
+    /// The number of one of this application's tasks among those of all.
+    pub(super) fn global(&self, task: Task) -> Task {
+        let tasks = self.region.tasks();
+        assert!(task.0 < tasks, "a task that the common queue has no room for");
+        Task(self.me as u32 * tasks + task.0)
+    }
+
+    pub(super) fn local(&self, task: Task) -> Task {
+        Task(task.0 % self.region.tasks())
+    }
+
+    fn owner(&self, task: Task) -> usize {
+        (task.0 / self.region.tasks()) as usize
+    }
+
+    fn tasks_of(&self, member: usize) -> impl Iterator<Item = Task> + use<> {
+        let first = member as u32 * self.region.tasks();
+        let used = self.head().members[member].used.load(Acquire).min(self.region.tasks());
+        (first..first + used).map(Task)
+    }
+
+    pub(super) fn now(&self, core: usize) -> Now {
+        Now::from_word(self.head().cores_now[core].now.load(Acquire))
+    }
+
+    pub(super) fn life(&self, member: usize) -> Life {
+        let who = self.head().members[member].who.load(Acquire);
+        if who == 0 { Life::Ended } else { (self.look)(who) }
+    }
+
+    /// A change that others may find as the last one of a dead member.
+    pub(super) fn set(&self, word: &AtomicU32, value: u32) {
+        #[cfg(test)]
+        super::tests::death::may_strike();
+        word.store(value, Release);
+    }
+
+    pub(super) fn set_now(&self, core: usize, now: Now) {
+        #[cfg(test)]
+        super::tests::death::may_strike();
+        self.head().cores_now[core].now.store(now.to_word(), Release);
+    }
+
+    pub(super) fn lock(&self) -> Section<'_> {
+        self.lock_as(false)
+    }
+
+    pub(super) fn lock_as(&self, inherits: bool) -> Section<'_> {
+        let signal = |member: usize, signal| {
+            let pid = self.head().members[member].who.load(Acquire) as i32;
+            let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, signal));
+        };
+        let life = |member| self.life(member);
+        let held = lock::acquire(&self.head().lock, self.me, inherits, life, signal);
+        let after = held.after;
+        let section = Section { common: self, held: Some(held), kicks: Cell::new(0) };
+        if let Some(dead) = after {
+            self.rebuild(dead, &section);
+        }
+        if self.is_aside(self.me) {
+            self.come_back(&section);
+        }
+        section
+    }
+
+    pub(super) fn begin(&self, task: Task, attributes: &Attributes, now: Time) {
+        let member = &self.head().members[self.me];
+        let number = self.local(task).0 + 1;
+        if member.used.load(Relaxed) < number {
+            self.set(&member.used, number);
+        }
+        let entry = self.entry(task);
+        self.set(&entry.attributes, attributes_to_word(attributes));
+        self.set(&entry.word, LIVE);
+        self.policy.task_init(task, attributes, now);
+    }
+
+    pub(super) fn ready(&self, place: Place, task: Task, why: Why, now: Time) {
+        let entry = self.entry(task);
+        let word = entry.word.load(Relaxed);
+        let core = (word & CORE) as usize;
+        // Named by the core where it ran, it would count as granted there.
+        let there = self.now(core.min(self.region.cores() - 1));
+        if there.member == Some(self.me) && there.pick.is_some_and(|pick| pick.task == task) {
+            self.set_now(core, Now { pick: None, ..there });
+        }
+        self.set(&entry.word, word | LIVE | READY);
+        self.policy.task_enqueue(place, task, why, now);
+        #[cfg(test)]
+        super::tests::death::may_strike();
+    }
+
+    fn pick(&self, core: usize, steals: bool, now: Time) -> Option<Pick> {
+        loop {
+            #[cfg(test)]
+            super::tests::death::may_strike();
+            let pick = self.policy.task_dequeue(core, now);
+            let steal = || steals.then(|| self.policy.balance(core, now)).flatten();
+            let pick = pick.or_else(steal)?;
+            if !self.is_aside(self.owner(pick.task)) {
+                return Some(pick);
+            }
+            self.put_aside(pick.task);
+        }
+    }
+
+    pub(super) fn is_aside(&self, member: usize) -> bool {
+        self.head().members[member].aside.load(Acquire) != 0
+    }
+
+    fn put_aside(&self, task: Task) {
+        let word = &self.entry(task).word;
+        self.set(word, word.load(Relaxed) | ASIDE);
+    }
+
+    /// A member is stopped: its cores are others', and what it has that is ready is set aside, at
+    /// once or when the policy picks it.
+    fn set_aside(&self, member: usize, section: &Section<'_>) {
+        self.set(&self.head().members[member].aside, 1);
+        for core in 0..self.region.cores() {
+            let now = self.now(core);
+            if now.member == Some(member) {
+                self.set_now(core, Now::NOBODY);
+                let ready = |task| self.entry(task).word.load(Relaxed) & READY != 0;
+                now.pick
+                    .map(|p| p.task)
+                    .into_iter()
+                    .filter(|&t| ready(t))
+                    .for_each(|t| self.put_aside(t));
+            }
+        }
+        self.fill(section);
+    }
+
+    /// This application was stopped and goes on.
+    fn come_back(&self, section: &Section<'_>) {
+        self.set(&self.head().members[self.me].aside, 0);
+        for task in self.tasks_of(self.me) {
+            let word = &self.entry(task).word;
+            if word.load(Relaxed) & ASIDE != 0 {
+                self.set(word, word.load(Relaxed) & !ASIDE);
+                self.put_back(task);
+            }
+        }
+        self.fill(section);
+    }
+
+    /// The worker of this core asks what to run. Others have not got the core.
+    pub(super) fn choose(&self, core: usize, steals: bool, now: Time) -> Option<Pick> {
+        let current = self.now(core);
+        if current.member.is_some_and(|member| member != self.me) {
+            return None;
+        }
+        let pick = match current.pick {
+            Some(pick) if self.is_given(core) => pick,
+            _ => {
+                let pick = self.pick(core, steals, now)?;
+                let member = self.owner(pick.task);
+                self.set_now(core, Now { member: Some(member), pick: Some(pick) });
+                if member != self.me {
+                    self.count_switch(core);
+                    self.owes[core].store(true, Release);
+                    return None;
+                }
+                pick
+            }
+        };
+        self.set(&self.entry(pick.task).word, LIVE | core as u32);
+        Some(pick)
+    }
+
+    fn count_switch(&self, core: usize) {
+        let switches = &self.head().cores_now[core].switches;
+        switches.store(switches.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Gives idle cores what the policy has for them. Afterwards no core is idle that could run
+    /// something. Their workers are woken when the lock is released.
+    pub(super) fn fill(&self, section: &Section<'_>) {
+        for core in 0..self.region.cores() {
+            if self.now(core).member.is_none()
+                && let Some(pick) = self.pick(core, true, ticks())
+            {
+                let member = self.owner(pick.task);
+                self.set_now(core, Now { member: Some(member), pick: Some(pick) });
+                section.kicks.set(section.kicks.get() | 1 << core);
+            }
+        }
+    }
+
+    /// A member is no more, or leaves: its tasks are gone and its cores idle.
+    pub(super) fn bury(&self, member: usize, section: &Section<'_>) {
+        let waits = |task| self.entry(task).word.load(Relaxed) & READY != 0;
+        let any_waits = self.tasks_of(member).any(waits);
+        if any_waits {
+            // A policy has no way to take a task out, so all come out and those of others go back,
+            // in the same order as far as there is one.
+            let all: Vec<Task> = self.take_all();
+            self.forget(member, |task| self.policy.task_terminate(task, ticks()));
+            all.into_iter().filter(|&task| waits(task)).for_each(|task| self.put_back(task));
+        } else {
+            self.forget(member, |task| self.policy.task_terminate(task, ticks()));
+        }
+        self.fill(section);
+    }
+
+    /// Clears what the words say of a member, but for who it is.
+    fn forget(&self, member: usize, end: impl Fn(Task)) {
+        for core in 0..self.region.cores() {
+            if self.now(core).member == Some(member) {
+                self.set_now(core, Now::NOBODY);
+            }
+        }
+        for task in self.tasks_of(member) {
+            if self.entry(task).word.load(Relaxed) & LIVE != 0 {
+                self.set(&self.entry(task).word, 0);
+                end(task);
+            }
+        }
+        self.set(&self.head().members[member].used, 0);
+        self.set(&self.head().members[member].aside, 0);
+    }
+
+    fn take_all(&self) -> Vec<Task> {
+        let core = |core| std::iter::from_fn(move || self.pick(core, true, ticks()));
+        (0..self.region.cores()).flat_map(core).map(|pick| pick.task).collect()
+    }
+
+    fn put_back(&self, task: Task) {
+        self.policy.task_enqueue(Place::Shared, task, Why::Woken, ticks());
+    }
+
+    /// The policy anew, from what the words say: a member has died while it held the lock, and
+    /// whatever the policy had may be half done.
+    fn rebuild(&self, dead: usize, section: &Section<'_>) {
+        self.forget(dead, |_| {});
+        // SAFETY: the lock is held, and the policy is used under the lock only.
+        unsafe { self.region.build() };
+        let granted: Vec<Option<Task>> =
+            (0..self.region.cores()).map(|core| self.now(core).pick.map(|p| p.task)).collect();
+        for task in (0..MOST_MEMBERS).flat_map(|member| self.tasks_of(member)) {
+            let word = self.entry(task).word.load(Relaxed);
+            if word & LIVE != 0 {
+                let attributes = self.entry(task).attributes.load(Relaxed);
+                self.policy.task_init(task, &attributes_from_word(attributes), ticks());
+            }
+            let aside = word & ASIDE != 0;
+            if word & READY != 0 && !aside && !granted.contains(&Some(task)) {
+                self.put_back(task);
+            }
+        }
+        self.head().rebuilt.fetch_add(1, Relaxed);
+        if dead != self.me {
+            self.free(dead);
+        }
+        self.fill(section);
+    }
+
+    /// The number of a dead member may be another's, if it is not already.
+    fn free(&self, member: usize) {
+        let at = &self.head().members[member].who;
+        let who = at.load(Acquire);
+        if who != 0 && (self.look)(who) == Life::Ended {
+            let _ = at.compare_exchange(who, 0, AcqRel, Relaxed);
+        }
+    }
+
+    /// Buries all who have died, and sets aside what those have who are stopped.
+    pub(super) fn bury_the_dead(&self, section: &Section<'_>) {
+        for member in (0..MOST_MEMBERS).filter(|&member| member != self.me) {
+            let who = self.head().members[member].who.load(Acquire);
+            match self.life(member) {
+                Life::Ended if who != 0 => {
+                    self.bury(member, section);
+                    self.free(member);
+                }
+                Life::Stopped if !self.is_aside(member) => self.set_aside(member, section),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The lock is held; where cores were given to somebody, their workers are woken at the end.
+pub(super) struct Section<'a> {
+    common: &'a Common,
+    held: Option<Held<'a>>,
+    kicks: Cell<u64>,
+}
+
+impl Drop for Section<'_> {
+    fn drop(&mut self) {
+        drop(self.held.take());
+        let mut kicks = self.kicks.get();
+        while kicks != 0 {
+            let core = kicks.trailing_zeros() as usize;
+            kicks &= kicks - 1;
+            if let Some(member) = self.common.now(core).member {
+                self.common.wake(member, core);
+            }
+        }
+    }
+}

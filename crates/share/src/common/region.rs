@@ -1,0 +1,250 @@
+//! The memory: a file without a name, which every member has at the same address, because the
+//! policy in it holds addresses of its tables.
+
+use super::QueueError;
+use super::layout::{Entry, Head, MAGIC, MOST_MEMBERS, SPEC};
+use crate::door::{ticks, ticks_per_us};
+use crate::layout::MOST_PLACES;
+use quaver_sched::{Footprint, Spec};
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat,
+    ftruncate, memfd_create,
+};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::{NonNull, null_mut};
+use std::slice;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Far from where the kernel and linkers put anything: places for queues begin here, so far apart.
+const FIRST: u64 = 0x2000_0000_0000;
+const APART: u64 = 1 << 34;
+const PLACES: u64 = 1 << 10;
+
+/// Tasks of a member, so that all of them have numbers of 30 bits.
+const MOST_TASKS: u32 = (1 << 30) / MOST_MEMBERS as u32;
+
+/// A mapping, which stays for as long as the process lives: policies are used through it.
+pub(super) struct Region {
+    file: OwnedFd,
+    head: &'static Head,
+    entries: &'static [Entry],
+    policy: NonNull<[u8]>,
+    offset: usize,
+    pub(super) spec: Spec,
+}
+
+// SAFETY: the memory consists of atomics; that of the policy is used as `Spec::build_at` demands.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+/// How the memory is divided.
+struct Plan {
+    policy: usize,
+    size: usize,
+    footprint: Footprint,
+}
+
+impl Plan {
+    fn new(spec: &Spec, cores: usize, tasks: u32) -> Plan {
+        let all = tasks * MOST_MEMBERS as u32;
+        let footprint = spec.footprint(cores, all);
+        let policy = size_of::<Head>() + (all as usize * size_of::<Entry>()).next_multiple_of(4096);
+        Plan { policy, size: policy + footprint.size.next_multiple_of(4096), footprint }
+    }
+}
+
+/// What a head says.
+struct Said {
+    spec: Spec,
+    cores: usize,
+    tasks: u32,
+    address: u64,
+    mark: u64,
+}
+
+impl Said {
+    /// `None`: it is no head.
+    fn by(head: &Head) -> Option<Said> {
+        let text: Vec<u8> = head.spec.iter().map(|byte| byte.load(Relaxed)).collect();
+        let text = text.split(|&byte| byte == 0).next()?;
+        let cores = head.cores.load(Relaxed) as usize;
+        let tasks = head.tasks.load(Relaxed);
+        let sound = head.magic.load(Acquire) == MAGIC
+            && (1..=MOST_PLACES).contains(&cores)
+            && (1..=MOST_TASKS).contains(&tasks);
+        sound.then_some(())?;
+        Some(Said {
+            spec: std::str::from_utf8(text).ok()?.parse().ok()?,
+            cores,
+            tasks,
+            address: head.address.load(Relaxed),
+            mark: head.mark.load(Relaxed),
+        })
+    }
+}
+
+/// The head alone, wherever there is room.
+#[cfg(feature = "broker")]
+pub(super) fn map_head(file: impl AsFd) -> Result<NonNull<u8>, QueueError> {
+    Ok(mapped(file, None, size_of::<Head>())?)
+}
+
+fn mapped(file: impl AsFd, at: Option<u64>, size: usize) -> Result<NonNull<u8>, Errno> {
+    let rights = ProtFlags::READ | ProtFlags::WRITE;
+    let (place, flags) = match at {
+        Some(at) => (at as *mut _, MapFlags::SHARED | MapFlags::FIXED_NOREPLACE),
+        None => (null_mut(), MapFlags::SHARED),
+    };
+    // SAFETY: a new mapping; where something else is, there is none.
+    let at = unsafe { mmap(place, size, rights, flags, file, 0) }?;
+    // SAFETY: the mapping made above. A forked child would be a second process of one number.
+    unsafe { madvise(at, size, Advice::LinuxDontFork) }?;
+    Ok(NonNull::new(at.cast()).expect("not at address 0"))
+}
+
+impl Region {
+    /// Memory of a new queue.
+    pub(super) fn create(spec: &Spec, cpus: &[usize], tasks: u32) -> Result<OwnedFd, QueueError> {
+        let text = spec.to_string();
+        if cpus.is_empty() || cpus.len() > MOST_PLACES || !(1..=MOST_TASKS).contains(&tasks) {
+            return Err(QueueError::Sizes);
+        }
+        assert!(text.len() <= SPEC, "texts of policies are short");
+        let plan = Plan::new(spec, cpus.len(), tasks);
+        let file = memfd_create("quaver-queue", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&file, plan.size as u64)?;
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let first = u64::from(std::process::id()).wrapping_mul(7) ^ ticks() >> 4;
+        for attempt in 0..PLACES {
+            let at = FIRST + (first + attempt) % PLACES * APART;
+            let region = match mapped(&file, Some(at), plan.size) {
+                Err(Errno::EXIST) => continue,
+                at => Region::over(file, at?, spec.clone(), &plan, tasks),
+            };
+            let head = region.head;
+            head.cores.store(cpus.len() as u32, Relaxed);
+            head.tasks.store(tasks, Relaxed);
+            head.ticks_per_us.store(ticks_per_us(), Relaxed);
+            head.address.store(at, Relaxed);
+            head.mark.store(plan.footprint.mark, Relaxed);
+            for (to, from) in head.spec.iter().zip(text.bytes()) {
+                to.store(from, Relaxed);
+            }
+            for (to, &from) in head.cpus.iter().zip(cpus) {
+                to.store(from as u32, Relaxed);
+            }
+            // SAFETY: nobody else has the memory yet.
+            unsafe { region.build() };
+            head.magic.store(MAGIC, Release);
+            let base = std::ptr::from_ref(region.head).cast_mut();
+            let Region { file, .. } = region;
+            // SAFETY: the mapping made above, of which nothing is used any more.
+            unsafe { munmap(base.cast(), plan.size) }?;
+            return Ok(file);
+        }
+        Err(QueueError::Address)
+    }
+
+    /// As [`open`](Self::open); the same memory if this process has it already.
+    pub(super) fn open_once(file: OwnedFd) -> Result<Arc<Region>, QueueError> {
+        static OPEN: Mutex<Vec<Arc<Region>>> = Mutex::new(Vec::new());
+        let identity = |file: &OwnedFd| fstat(file).map(|stat| (stat.st_dev, stat.st_ino));
+        let wanted = identity(&file)?;
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |region: &&Arc<Region>| identity(&region.file) == Ok(wanted);
+        if let Some(region) = open.iter().find(same) {
+            return Ok(region.clone());
+        }
+        open.push(Arc::new(Region::open(file)?));
+        Ok(open[open.len() - 1].clone())
+    }
+
+    /// The queue in this file.
+    pub(super) fn open(file: OwnedFd) -> Result<Region, QueueError> {
+        let size = fstat(&file)?.st_size as usize;
+        if !fcntl_get_seals(&file)?.contains(SealFlags::SHRINK) || size < size_of::<Head>() {
+            return Err(QueueError::Foreign);
+        }
+        let first = mapped(&file, None, size_of::<Head>())?;
+        // SAFETY: a mapping of this size, of atomics only, which is removed after its last use.
+        let head: &Head = unsafe { first.cast().as_ref() };
+        let said = Said::by(head);
+        // SAFETY: the mapping made above.
+        unsafe { munmap(first.as_ptr().cast(), size_of::<Head>()) }?;
+        let Said { spec, cores, tasks, address, mark } = said.ok_or(QueueError::Foreign)?;
+        let plan = Plan::new(&spec, cores, tasks);
+        if (plan.size, plan.footprint.mark) != (size, mark) {
+            return Err(QueueError::Version);
+        }
+        let at = match mapped(&file, Some(address), size) {
+            Err(Errno::EXIST) => return Err(QueueError::Address),
+            at => at?,
+        };
+        Ok(Region::over(file, at, spec, &plan, tasks))
+    }
+
+    fn over(file: OwnedFd, at: NonNull<u8>, spec: Spec, plan: &Plan, tasks: u32) -> Region {
+        let all = tasks as usize * MOST_MEMBERS;
+        // SAFETY: within the mapping, which is as large as the plan says and never removed; heads
+        // and entries consist of atomics.
+        let (head, entries, policy) = unsafe {
+            (
+                at.cast().as_ref(),
+                slice::from_raw_parts(at.add(size_of::<Head>()).cast().as_ptr(), all),
+                at.add(plan.policy),
+            )
+        };
+        let policy = NonNull::slice_from_raw_parts(policy, plan.size - plan.policy);
+        Region { file, head, entries, policy, offset: plan.policy, spec }
+    }
+
+    #[cfg(test)]
+    pub(super) fn file(&self) -> &OwnedFd {
+        &self.file
+    }
+
+    pub(super) fn head(&self) -> &Head {
+        self.head
+    }
+
+    pub(super) fn entries(&self) -> &[Entry] {
+        self.entries
+    }
+
+    pub(super) fn cores(&self) -> usize {
+        self.head.cores.load(Relaxed) as usize
+    }
+
+    /// Tasks of each member.
+    pub(super) fn tasks(&self) -> u32 {
+        (self.entries.len() / MOST_MEMBERS) as u32
+    }
+
+    pub(super) fn policy_memory(&self) -> (NonNull<[u8]>, usize, u32) {
+        (self.policy, self.cores(), self.entries.len() as u32)
+    }
+
+    /// Makes the policy, empty.
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses the policy or makes it meanwhile: the caller holds the lock, or is the creator.
+    pub(super) unsafe fn build(&self) {
+        let (memory, cores, all) = self.policy_memory();
+        let (offset, length) = (self.offset as u64, memory.len() as u64);
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if fallocate(self.file.as_fd(), punch, offset, length).is_err() {
+            // SAFETY: the policy's memory, which nobody uses.
+            unsafe { memory.cast::<u8>().write_bytes(0, memory.len()) };
+        }
+        let per_us = u128::from(self.head.ticks_per_us.load(Relaxed));
+        let to_time = |time: Duration| (time.as_nanos() * per_us / 1000) as u64;
+        // SAFETY: zeroed above, mapped for ever, used by nobody.
+        unsafe { self.spec.build_at(memory, cores, all, to_time) };
+    }
+}

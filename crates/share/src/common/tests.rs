@@ -1,0 +1,357 @@
+//! Members of a queue in one process, one of which dies at every change that it makes.
+
+use super::layout::{ASIDE, Entry, MOST_MEMBERS, READY};
+use super::*;
+use quaver_sched::random::splitmix64;
+use quaver_sched::{Attributes, Place, Task, Why};
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+
+/// Dying in the middle of a change: by a panic, after which the lock stays as it is.
+pub(super) mod death {
+    use std::cell::Cell;
+
+    thread_local! {
+        static STEPS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// How many changes it is until the caller dies; 0: never.
+    pub(super) fn in_steps(steps: u64) {
+        STEPS.set(steps);
+    }
+
+    pub(super) fn steps_left() -> u64 {
+        STEPS.get()
+    }
+
+    pub(in super::super) fn may_strike() {
+        let steps = STEPS.get();
+        STEPS.set(steps.saturating_sub(1));
+        if steps == 1 {
+            std::panic::resume_unwind(Box::new("death"));
+        }
+    }
+}
+
+const CORES: usize = 2;
+const TASKS: u32 = 8;
+const VICTIM: usize = 0;
+
+/// A member's tasks as the member knows them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Known {
+    None,
+    Ready,
+    Out,
+}
+
+struct World {
+    region: Arc<Region>,
+    dead: Arc<Mutex<BTreeSet<u64>>>,
+    stopped: Arc<Mutex<BTreeSet<u64>>>,
+    views: Vec<Common>,
+    tasks: Vec<[Known; TASKS as usize]>,
+    running: [Option<(usize, u32)>; CORES],
+    seed: u64,
+}
+
+impl World {
+    fn new(policy: &str, seed: u64) -> World {
+        let spec = policy.parse().expect("a policy");
+        let file = Common::create(&spec, &[0, 1], TASKS).expect("memory");
+        let region = Arc::new(Region::open(file).expect("the same code"));
+        let mut world = World {
+            region,
+            dead: Arc::default(),
+            stopped: Arc::default(),
+            views: Vec::new(),
+            tasks: vec![[Known::None; TASKS as usize]; 3],
+            running: [None; CORES],
+            seed,
+        };
+        world.views = (1..=3).map(|who| world.join(who)).collect();
+        world
+    }
+
+    fn join(&self, who: u64) -> Common {
+        let (dead, stopped) = (self.dead.clone(), self.stopped.clone());
+        let look = Box::new(move |who| match who {
+            _ if dead.lock().unwrap().contains(&who) => Life::Ended,
+            _ if stopped.lock().unwrap().contains(&who) => Life::Stopped,
+            _ => Life::Runs,
+        });
+        Common::join_as(self.region.clone(), who, look).expect("there is room")
+    }
+
+    fn random(&mut self, below: usize) -> usize {
+        (splitmix64(&mut self.seed) % below as u64) as usize
+    }
+
+    /// One of a member's tasks of this kind, if there is one.
+    fn some(&mut self, member: usize, known: Known) -> Option<u32> {
+        let running = |task: u32| self.running.contains(&Some((member, task)));
+        let all: Vec<u32> = (0..TASKS)
+            .filter(|&t| self.tasks[member][t as usize] == known && !running(t))
+            .collect();
+        if all.is_empty() { None } else { Some(all[self.random(all.len())]) }
+    }
+
+    fn enqueue(&mut self, member: usize, place: Place, task: u32, why: Why) {
+        // Before: should the member die in between, nobody asks.
+        self.tasks[member][task as usize] = Known::Ready;
+        self.views[member].task_enqueue(place, Task(task), why, 0);
+    }
+
+    fn spawn(&mut self, member: usize, place: Place) {
+        if let Some(task) = self.some(member, Known::None) {
+            self.views[member].task_init(Task(task), &Attributes::default(), 0);
+            self.enqueue(member, place, task, Why::New);
+        }
+    }
+
+    /// The worker of this member on this core goes on.
+    fn work(&mut self, member: usize, core: usize) {
+        let what = self.random(5);
+        let old = self.running[core];
+        if what == 0 {
+            return self.spawn(member, Place::Local(core));
+        }
+        let steals = what != 1;
+        let pick = self.views[member].next(core, steals, 0);
+        let away = self.views[member].is_away(core);
+        match (pick, old) {
+            (None, Some(_)) if !away && what < 4 => return,
+            (None, None) => return self.views[member].rests(core),
+            _ => {}
+        }
+        let new = pick.map(|pick| (member, pick.task.0));
+        if let Some((_, task)) = new {
+            assert_eq!(self.tasks[member][task as usize], Known::Ready);
+            self.tasks[member][task as usize] = Known::Out;
+        }
+        self.running[core] = new;
+        match old {
+            None => {}
+            Some((_, task)) if away || what < 3 => {
+                self.enqueue(member, Place::Local(core), task, Why::Preempted);
+            }
+            Some((_, task)) if what == 3 => {
+                self.views[member].task_terminate(Task(task), 0);
+                self.tasks[member][task as usize] = Known::None;
+            }
+            // It waits for something.
+            Some(_) => {}
+        }
+        if pick.is_none() {
+            self.views[member].rests(core);
+        }
+    }
+
+    fn step(&mut self, member: usize) {
+        let core = self.random(CORES);
+        let has = self.views[member].now(core).member;
+        if self.random(4) == 0 {
+            match self.some(member, Known::Out) {
+                Some(task) => self.enqueue(member, Place::Shared, task, Why::Woken),
+                None => self.spawn(member, Place::Shared),
+            }
+        } else if has == Some(member) {
+            self.work(member, core);
+        }
+    }
+
+    fn bury_victim(&mut self) {
+        self.dead.lock().unwrap().insert(1);
+        if self.region.head().lock.load(Relaxed) != 0 {
+            // It may have died in the middle of the policy's code.
+            let (memory, ..) = self.region.policy_memory();
+            // SAFETY: nobody uses the policy: the lock is held by the dead.
+            unsafe { memory.cast::<u8>().write_bytes(0xa5, memory.len()) };
+        }
+        for core in 0..CORES {
+            self.running[core] = self.running[core].filter(|&(member, _)| member != VICTIM);
+        }
+        self.views[1].tend();
+    }
+
+    /// No core is idle while something waits; what waits is what the members know to wait.
+    fn check(&self, members: &[usize]) {
+        let ready = |entry: &&Entry| entry.word.load(Relaxed) & READY != 0;
+        let waiting = self.region.entries().iter().filter(ready).count();
+        let known = |m: &usize| self.tasks[*m].iter().filter(|&&k| k == Known::Ready).count();
+        assert_eq!(waiting, members.iter().map(known).sum::<usize>());
+        let view = &self.views[1];
+        let idle = (0..CORES).any(|core| view.now(core).member.is_none());
+        let given = (0..CORES).filter(|&core| {
+            let now = view.now(core);
+            now.pick.is_some_and(|pick| view.entry(pick.task).word.load(Relaxed) & READY != 0)
+        });
+        let aside = |entry: &&Entry| entry.word.load(Relaxed) & ASIDE != 0;
+        let aside = self.region.entries().iter().filter(aside).count();
+        let there = view.waiting() + given.count() + aside;
+        assert_eq!(there, waiting, "nothing is lost or there twice");
+        assert!(!idle || view.waiting() == 0);
+    }
+
+    /// All that waits is run, each once.
+    fn finish(&mut self, members: &[usize]) {
+        for _ in 0..1000 {
+            for core in 0..CORES {
+                let Some(member) = self.views[1].now(core).member else { continue };
+                assert!(members.contains(&member), "a core was given to the dead");
+                self.running[core] = None;
+                match self.views[member].next(core, true, 0) {
+                    Some(pick) => {
+                        let known = &mut self.tasks[member][pick.task.0 as usize];
+                        assert_eq!(*known, Known::Ready);
+                        *known = Known::Out;
+                    }
+                    None => self.views[member].rests(core),
+                }
+            }
+        }
+        for &member in members {
+            assert!(!self.tasks[member].contains(&Known::Ready), "{:?}", self.tasks);
+        }
+        assert_eq!(self.views[1].waiting(), 0);
+    }
+}
+
+const POLICIES: [&str; 6] = ["two-queue", "ws", "rr", "cfs", "eevdf", "priority"];
+
+#[test]
+fn everybody_gets_what_is_theirs() {
+    for policy in POLICIES {
+        for seed in 0..20 {
+            let mut world = World::new(policy, seed);
+            for _ in 0..300 {
+                let member = world.random(3);
+                world.step(member);
+                world.check(&[0, 1, 2]);
+            }
+            world.finish(&[0, 1, 2]);
+        }
+    }
+}
+
+/// Every change of the victim is its last one, once, in many histories.
+#[test]
+fn whenever_one_dies_the_others_lose_nothing() {
+    let (mut deaths, mut rebuilt) = (0, 0);
+    for policy in POLICIES {
+        for seed in 0..4 {
+            for steps in (1 + seed % 3..).step_by(3) {
+                let mut world = World::new(policy, seed);
+                let mut died = false;
+                let mut left = steps;
+                for _ in 0..120 {
+                    let member = world.random(3);
+                    if member != VICTIM {
+                        world.step(member);
+                        continue;
+                    }
+                    if died {
+                        continue;
+                    }
+                    death::in_steps(left);
+                    let result = catch_unwind(AssertUnwindSafe(|| world.step(VICTIM)));
+                    left = death::steps_left();
+                    death::in_steps(0);
+                    if let Err(why) = result {
+                        assert_eq!(why.downcast_ref(), Some(&"death"));
+                        died = true;
+                        deaths += 1;
+                        world.bury_victim();
+                        world.check(&[1, 2]);
+                    }
+                }
+                if !died {
+                    break;
+                }
+                rebuilt += world.views[1].rebuilt();
+                let new = world.join(4);
+                assert_eq!(new.number(), VICTIM, "its number is free");
+                drop(new);
+                world.finish(&[1, 2]);
+            }
+        }
+    }
+    assert!(deaths > 500 && rebuilt > 100, "{deaths} deaths, {rebuilt} of them with the lock");
+}
+
+/// Who is stopped keeps no core, and has everything when it goes on.
+#[test]
+fn whoever_is_stopped_the_others_go_on() {
+    for policy in POLICIES {
+        for seed in 0..10 {
+            let mut world = World::new(policy, seed);
+            for _ in 0..20 {
+                for _ in 0..30 {
+                    let member = world.random(3);
+                    world.step(member);
+                }
+                world.stopped.lock().unwrap().insert(1);
+                world.views[1].tend();
+                // It goes on with what runs, when it is let.
+                let stopped = world.running.map(|r| r.filter(|&(member, _)| member == VICTIM));
+                for core in 0..CORES {
+                    assert_ne!(world.views[1].now(core).member, Some(VICTIM));
+                    world.running[core] = world.running[core].filter(|&(m, _)| m != VICTIM);
+                }
+                for _ in 0..30 {
+                    let member = 1 + world.random(2);
+                    world.step(member);
+                    world.check(&[0, 1, 2]);
+                }
+                world.stopped.lock().unwrap().clear();
+                for (core, running) in stopped.into_iter().enumerate() {
+                    // It sees that the core is away, or not its own.
+                    if let Some((_, task)) = running {
+                        world.enqueue(VICTIM, Place::Local(core), task, Why::Preempted);
+                    }
+                }
+                world.views[VICTIM].tend();
+                world.check(&[0, 1, 2]);
+            }
+            world.finish(&[0, 1, 2]);
+        }
+    }
+}
+
+#[test]
+fn a_number_is_inherited_with_the_lock() {
+    let mut world = World::new("two-queue", 1);
+    for member in [0, 1, 2] {
+        world.spawn(member, Place::Shared);
+        world.spawn(member, Place::Shared);
+    }
+    std::mem::forget(world.views[VICTIM].lock());
+    world.dead.lock().unwrap().insert(1);
+    let new = world.join(4);
+    assert_eq!((new.number(), new.rebuilt()), (VICTIM, 1));
+    drop(new);
+    world.tasks[VICTIM] = [Known::None; TASKS as usize];
+    world.check(&[1, 2]);
+    world.finish(&[1, 2]);
+}
+
+#[test]
+fn others_are_refused() {
+    let file = rustix::fs::memfd_create("other", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    assert_eq!(Common::join(file).unwrap_err(), QueueError::Foreign);
+    let spec = Spec::default();
+    assert_eq!(Common::create(&spec, &[], 1).unwrap_err(), QueueError::Sizes);
+    assert_eq!(Common::create(&spec, &[0], 0).unwrap_err(), QueueError::Sizes);
+    let world = World::new("rr", 0);
+    let more: Vec<Common> = (4..=MOST_MEMBERS as u64).map(|who| world.join(who)).collect();
+    let look: Look = Box::new(|_| Life::Runs);
+    assert_eq!(Common::join_as(world.region.clone(), 99, look).unwrap_err(), QueueError::Full);
+    drop(more);
+    // A second time in one process: the address is taken.
+    let again = world.region.file().try_clone().unwrap();
+    assert_eq!(Common::join(again).unwrap_err(), QueueError::Address);
+    world.region.head().mark.store(1, Relaxed);
+    let again = world.region.file().try_clone().unwrap();
+    assert_eq!(Common::join(again).unwrap_err(), QueueError::Version);
+}

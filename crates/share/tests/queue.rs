@@ -1,0 +1,160 @@
+//! A common queue of processes, some of which are killed at any instant.
+
+// The other tests use the rest of it.
+#[allow(dead_code)]
+mod common;
+
+use common::{Actor, Here, Place, cpus, is_actor, left, say, signal, socket, start};
+use quaver_sched::random::splitmix64;
+use quaver_sched::share::Membership;
+use quaver_sched::{Attributes, Place as At, Policy, Task, Why};
+use quaver_share::broker::Options;
+use quaver_share::common::Common;
+use quaver_share::{class, common_queue};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+const TASKS: u32 = 6;
+
+fn now() -> u64 {
+    // SAFETY: every x86-64 has this instruction.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+fn common() -> Arc<Common> {
+    let at = Membership::common().at(socket().to_str().expect("UTF-8"));
+    let file = common_queue(&at).unwrap_or_else(|e| panic!("{e}"));
+    Arc::new(Common::join(file).unwrap_or_else(|e| panic!("{e}")))
+}
+
+/// A worker: runs what it is given for a moment, and puts it back.
+fn work(common: &Common, core: usize, runs: &[AtomicU32]) {
+    class::pin(&[common.cpus()[core]]).expect("a CPU of this process");
+    loop {
+        let pick = common.next(core, false, now()).or_else(|| common.next(core, true, now()));
+        let Some(pick) = pick else {
+            common.rests(core);
+            common.wait(core, || true, None);
+            continue;
+        };
+        let begun = now();
+        runs[pick.task.0 as usize].fetch_add(1, Relaxed);
+        for _ in 0..200 {
+            std::hint::spin_loop();
+        }
+        if common.accounts() {
+            common.task_stopped(core, pick.task, now() - begun);
+        }
+        common.task_enqueue(At::Local(core), pick.task, Why::Yielded, now());
+    }
+}
+
+/// Has tasks that run for ever; says so each time that all have run a hundred times more.
+#[test]
+#[ignore = "an actor of the other tests"]
+fn runs_for_ever() {
+    if !is_actor() {
+        return;
+    }
+    let common = common();
+    let runs: Arc<[AtomicU32]> = (0..TASKS).map(|_| AtomicU32::new(0)).collect();
+    for core in 0..common.cpus().len() {
+        let (common, runs) = (common.clone(), runs.clone());
+        std::thread::spawn(move || work(&common, core, &runs));
+    }
+    for task in 0..TASKS {
+        common.task_init(Task(task), &Attributes::default(), now());
+        common.task_enqueue(At::Shared, Task(task), Why::New, now());
+    }
+    for round in 1.. {
+        while runs.iter().any(|n| n.load(Relaxed) < 100 * round) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        say(format!("round {round} {} {}", common.switches(), common.rebuilt()));
+    }
+}
+
+fn options(place: &Place, policy: &str) -> Options {
+    let queue = Some(policy.parse().expect("a policy"));
+    Options { queue, ..Options::new(place.socket(), cpus()) }
+}
+
+/// Three more rounds from now on: what was printed before is read first.
+fn goes_on(actor: &mut Actor) -> Vec<u64> {
+    let begun = Instant::now();
+    let mut line = String::new();
+    let mut fresh = 0;
+    while fresh < 3 {
+        let asked = Instant::now();
+        line = actor.line("round ").expect("it lives");
+        // One that had to be waited for.
+        fresh += u32::from(asked.elapsed() > Duration::from_micros(100));
+        assert!(begun.elapsed() < Duration::from_secs(30), "no progress: {line}");
+    }
+    line.split_whitespace().map(|word| word.parse().expect("a number")).collect()
+}
+
+#[test]
+fn applications_take_turns_on_the_cores() {
+    let place = Place::new("queue", "q.sock");
+    let broker = Here::start(options(&place, "rr:quantum=50us"));
+    let mut actors = [(); 2].map(|()| start("runs_for_ever", &place.socket()));
+    for actor in &mut actors {
+        let said = goes_on(actor);
+        assert!(said[1] > 100, "cores change hands: {said:?}");
+    }
+    drop(actors);
+    broker.end();
+    assert_eq!(left(&place), 0);
+}
+
+#[test]
+fn whoever_is_killed_the_others_go_on() {
+    let place = Place::new("queue-kill", "q.sock");
+    let mut seed = u64::from(std::process::id());
+    for policy in ["two-queue", "cfs"] {
+        let broker = Here::start(options(&place, policy));
+        let mut actors = [(); 3].map(|()| start("runs_for_ever", &place.socket()));
+        actors.iter_mut().for_each(|actor| drop(goes_on(actor)));
+        for _ in 0..6 {
+            let victim = (splitmix64(&mut seed) % 3) as usize;
+            std::thread::sleep(Duration::from_micros(splitmix64(&mut seed) % 5_000));
+            actors[victim].kill();
+            actors[victim] = start("runs_for_ever", &place.socket());
+            actors.iter_mut().for_each(|actor| drop(goes_on(actor)));
+        }
+        drop(actors);
+        broker.end();
+    }
+}
+
+#[test]
+fn whoever_is_stopped_the_others_go_on() {
+    let place = Place::new("queue-stop", "q.sock");
+    let broker = Here::start(options(&place, "rr"));
+    let mut actors = [(); 2].map(|()| start("runs_for_ever", &place.socket()));
+    actors.iter_mut().for_each(|actor| drop(goes_on(actor)));
+    for round in 0..6 {
+        let (stopped, other) = (round % 2, 1 - round % 2);
+        signal(&actors[stopped], libc::SIGSTOP);
+        goes_on(&mut actors[other]);
+        signal(&actors[stopped], libc::SIGCONT);
+        actors.iter_mut().for_each(|actor| drop(goes_on(actor)));
+    }
+    drop(actors);
+    broker.end();
+}
+
+#[test]
+fn strangers_have_no_part() {
+    let place = Place::new("queue-none", "q.sock");
+    let at = Membership::common().at(place.socket().to_str().expect("UTF-8"));
+    let error = common_queue(&at).unwrap_err().to_string();
+    assert!(error.contains("no broker"), "{error}");
+    let broker = Here::start(Options::new(place.socket(), cpus()));
+    let error = common_queue(&at).unwrap_err().to_string();
+    assert!(error.contains("--queue"), "{error}");
+    broker.end();
+}
