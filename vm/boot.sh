@@ -47,8 +47,7 @@ build_go() {
             "$tool" build -o "$out/$program" -ldflags=-s "./test/testdata/$program"
         done
         cd bench
-        for program in compute badger1; do "$tool" build -o "$out/$program" -ldflags=-s "./$program"; done
-        go build -o "$out/overtake" -ldflags=-s ./overtake
+        for program in compute badger1 overtake; do "$tool" build -o "$out/$program" -ldflags=-s "./$program"; done
     ) || die "the Go programs cannot be built"
     rm "$tool"
 }

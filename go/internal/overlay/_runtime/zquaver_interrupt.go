@@ -32,7 +32,7 @@ var quaverUI struct {
 	wanted bool
 	fd     int32 // -1: there is none
 	silent atomic.Uint32
-	free   [quaverEntries / 32]atomic.Uint32 // routes of threads that have ended. They lead to nobody, but a sender may come late
+	free   [quaverEntries / 32]atomic.Uint32 // routes of threads that have ended; they lead to nobody
 }
 
 // The calls of kmod/quaver.h.
