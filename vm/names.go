@@ -1,14 +1,9 @@
 user-interrupts-arrive 2
 threads-end 2
-share 2
-starve 2
 locks 2
 forced 2
 collect 2
-effort 2
 readers 2
-slack 2
-crowd 2
 output 2
 stress 2
 figure-12-loop 2

@@ -285,9 +285,8 @@ func slack() {
 func interrupts() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGURG)
-	share()
 	var a, b atomic.Int64
-	enough := func() bool { return quaver.ReadStats().UserInterrupts > 200 && a.Load() > 100 && b.Load() > 100 }
+	enough := func() bool { return quaver.ReadStats().UserInterrupts > 200 && a.Load() > 20 && b.Load() > 20 }
 	go spin(func() bool { return a.Add(1) > 0 && enough() })
 	spin(func() bool { return b.Add(1) > 0 && enough() })
 	for i := 0; i < 20; i++ {
