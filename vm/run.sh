@@ -26,7 +26,7 @@ while [ $# -gt 0 ]; do
     --runtime | --go) names=vm/names.${1#--} ;;
     -*) die "unknown option $1" ;;
     *)
-        grep -q "^$1 " $names || die "$names has no test $1"
+        grep -q "^$1 " "$names" || die "$names has no test $1"
         only+=("$1")
         ;;
     esac
