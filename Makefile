@@ -33,6 +33,7 @@ test-full: ## the same with the long forms of the heavy suites (days; run again,
 test-vm: ## the kernel module and the runtime on a stock kernel, in an emulator with user interrupts
 	@for cpus in 1 2 4; do vm/run.sh --cpus $$cpus || exit; done
 	@vm/run.sh --runtime
+	@! command -v go >/dev/null || vm/run.sh --go
 
 bench: ## measure, beside other thread libraries; a table and bench-results.json
 	@scripts/bench.sh

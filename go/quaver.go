@@ -56,6 +56,8 @@ type Stats struct {
 	// Deferred counts requests that had to wait for a lock, Forced those that did not wait any longer.
 	Deferred uint64 `json:"deferred"`
 	Forced   uint64 `json:"forced"`
+	// UserInterrupts counts those that have arrived (notification=user-interrupt in QUAVER_GO).
+	UserInterrupts uint64 `json:"user_interrupts"`
 	// Stale counts requests that met another goroutine than was meant.
 	Stale uint64 `json:"stale"`
 	// Polls counts looks at the network while all Ps were busy, PollReady those that found something.
@@ -83,5 +85,6 @@ func ReadStats() Stats {
 		Asked: c[0], Preempted: c[1], Unneeded: c[2], Deferred: c[3], Forced: c[4], Stale: c[5],
 		Polls: c[6], PollReady: c[7], Turns: c[8], Scans: c[9], Woken: c[10],
 		NetworkReady: c[11], PreemptedNow: c[12], Price: c[13], AskPrice: c[14],
+		UserInterrupts: c[15],
 	}
 }

@@ -158,6 +158,11 @@ if [ "$size" = full ]; then
     step glibc scripts/check_glibc.sh "$programs"
     for suite in bookworm trixie trixie-backports; do step "vm-$suite" vm/run.sh --suite "$suite"; done
     step vm-runtime vm/run.sh --runtime
+    if have go; then
+        step vm-go vm/run.sh --go
+    else
+        skip vm-go "Go is not installed"
+    fi
     step boundaries-all scripts/smoke.sh boundaries-all "$programs"
     # A thousand million preemptions: a day.
     STEP_TIMEOUT=259200 step torture-all scripts/smoke.sh torture-all "$programs" "$target/test-full-$tree/torture.json"

@@ -4,6 +4,7 @@
 #   build_module TREE OUT             kmod/ for the kernel of TREE: OUT/quaver.ko
 #   build_tests OUT                   vm/tests and the emulator's correction: OUT/tests, OUT/fix.so
 #   build_runtime OUT                 `quaver`, tests of the runtime, and OUT/lib
+#   build_go OUT                      a program of quaver-go's benchmarks, built by it
 #   image TREE FILES OUT              a bootable image: FILES are in /t of the machine, and /t/run is executed
 #   boot IMAGE CPUS LOG SECONDS       the emulator; what the machine says is in LOG
 
@@ -31,6 +32,20 @@ build_runtime() {
         with_libraries "$(cargo test --locked --quiet -p quaver --test "$test" --no-run --message-format=json |
             sed -n 's/.*"kind":\["test"\].*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)" "$out" "$test"
     done
+}
+
+# build_go OUT: a program that needs no library, by the Go that is here
+build_go() {
+    local out=$1 tool
+    tool=$(mktemp)
+    (
+        export GOWORK=off GOTOOLCHAIN=local GOFLAGS=-buildvcs=false CGO_ENABLED=0
+        cd go
+        go build -o "$tool" ./cmd/quaver-go
+        cd bench
+        "$tool" build -o "$out/compute" -ldflags=-s ./compute
+    ) || die "the Go programs cannot be built"
+    rm "$tool"
 }
 
 # aside TREE NAME: an empty folder in the tree, seen there as /tmp/NAME; printed

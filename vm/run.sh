@@ -3,10 +3,11 @@
 #
 #   vm/run.sh [--suite SUITE] [--cpus N] [--seconds N] [TEST...]
 #   vm/run.sh --runtime [--suite SUITE]      the runtime itself: the demo, and tests with real user interrupts
+#   vm/run.sh --go [--suite SUITE]           programs built by quaver-go, preempted by user interrupts
 #   vm/run.sh --fetch [--suite SUITE]        only fetches what it needs
 #
-# Ends with a line PASS or FAIL for each test of vm/names (or vm/names.runtime) that needs no more CPUs than there are, and a count. A test that
-# did not run has failed. SUITE: bookworm, trixie (the default), trixie-backports.
+# Ends with a line PASS or FAIL for each test of vm/names (.runtime, .go) that needs no more CPUs than there are, and a
+# count. A test that did not run has failed. SUITE: bookworm, trixie (the default), trixie-backports.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/../scripts/lib.sh"
@@ -22,10 +23,10 @@ while [ $# -gt 0 ]; do
     --suite) suite=${2:?which suite?} && shift ;;
     --seconds) seconds=${2:?how long?} && shift ;;
     --fetch) fetch=1 ;;
-    --runtime) names=vm/names.runtime ;;
+    --runtime | --go) names=vm/names.${1#--} ;;
     -*) die "unknown option $1" ;;
     *)
-        grep -q "^$1 " $names || die "$names has no test $1"
+        grep -q "^$1 " "$names" || die "$names has no test $1"
         only+=("$1")
         ;;
     esac
@@ -47,11 +48,12 @@ if [ "$names" = vm/names ]; then
     cp "$scratch/tests" "$scratch/files/"
     tests="/t/tests ${only[*]}"
 else
-    build_runtime "$scratch/files"
-    cp vm/runtime "$scratch/files/"
-    tests=". /t/runtime"
-    # An interruption takes thousands of instructions, and is to be short beside a quantum.
-    vm_mips=400
+    part=${names#vm/names.}
+    "build_$part" "$scratch/files"
+    cp "vm/$part" "$scratch/files/tests"
+    tests=". /t/tests"
+    # An interruption takes thousands of instructions, and is to be short beside a quantum of the tests.
+    [ "$part" = go ] || vm_mips=400
 fi
 cat >"$scratch/files/run" <<RUN
 insmod /t/quaver.ko && echo 'PASS module-loads'

@@ -5,6 +5,7 @@ go 1.24.0
 require (
 	github.com/dgraph-io/badger v1.6.2
 	github.com/dgraph-io/badger/v4 v4.9.6
+	quaver.dev/go v0.0.0
 )
 
 require (
@@ -28,3 +29,5 @@ require (
 	golang.org/x/sys v0.41.0 // indirect
 	google.golang.org/protobuf v1.36.7 // indirect
 )
+
+replace quaver.dev/go => ..

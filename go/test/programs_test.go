@@ -141,6 +141,17 @@ func TestExperiments(t *testing.T) {
 	}
 }
 
+// Without the device a program that wants user interrupts says so, once, and is preempted by signals.
+func TestWithoutUserInterrupts(t *testing.T) {
+	if _, err := os.Stat("/dev/quaver"); err == nil {
+		t.Skip("the device is there")
+	}
+	r := run(t, "", []string{"QUAVER_GO=quantum=50us,notification=user-interrupt"}, build(t, nil, "hog"), "share")
+	if r.stdout != "ok\n" || strings.Count(r.stderr, "no user interrupts, signals instead") != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // The library tells the truth under both toolchains.
 func TestLibrary(t *testing.T) {
 	want := `enabled true

@@ -178,6 +178,7 @@ func TestSettings(t *testing.T) {
 		"quantum=50us,skip=yes":                  "skip=yes is not understood; skip is off or on",
 		"quantum=50us,queues=three":              "queues is one or two",
 		"quantum=50us,clock=sundial":             "clock is sleep or spin",
+		"quantum=50us,notification=bell":         "notification is signal or user-interrupt",
 		"quantum=50us,hold=forever":              "hold=forever is not understood",
 		"poll=100us":                             "no quantum in",
 		"quantum=50us ,skip=on":                  "is not understood",

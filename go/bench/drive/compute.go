@@ -31,7 +31,8 @@ func (o *options) compute() error {
 			if err != nil {
 				return 0, err
 			}
-			return strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+			us, _, _ := strings.Cut(string(out), " ")
+			return strconv.ParseFloat(us, 64)
 		}
 		for rep := 0; rep < reps; rep++ {
 			base, err := once(variant{"stock", "stock", ""})

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	quaver "quaver.dev/go"
 )
 
 // RequestSize is that of requests and replies of Raw: a word that says what to do, and one that comes back unchanged.
@@ -88,7 +90,7 @@ type Store interface {
 	Scan(key uint64, n int) (uint64, error)
 }
 
-// HTTP serves GET /get?k=N and GET /scan?k=N&n=N.
+// HTTP serves GET /get?k=N, GET /scan?k=N&n=N, which &times=N does several times over and adds up, and GET /stats.
 func HTTP(l net.Listener, s Store) error {
 	number := func(r *http.Request, name string) uint64 {
 		n, _ := strconv.ParseUint(r.URL.Query().Get(name), 10, 64)
@@ -104,12 +106,20 @@ func HTTP(l net.Listener, s Store) error {
 		w.Write(value)
 	})
 	mux.HandleFunc("/scan", func(w http.ResponseWriter, r *http.Request) {
-		sum, err := s.Scan(number(r, "k"), int(number(r, "n")))
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
+		all := uint64(0)
+		for times := max(number(r, "times"), 1); times > 0; times-- {
+			sum, err := s.Scan(number(r, "k"), int(number(r, "n")))
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			all += sum
 		}
-		fmt.Fprintln(w, sum)
+		fmt.Fprintln(w, all)
+	})
+	mux.HandleFunc("/stats", func(w http.ResponseWriter, _ *http.Request) {
+		stats := quaver.ReadStats()
+		fmt.Fprintf(w, `{"preempted": %d, "userInterrupts": %d}`, stats.Preempted, stats.UserInterrupts)
 	})
 	return http.Serve(l, mux)
 }

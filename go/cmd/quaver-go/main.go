@@ -33,7 +33,7 @@ All other subcommands are the go command's. The program that comes out reads QUA
     ./program                            behaves as Go's own
 
 Settings, separated by commas: quantum, policy=quaver|paper, long, poll, hold, idle, share, tax, skip=on|off, queues=two|one,
-netfirst=on|off, locks=on|off, clock=sleep|spin.
+netfirst=on|off, locks=on|off, clock=sleep|spin, notification=signal|user-interrupt.
 `
 
 func main() {

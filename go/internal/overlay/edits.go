@@ -72,10 +72,17 @@ func edits(minor int) []patch.Edit {
 		patch.Begin(proc, "func globrunqputbatch",
 			"if quaverNetworkReady() {\n\t\tquaverPutNetwork(batch, "+length+")\n\t\treturn\n\t}"),
 
+		patch.End("runtime/os_linux.go", "func mpreinit", "quaverNewM(mp)"),
+		patch.End("runtime/os_linux.go", "func minit", "quaverThreadBegins()"),
+		patch.Replace(proc, "func mexit", "\tunminit()\n", "\tunminit()\n\tquaverThreadEnds()\n"),
+		patch.Replace("runtime/signal_unix.go", "func preemptM", "\t\tsignalM(mp, sigPreempt)\n",
+			"\t\tif !quaverInterrupt(mp) {\n\t\t\tsignalM(mp, sigPreempt)\n\t\t}\n"),
+
 		patch.Begin("runtime/preempt.go", "func canPreemptM", "if quaverHeld(mp) {\n\t\treturn false\n\t}"),
 
 		patch.End(runtime2, "type g", "quaver quaverG"),
 		patch.End(runtime2, "type p", "quaver quaverP"),
+		patch.End(runtime2, "type m", "quaver quaverM"),
 
 		// The fast paths look at a variable that is 0 while nothing is counted. They stay inlined, which leaves room for no
 		// more, and nothing waits for that load: as an operand of the compare-and-swap it costs a seventh of the pair. See
@@ -109,7 +116,8 @@ func edits(minor int) []patch.Edit {
 // additions returns the files of ours that Go 1.minor gets, as names in _runtime.
 func additions(minor int) []string {
 	list := []string{"zquaver.go", "zquaver_config.go", "zquaver_clock.go", "zquaver_tax.go", "zquaver_price.go", "zquaver_thread.go",
-		"zquaver_queues.go", "zquaver_preempted.go", "zquaver_locks.go", mutexFile, rwmutexFile}
+		"zquaver_queues.go", "zquaver_preempted.go", "zquaver_locks.go", "zquaver_interrupt.go", "zquaver_interrupt_amd64.s", mutexFile,
+		rwmutexFile}
 	if minor >= 24 {
 		list = append(list, lockedFile)
 	}

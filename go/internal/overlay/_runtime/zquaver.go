@@ -89,7 +89,7 @@ var quaverQueues struct {
 // quaverCounters can be read at any time; the library says what they mean.
 var quaverCounters struct {
 	asked, preempted, unneeded, deferred, forced, stale atomic.Uint64
-	polls, pollReady, turns, scans, woken               atomic.Uint64
+	polls, pollReady, turns, scans, woken, interrupts   atomic.Uint64
 }
 
 func quaverDefaults() {
@@ -170,12 +170,13 @@ func quaverSetBestEffort(on bool) bool {
 // quaverReadStats is called by the library, which knows the order.
 //
 //go:linkname quaverReadStats
-func quaverReadStats() [15]uint64 {
+func quaverReadStats() [16]uint64 {
 	c := &quaverCounters
 	return [...]uint64{
 		c.asked.Load(), c.preempted.Load(), c.unneeded.Load(), c.deferred.Load(), c.forced.Load(), c.stale.Load(),
 		c.polls.Load(), c.pollReady.Load(), c.turns.Load(), c.scans.Load(), c.woken.Load(),
 		uint64(quaverQueues.netLen.Load()), uint64(quaverQueues.pre.len()),
 		uint64(quaverClock.price.ns.Load()), uint64(quaverClock.askPrice.ns.Load()),
+		c.interrupts.Load(),
 	}
 }

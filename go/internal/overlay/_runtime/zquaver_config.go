@@ -4,11 +4,12 @@ package runtime
 // half of its settings is worse than one that does not start. A library must not end the program that has loaded it, so
 // there the runtime goes on as Go's own, and says so.
 
-const quaverKnown = "policy, quantum, long, poll, hold, idle, share, tax, skip, queues, netfirst, locks, clock"
+const quaverKnown = "policy, quantum, long, poll, hold, idle, share, tax, skip, queues, netfirst, locks, clock, notification"
 
 // quaverInit is called by schedinit when the environment is there, before any goroutine runs.
 func quaverInit() {
 	quaverDefaults()
+	quaverUI.fd = -1
 	text := gogetenv("QUAVER_GO")
 	if text == "" || text == "off" || isSecureMode() {
 		return
@@ -21,6 +22,7 @@ func quaverInit() {
 		quaver.twoQueues = false
 	}
 	quaverCountLocks()
+	quaverOpenDevice()
 }
 
 // quaverRefused says that a library has found a setting that is not understood.
@@ -82,6 +84,8 @@ func quaverRead(text string) {
 			}
 		case "clock":
 			quaver.spin = quaverChoice(key, value, "sleep", "spin")
+		case "notification":
+			quaverUI.wanted = quaverChoice(key, value, "signal", "user-interrupt")
 		default:
 			quaverDie("unknown key \"", key, "\"; known are "+quaverKnown)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,7 @@ func main() {
 	scenes := map[string]func(){
 		"alone": alone, "share": share, "starve": starve, "locks": locks, "forced": forced, "collect": collect, "effort": effort,
 		"leak": leak, "readers": readers, "crowd": crowd, "brief": brief, "slack": slack,
+		"interrupts": interrupts, "ends": ends,
 	}
 	scenes[os.Args[1]]()
 	fmt.Println("ok")
@@ -277,4 +279,31 @@ func slack() {
 		require(string(child) == usual, "a child has a slack of "+string(child))
 	}
 	done.Store(true)
+}
+
+// interrupts: goroutines without a call get on by user interrupts, and nobody is sent the signal.
+func interrupts() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGURG)
+	var a, b atomic.Int64
+	enough := func() bool { return quaver.ReadStats().UserInterrupts > 200 && a.Load() > 20 && b.Load() > 20 }
+	go spin(func() bool { return a.Add(1) > 0 && enough() })
+	spin(func() bool { return b.Add(1) > 0 && enough() })
+	for i := 0; i < 20; i++ {
+		runtime.GC()
+	}
+	require(len(signals) == 0, "a signal was sent")
+}
+
+// ends: threads end, more of them than the device has routes, and those that stay are still reached.
+func ends() {
+	for i := 0; i < 2500; i++ {
+		done := make(chan bool)
+		go func() {
+			runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+			done <- true
+		}()
+		<-done
+	}
+	interrupts()
 }
