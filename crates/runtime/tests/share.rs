@@ -3,10 +3,13 @@
 
 #[path = "support/actors.rs"]
 mod actors;
+#[path = "support/alone.rs"]
+mod alone;
 #[path = "support/probed.rs"]
 mod probed;
 
 use actors::{Actor, Place, soon};
+use alone::{alone, cpus};
 use probed::probed;
 use quaver::sched::share::Membership;
 use quaver::{BuildError, Builder, Notification, Runtime};
@@ -14,33 +17,17 @@ use quaver_share::broker::{Broker, Options};
 use quaver_share::class::Class;
 use quaver_share::{Member, Rung};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Names the broker's socket to an actor.
 const AT: &str = "QUAVER_TEST_SHARE_AT";
 
-/// There is one runtime in a process.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 fn socket() -> Option<PathBuf> {
     std::env::var_os(AT).map(PathBuf::from)
-}
-
-fn cpus() -> Vec<usize> {
-    // SAFETY: all bits zero is an empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the set is of the size given.
-    let got = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) };
-    assert_eq!(got, 0);
-    // SAFETY: the number is below the set's size.
-    (0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect()
 }
 
 #[test]
@@ -86,16 +73,20 @@ fn role_critical() {
         }
     });
     println!("\nserves");
-    let ([made, done], mut rungs) = (&*counts, [0u64; 5]);
-    for round in 1u64.. {
-        made.store(round, SeqCst);
-        rungs[doors.ring(0) as usize] += 1;
-        soon("the work is done", || done.load(SeqCst) == round);
-        if round.is_multiple_of(20) {
-            let [answered, woken, forced] =
-                [Rung::Answered, Rung::Woken, Rung::Forced].map(|r| rungs[r as usize]);
+    static RUNGS: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
+    // Tells how it is at this moment, whenever it is asked.
+    std::thread::spawn(|| {
+        for _ in std::io::stdin().lines() {
+            let [answered, woken, forced] = [Rung::Answered, Rung::Woken, Rung::Forced]
+                .map(|rung| RUNGS[rung as usize].load(SeqCst));
             println!("\nrungs {answered} {woken} {forced}");
         }
+    });
+    let [made, done] = &*counts;
+    for round in 1u64.. {
+        made.store(round, SeqCst);
+        RUNGS[doors.ring(0) as usize].fetch_add(1, SeqCst);
+        soon("the work is done", || done.load(SeqCst) == round);
         std::thread::sleep(Duration::from_micros(100));
     }
 }
@@ -110,6 +101,7 @@ struct Rungs {
 }
 
 fn rungs(critical: &mut Actor) -> Rungs {
+    critical.ask();
     let line = critical.line("rungs ").expect("it goes on");
     let mut numbers = line.split(' ').map(|number| number.parse().unwrap());
     let mut next = || numbers.next().unwrap();
@@ -237,9 +229,12 @@ fn threads_of_a_best_effort_runtime_answer_bells_at_probes() {
                 true => quaver::no_preempt(|| probed::<0>(1_000_000)),
                 false => probed::<0>(1_000_000),
             });
-            let (before, bells) = (rungs(&mut critical).answered, rt.stats().bells_answered);
+            // What the bell's ringer counts here lies between the two looks of this runtime.
+            let bells = rt.stats().bells_answered;
+            let before = rungs(&mut critical).answered;
             soon("bells are answered", || rungs(&mut critical).answered >= before + 50);
-            assert!(rt.stats().bells_answered >= bells + 50);
+            let answered = rt.stats().bells_answered;
+            assert!(answered >= bells + 50, "{answered} since {bells}");
             stop();
         }
         // Who has nothing to do, and who meets no probe, keeps nobody waiting for an answer.

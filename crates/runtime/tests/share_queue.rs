@@ -1,43 +1,31 @@
 //! Runtimes whose threads are in one run queue. The broker and peers are other processes, some of
 //! which are killed; one runtime is in this process. Nothing is decided by a time.
 
+#[allow(dead_code, reason = "what other programs use")]
 #[path = "support/actors.rs"]
 mod actors;
+#[path = "support/alone.rs"]
+mod alone;
 
 use actors::{Actor, Place, soon};
+use alone::{alone, cpus};
 use quaver::sched::share::Membership;
 use quaver::{BuildError, Builder, Runtime};
 use quaver_share::broker::{Broker, Options};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream as KernelStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Names the broker's socket to an actor, and the policy to a broker.
 const AT: &str = "QUAVER_TEST_QUEUE_AT";
 const POLICY: &str = "QUAVER_TEST_QUEUE_POLICY";
 
-/// There is one runtime in a process.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 fn socket() -> Option<PathBuf> {
     std::env::var_os(AT).map(PathBuf::from)
-}
-
-fn allowed() -> Vec<usize> {
-    // SAFETY: all bits zero is an empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the set is of the size given.
-    let got = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) };
-    assert_eq!(got, 0);
-    // SAFETY: the number is below the set's size.
-    (0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect()
 }
 
 #[test]
@@ -46,7 +34,7 @@ fn role_broker() {
     let Some(socket) = socket() else { return };
     let policy = std::env::var(POLICY).expect("a policy");
     let queue = Some(policy.parse().expect("a policy"));
-    let cpus: Vec<usize> = allowed().into_iter().take(2).collect();
+    let cpus: Vec<usize> = cpus().into_iter().take(2).collect();
     let mut broker = Broker::bind(Options { queue, ..Options::new(socket, cpus) }).unwrap();
     println!("\nserves");
     broker.run(|| false).unwrap();
@@ -190,10 +178,10 @@ fn what_cannot_be_joined_is_said() {
     let _alone = alone();
     let place = Place::new("rt-queue-no", "q.sock");
     let _broker = start("role_broker", &place.socket(), "ws");
-    let error = joined(&place.socket()).cpus(vec![allowed()[0]]).build();
+    let error = joined(&place.socket()).cpus(vec![cpus()[0]]).build();
     match error.map(|_| ()) {
         Err(BuildError::Share { reason }) => assert!(reason.contains("each of its CPUs")),
-        other => assert!(allowed().len() == 1, "{other:?}"),
+        other => assert!(cpus().len() == 1, "{other:?}"),
     }
     let rt = joined(&place.socket()).build().unwrap();
     drop(rt);

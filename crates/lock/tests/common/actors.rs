@@ -1,7 +1,7 @@
 //! Processes that tests start, stop and kill: a test program itself, as one of its ignored tests.
 //! Used by the tests of other packages, too.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -29,9 +29,15 @@ impl Actor {
                 Ok(())
             });
         }
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("starts");
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
         let out = BufReader::new(child.stdout.take().expect("piped"));
         Self { child, out }
+    }
+
+    /// Sends it an empty line.
+    pub fn ask(&mut self) {
+        self.child.stdin.as_mut().expect("piped").write_all(b"\n").expect("it goes on");
     }
 
     /// Waits for a line with `prefix` and returns the rest of it; `None` if the output ends.

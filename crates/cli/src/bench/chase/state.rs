@@ -89,9 +89,9 @@ impl State {
 ///
 /// The processor must have XSAVE; `at` must be an area.
 unsafe fn xsave(at: *mut u8) {
-    // SAFETY: the caller's part. XSAVE leaves parts of the header alone, which XRSTOR wants zero.
+    // SAFETY: the caller's part.
     unsafe {
-        at.add(HEADER.start).write_bytes(0, HEADER.len());
+        clear_header(at);
         asm!("xsave64 [{}]", in(reg) at, in("eax") COMPONENTS, in("edx") 0);
     }
 }
@@ -101,7 +101,20 @@ unsafe fn xsave(at: *mut u8) {
 /// The processor must have XSAVEC; `at` must be an area.
 unsafe fn xsavec(at: *mut u8) {
     // SAFETY: the caller's part.
-    unsafe { asm!("xsavec64 [{}]", in(reg) at, in("eax") COMPONENTS, in("edx") 0) };
+    unsafe {
+        clear_header(at);
+        asm!("xsavec64 [{}]", in(reg) at, in("eax") COMPONENTS, in("edx") 0);
+    }
+}
+
+/// XSAVE and XSAVEC leave parts of the header alone, which XRSTOR wants zero.
+///
+/// # Safety
+///
+/// `at` must be an area.
+unsafe fn clear_header(at: *mut u8) {
+    // SAFETY: the caller's part.
+    unsafe { at.add(HEADER.start).write_bytes(0, HEADER.len()) };
 }
 
 /// # Safety

@@ -10,7 +10,7 @@ use anyhow::{Context as _, ensure};
 use memmap2::MmapRaw;
 
 /// How long a program may take to be ready.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes: three words.
 const SIZE: u64 = 24;
 
