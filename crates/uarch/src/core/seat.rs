@@ -112,7 +112,8 @@ impl Core {
     /// The kernel has worked `cost` cycles for something else; the thread goes on.
     pub(crate) fn go_on(&mut self, cost: u64) {
         self.held = false;
-        self.front.resume = self.front.resume.max(self.cycle + cost);
+        // After what the kernel has been busy with before, such as a switch.
+        self.front.resume = self.front.resume.max(self.cycle) + cost;
     }
 
     /// A notification arrives for the running thread (xUI 3.3, step 4).
