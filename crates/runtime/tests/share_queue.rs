@@ -1,7 +1,6 @@
 //! Runtimes whose threads are in one run queue. The broker and peers are other processes, some of
 //! which are killed; one runtime is in this process. Nothing is decided by a time.
 
-#[allow(dead_code, reason = "what other programs use")]
 #[path = "support/actors.rs"]
 mod actors;
 #[path = "support/alone.rs"]
