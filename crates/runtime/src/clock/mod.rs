@@ -117,7 +117,7 @@ impl Running {
             return false;
         }
         let rt = slot.rt();
-        if rt.grants_quantum && !rt.probes() && self.grants_quantum(slot) {
+        if rt.grants_quantum && !rt.probes() && self.serves_a_quantum(slot) {
             return false;
         }
         let Some((_, due)) = slot.policy_due() else { return false };
@@ -138,10 +138,10 @@ impl Running {
         false
     }
 
-    /// [`work_here`](Running::work_here), where the running thread has a quantum to itself.
-    /// `false`: what waits must be looked at.
+    /// [`work_here`](Running::work_here), where the running thread has a quantum to itself: sees to
+    /// it that the clock looks when that is over. `false`: the policy must be asked.
     #[inline(always)]
-    fn grants_quantum(&self, slot: &Slot) -> bool {
+    fn serves_a_quantum(&self, slot: &Slot) -> bool {
         match self {
             Running::Off | Running::Core(_) | Running::Delegated => true,
             Running::Posix(c) => c.is_in_time(slot),
