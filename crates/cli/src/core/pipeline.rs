@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use quaver_uarch::core::{Kind, Report, Traced};
 
-use crate::html::escape;
+use crate::html::{escape, head};
 
 /// Uops that are drawn, at most.
 const MOST: usize = 1500;
@@ -21,7 +21,7 @@ const STAGES: [(&str, &str); 4] =
 /// The page. `program` is its name.
 pub fn page(program: &str, uops: &[Traced], report: &Report) -> String {
     let title = escape(&format!("{program}: pipeline"));
-    let mut page = HEAD.replace("TITLE", &title);
+    let mut page = head(&title, STYLE);
     let drawn = &uops[..uops.len().min(MOST)];
     if drawn.is_empty() {
         page.push_str("<p>No uop was fetched in these cycles.</p>\n");
@@ -153,17 +153,8 @@ pub fn causes(report: &Report) -> Vec<(&'static str, u64)> {
     causes
 }
 
-const HEAD: &str = r#"<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8"/>
-<meta name="viewport" content="width=device-width, initial-scale=1"/>
-<title>TITLE</title>
-<style>
-:root { color-scheme: light dark; }
+const STYLE: &str = "\
 body { font: 15px/1.5 system-ui, sans-serif; margin: 1.5rem; }
-h2 { margin: 1.6rem 0 .3rem; font-size: 1rem; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 td { padding: .15rem .7rem; border-bottom: 1px solid #8883; text-align: right; }
 td:first-child { text-align: left; }
 svg { max-width: none; }
@@ -172,11 +163,7 @@ svg text { font: 9px ui-monospace, monospace; fill: currentColor; }
 .key { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 .8em; }
 svg .interrupt, .interrupt { fill: #d9480f; color: #d9480f; }
 svg .handler, .handler { fill: #a8820a; color: #a8820a; }
-</style>
-</head>
-<body>
-<h1>TITLE</h1>
-"#;
+";
 
 #[cfg(test)]
 mod tests {

@@ -4,12 +4,12 @@ use std::fmt::Write;
 
 use super::rows::{Report, Row};
 use crate::chart::number;
-use crate::html::escape;
+use crate::html::{escape, head};
 
 /// Renders the page.
 pub fn render(report: &Report) -> String {
     let title = escape(&format!("xUI, {}: {}", report.figure, report.title));
-    let mut page = HEAD.replace("TITLE", &title);
+    let mut page = head(&title, STYLE);
     for chart in &report.charts {
         let _ = writeln!(page, "<figure>{chart}</figure>");
     }
@@ -46,22 +46,9 @@ fn table(title: &str, rows: &[Row]) -> String {
     )
 }
 
-const HEAD: &str = r#"<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8"/>
-<meta name="viewport" content="width=device-width, initial-scale=1"/>
-<title>TITLE</title>
-<style>
-:root { color-scheme: light dark; }
+const STYLE: &str = "\
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-h2 { margin: 1.6rem 0 .3rem; font-size: 1rem; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .15rem .7rem; border-bottom: 1px solid #8883; text-align: right; }
 th:first-child, td:first-child { text-align: left; }
 svg { width: 100%; max-width: 46rem; height: auto; }
-</style>
-</head>
-<body>
-<h1>TITLE</h1>
-"#;
+";
