@@ -88,7 +88,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Doctor(args) => doctor::run(args),
         Command::Demo(args) => demo::run(&args),
-        Command::Bench(args) => bench::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Bench(args) => bench::run(args),
         #[cfg(feature = "selftest")]
         Command::Selftest(args) => selftest::run(*args),
         Command::Run(args) => Ok(run::run(args)),

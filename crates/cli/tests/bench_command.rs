@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -277,7 +277,7 @@ fn mistakes_are_named() {
 fn children_end_with_the_command() {
     // Children that compute for seconds.
     let args = ["wake", "--rounds", "100", "--only", "timer-thread"];
-    let mut command = bench(&args).stdout(std::process::Stdio::null()).spawn().expect("it starts");
+    let mut command = bench(&args).stdout(Stdio::null()).spawn().expect("it starts");
     let children = format!("/proc/{0}/task/{0}/children", command.id());
     let child = wait_for(|| {
         let children = std::fs::read_to_string(&children).ok()?;
@@ -287,6 +287,30 @@ fn children_end_with_the_command() {
     command.kill().expect("it can be killed");
     command.wait().expect("it can be waited for");
     wait_for(|| (!Path::new(&child).exists() || is_zombie(&child)).then_some(()));
+}
+
+#[test]
+fn an_interrupted_benchmark_reports_what_it_has() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("bench.json");
+    let path = file.to_str().expect("the path is UTF-8");
+    let mut command = bench(&["ops", "--quick", "--rounds", "100000", "--json", path]);
+    let command = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let children = format!("/proc/{0}/task/{0}/children", command.id());
+    let mut seen = BTreeSet::new();
+    // A round of all settings, and a child of the next one.
+    wait_for(|| {
+        seen.extend(std::fs::read_to_string(&children).ok()?.split_whitespace().map(String::from));
+        (seen.len() > 4).then_some(())
+    });
+    let pid = rustix::process::Pid::from_child(&command);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it can be told");
+    let output = command.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(143));
+    assert!(text(&output.stdout).contains("stopped by SIGTERM after"), "{}", text(&output.stdout));
+    let report = std::fs::read(&file).expect("the file is there");
+    let report: Value = serde_json::from_slice(&report).expect("the file is JSON");
+    assert_eq!(names(&report), BTreeSet::from(["yield".into()]));
 }
 
 /// Ended, but whoever inherited it has not noticed.

@@ -18,6 +18,7 @@ use super::lock;
 use super::plan::{Aim, Bound, Group, Job, Labels, Pick, Plan};
 use super::process::{self, Crash};
 use super::stats::{Summary, median_interval, paired_ratios};
+use crate::interrupt::Interrupt;
 
 /// After so many failures a job is not tried again: a livelock costs its whole time limit every
 /// time.
@@ -79,12 +80,22 @@ pub struct Results {
     pub crashes: Vec<String>,
 }
 
-/// Runs `plan`; the progress bar advances by one for each child.
-pub fn run(benchmark: &'static str, plan: &Plan, rounds: usize, bar: &ProgressBar) -> Results {
+/// Runs `plan`; the progress bar advances by one for each child. An `interrupt` ends it after the
+/// child that runs, whose answer does not count; the results are those of the rounds before.
+pub fn run(
+    benchmark: &'static str,
+    plan: &Plan,
+    rounds: usize,
+    bar: &ProgressBar,
+    interrupt: &Interrupt,
+) -> Results {
     let mut results = Results { notes: plan.notes.clone(), ..Results::default() };
     for group in &plan.groups {
+        if interrupt.raised().is_some() {
+            break;
+        }
         let mut logs: Vec<Log> = group.jobs.iter().map(|_| Log::default()).collect();
-        for round in 0..rounds {
+        'rounds: for round in 0..rounds {
             let mut order: Vec<usize> = (0..group.jobs.len()).collect();
             if round % 2 == 1 {
                 order.reverse();
@@ -92,7 +103,13 @@ pub fn run(benchmark: &'static str, plan: &Plan, rounds: usize, bar: &ProgressBa
             for i in order {
                 let job = &group.jobs[i];
                 bar.set_message(format!("{}: {}", group.title, job.implementation));
+                let before = logs[i].clone();
                 logs[i].add(|| start(job));
+                if interrupt.raised().is_some() {
+                    // Ctrl-C reaches the child, too.
+                    logs[i] = before;
+                    break 'rounds;
+                }
                 bar.inc(1);
             }
         }
@@ -117,7 +134,7 @@ fn start(job: &Job) -> anyhow::Result<Outcome> {
 }
 
 /// What a job answered, round by round.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Log {
     samples: Vec<Option<Sample>>,
     /// Why it has no numbers: it cannot do that.

@@ -50,8 +50,9 @@ mod wake;
 
 use std::fs;
 use std::num::NonZeroUsize;
+use std::process::ExitCode;
 
-use anyhow::{bail, ensure};
+use anyhow::{Context as _, bail, ensure};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -62,6 +63,7 @@ use self::place::Place;
 use self::plan::{Effort, Plan};
 use self::report::Report;
 use crate::doctor::detect;
+use crate::interrupt::Interrupt;
 use crate::output::{self, Target};
 
 /// The command line of `quaver bench`.
@@ -291,11 +293,12 @@ impl Name {
 ///
 /// When the JSON file cannot be written, this machine cannot be examined, or nothing is left to
 /// measure. Implementations that are missing or fail are no error: the report has a note instead of
-/// their rows.
-pub fn run(args: Args) -> anyhow::Result<()> {
+/// their rows. After SIGINT or SIGTERM it has what was measured before.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(work) = &args.child {
-        return child::run(work);
+        return child::run(work).map(|()| ExitCode::SUCCESS);
     }
+    let interrupt = Interrupt::install().context("cannot take over SIGINT and SIGTERM")?;
     if let Some(target) = &args.json {
         target.check()?;
     }
@@ -303,9 +306,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let peers = Peers::find(|what| bar.set_message(what.to_owned()));
     if args.names.contains(&Name::List) {
         bar.finish_and_clear();
-        return output::print(&listing(&peers));
+        return output::print(&listing(&peers)).map(|()| ExitCode::SUCCESS);
     }
-    let report = measure(&args, peers, &bar)?;
+    let report = measure(&args, peers, &bar, &interrupt)?;
     bar.finish_and_clear();
     // The table first: should the disk be full, the numbers are not lost.
     if args.json != Some(Target::Stdout) {
@@ -313,10 +316,15 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     }
     args.json.as_ref().map_or(Ok(()), |target| target.write_json(&report))?;
     ensure!(report.crashes.is_empty(), "Quaver has crashed:\n{}", report.crashes.join("\n"));
-    Ok(())
+    Ok(interrupt.raised().map_or(ExitCode::SUCCESS, |signal| signal.exit_code().into()))
 }
 
-fn measure(args: &Args, peers: Peers, bar: &ProgressBar) -> anyhow::Result<Report> {
+fn measure(
+    args: &Args,
+    peers: Peers,
+    bar: &ProgressBar,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Report> {
     let names = chosen(&args.names);
     let machine = detect::detect();
     let mut notes = peers.notes.clone();
@@ -348,10 +356,15 @@ fn measure(args: &Args, peers: Peers, bar: &ProgressBar) -> anyhow::Result<Repor
         crashes: Vec::new(),
     };
     for (name, plan, rounds) in &plans {
-        let Results { rows, notes, crashes } = harness::run(name.text(), plan, *rounds, bar);
+        let Results { rows, notes, crashes } =
+            harness::run(name.text(), plan, *rounds, bar, interrupt);
         report.rows.extend(rows);
         report.notes.extend(notes);
         report.crashes.extend(crashes);
+    }
+    if let Some(signal) = interrupt.raised() {
+        let (done, name) = (bar.position(), signal.name());
+        report.notes.push(format!("stopped by {name} after {done} of {children} runs"));
     }
     report.summary = probes::Summary::of(&report.rows);
     Ok(report)
