@@ -11,6 +11,9 @@ effort 2
 several-ps 2
 no-signals 2
 threads-end 2
+stress 2
+output 2
+figure-7 2
 module-loads 1
 module-unloads 1
 kernel-undisturbed 1
