@@ -236,7 +236,7 @@ long quaver_thread_detach(void)
 
 int quaver_threads_init(void)
 {
-	releases = alloc_workqueue("quaver", 0, 0);
+	releases = alloc_workqueue("quaver", WQ_UNBOUND, 0);
 	if (!releases)
 		return -ENOMEM;
 	preempt_notifier_inc();
