@@ -4,7 +4,7 @@
 #   build_module TREE OUT             kmod/ for the kernel of TREE: OUT/quaver.ko
 #   build_tests OUT                   vm/tests and the emulator's correction: OUT/tests, OUT/fix.so
 #   build_runtime OUT                 `quaver`, tests of the runtime, and OUT/lib
-#   build_go OUT                      programs of quaver-go's tests and benchmarks, built by it; what one has to print
+#   build_go OUT                      programs of quaver-go's tests and benchmarks, built by it
 #   image TREE FILES OUT              a bootable image: FILES are in /t of the machine, and /t/run is executed
 #   boot IMAGE CPUS LOG SECONDS       the emulator; what the machine says is in LOG
 
