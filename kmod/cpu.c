@@ -3,6 +3,7 @@
 #include <linux/cpuhotplug.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
+#include <linux/static_call.h>
 #include <asm/cpufeature.h>
 #include <asm/tlbflush.h>
 
@@ -27,18 +28,26 @@ static void cr4_update(unsigned long set, unsigned long clear)
 	cr4_update_irqsoff(set, clear);
 }
 #else
-static void (*cr4_update)(unsigned long set, unsigned long clear);
+DEFINE_STATIC_CALL_NULL(quaver_cr4_update, cr4_update_irqsoff);
 
-/* Not for modules, but it is the one function that keeps the kernel's copy of CR4 true. */
+/*
+ * Not for modules, but it is the one function that keeps the kernel's copy of CR4 true. The probe may lie behind an ENDBR,
+ * and the function may have none: a static call is a direct one, which needs none.
+ */
 static bool find_cr4_update(void)
 {
 	struct kprobe probe = { .symbol_name = "cr4_update_irqsoff" };
 
 	if (register_kprobe(&probe))
 		return false;
-	cr4_update = (void *)probe.addr;
+	static_call_update(quaver_cr4_update, (void *)probe.addr);
 	unregister_kprobe(&probe);
 	return true;
+}
+
+static void cr4_update(unsigned long set, unsigned long clear)
+{
+	static_call(quaver_cr4_update)(set, clear);
 }
 #endif
 

@@ -77,6 +77,11 @@ static inline void quaver_clui(void)
 	asm volatile("clui" : : : "memory");
 }
 
+static inline void quaver_senduipi(unsigned long index)
+{
+	asm volatile("senduipi %0" : : "r"(index) : "memory");
+}
+
 static inline u32 quaver_apic_read(u32 reg)
 {
 	if (x2apic_mode)

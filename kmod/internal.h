@@ -40,7 +40,7 @@ struct quaver_table {
 	struct quaver_uitt_entry *entries;
 	struct quaver_receiver **targets;
 	cpumask_var_t cpus; /* that run a thread with this table */
-	bool changing; /* an entry is half written: nobody enters the table */
+	struct quaver_receiver *between; /* gets what is sent along an entry that is half changed; never runs */
 };
 
 struct quaver_table *quaver_table_new(void);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /* Sender tables. README.md, "Routes", says why a change interrupts the CPUs that use the table. */
 #include <linux/gfp.h>
+#include <linux/irqflags.h>
 #include <linux/slab.h>
 
 #include "internal.h"
@@ -15,8 +16,10 @@ struct quaver_table *quaver_table_new(void)
 	mutex_init(&table->lock);
 	table->entries = (void *)__get_free_pages(GFP_KERNEL_ACCOUNT | __GFP_ZERO, QUAVER_TABLE_ORDER);
 	table->targets = kvcalloc(QUAVER_ENTRIES, sizeof(*table->targets), GFP_KERNEL_ACCOUNT);
-	if (table->entries && table->targets && zalloc_cpumask_var(&table->cpus, GFP_KERNEL))
+	table->between = quaver_receiver_new();
+	if (table->entries && table->targets && table->between && zalloc_cpumask_var(&table->cpus, GFP_KERNEL))
 		return table;
+	quaver_receiver_put(table->between);
 	free_pages((unsigned long)table->entries, QUAVER_TABLE_ORDER);
 	kvfree(table->targets);
 	kfree(table);
@@ -31,6 +34,7 @@ static void table_free(struct kref *ref)
 
 	for (i = 0; i < QUAVER_ENTRIES; i++)
 		quaver_receiver_put(table->targets[i]);
+	quaver_receiver_put(table->between);
 	free_pages((unsigned long)table->entries, QUAVER_TABLE_ORDER);
 	kvfree(table->targets);
 	free_cpumask_var(table->cpus);
@@ -57,54 +61,39 @@ static void table_settle(struct quaver_table *table)
 	on_each_cpu_mask(table->cpus, nothing, NULL, true);
 }
 
-/* CPUs that wait in an interrupt. */
-struct table_pause {
-	atomic_t coming, leaving;
-	bool over;
-};
-
-static void wait_for_change(void *argument)
+/* What SENDUIPI does with an entry, on this CPU, whatever its thread may send to. */
+static void send(struct quaver_table *table, unsigned long index)
 {
-	struct table_pause *pause = argument;
+	unsigned long flags;
+	u64 misc, entries;
 
-	atomic_dec(&pause->coming);
-	while (!smp_load_acquire(&pause->over))
-		cpu_relax();
-	atomic_dec_return_release(&pause->leaving);
+	local_irq_save(flags);
+	misc = quaver_read_msr(QUAVER_MSR_MISC);
+	entries = quaver_read_msr(QUAVER_MSR_TT);
+	quaver_write_msr(QUAVER_MSR_MISC, (misc & ~(u64)U32_MAX) | (QUAVER_ENTRIES - 1));
+	quaver_write_msr(QUAVER_MSR_TT, (u64)table->entries | 1);
+	quaver_senduipi(index);
+	quaver_write_msr(QUAVER_MSR_TT, entries);
+	quaver_write_msr(QUAVER_MSR_MISC, misc);
+	local_irq_restore(flags);
 }
 
 /*
- * Writes both halves of an entry that is in use. Meanwhile every CPU that uses the table waits in an interrupt, so that
- * a SENDUIPI, which is not interrupted, finds the old entry or the new one. One change at a time: two would wait for
- * each other.
+ * Changes both halves of an entry that is in use. No CPU may wait for another with interrupts off here: a lock that a
+ * third one holds may be what that one waits for.
  */
-static void table_change(struct quaver_table *table, struct quaver_uitt_entry *entry, u64 upid, u64 control)
+static void table_change(struct quaver_table *table, int index, u64 upid, u64 control)
 {
-	static DEFINE_MUTEX(one);
-	static struct cpumask cpus;
-	struct table_pause pause = {};
+	struct quaver_uitt_entry *entry = &table->entries[index];
 
-	mutex_lock(&one);
-	cpus_read_lock();
-	preempt_disable();
-	WRITE_ONCE(table->changing, true);
-	smp_mb(); /* Who enters sees that, or is seen here: table_enter(). */
-	cpumask_and(&cpus, table->cpus, cpu_online_mask);
-	cpumask_clear_cpu(smp_processor_id(), &cpus);
-	atomic_set(&pause.coming, cpumask_weight(&cpus));
-	atomic_set(&pause.leaving, cpumask_weight(&cpus));
-	smp_call_function_many(&cpus, wait_for_change, &pause, false);
-	while (atomic_read_acquire(&pause.coming))
-		cpu_relax();
-	WRITE_ONCE(entry->upid, upid);
+	WRITE_ONCE(entry->upid, (u64)&table->between->upid);
+	table_settle(table);
 	WRITE_ONCE(entry->control, control);
-	smp_store_release(&pause.over, true);
-	while (atomic_read_acquire(&pause.leaving))
-		cpu_relax();
-	smp_store_release(&table->changing, false);
-	preempt_enable();
-	cpus_read_unlock();
-	mutex_unlock(&one);
+	table_settle(table);
+	WRITE_ONCE(entry->upid, upid);
+	table_settle(table);
+	if (xchg(&table->between->upid.pir, 0))
+		send(table, index);
 }
 
 static u64 entry_control(u32 vector)
@@ -135,7 +124,7 @@ static long route_locked(struct quaver_table *table, int index, struct quaver_re
 		WRITE_ONCE(entry->upid, (u64)&target->upid);
 		table_settle(table);
 	} else if (target && old) {
-		table_change(table, entry, (u64)&target->upid, entry_control(vector));
+		table_change(table, index, (u64)&target->upid, entry_control(vector));
 	} else if (target) {
 		WRITE_ONCE(entry->upid, (u64)&target->upid);
 		smp_wmb();

@@ -41,35 +41,14 @@ static u32 notification_destination(void)
 	return x2apic_mode ? id : id << 8;
 }
 
-/*
- * Before the CPU can read an entry: see table_settle() and table_change(). Interrupts are off, and come while an entry is
- * half written: whoever writes it may wait for this CPU to take one.
- */
-static void table_enter(struct quaver_table *table, unsigned long flags)
-{
-	for (;;) {
-		cpumask_set_cpu(smp_processor_id(), table->cpus);
-		smp_mb__after_atomic();
-		if (!READ_ONCE(table->changing))
-			return;
-		cpumask_clear_cpu(smp_processor_id(), table->cpus);
-		/* A switch here would save registers that are not loaded. */
-		preempt_disable();
-		local_irq_restore(flags);
-		while (READ_ONCE(table->changing))
-			cpu_relax();
-		local_irq_save(flags);
-		preempt_enable();
-	}
-}
-
-/* Interrupts are off, and were as in flags. */
-static void registers_load(struct quaver_thread *thread, unsigned long flags)
+/* Interrupts are off. */
+static void registers_load(struct quaver_thread *thread)
 {
 	u64 misc = 0;
 
 	if (thread->table) {
-		table_enter(thread->table, flags);
+		cpumask_set_cpu(smp_processor_id(), thread->table->cpus);
+		smp_mb__after_atomic(); /* before this CPU can read an entry: table_settle() */
 		misc = QUAVER_ENTRIES - 1;
 		quaver_write_msr(QUAVER_MSR_TT, (u64)thread->table->entries | 1);
 	}
@@ -118,7 +97,7 @@ static void switched_in(struct preempt_notifier *notifier, int cpu)
 	unsigned long flags;
 
 	local_irq_save(flags);
-	registers_load(container_of(notifier, struct quaver_thread, notifier), flags);
+	registers_load(container_of(notifier, struct quaver_thread, notifier));
 	local_irq_restore(flags);
 }
 
@@ -143,7 +122,7 @@ unsigned long quaver_thread_begin(struct quaver_thread *thread)
 
 void quaver_thread_end(struct quaver_thread *thread, unsigned long flags)
 {
-	registers_load(thread, flags);
+	registers_load(thread);
 	local_irq_restore(flags);
 }
 
@@ -183,7 +162,7 @@ static struct quaver_thread *thread_get(struct quaver_table *table)
 	spin_unlock(&threads_lock);
 	local_irq_save(flags);
 	quaver_clui();
-	registers_load(thread, flags);
+	registers_load(thread);
 	preempt_notifier_register(&thread->notifier);
 	local_irq_restore(flags);
 	return thread;
@@ -257,7 +236,7 @@ long quaver_thread_detach(void)
 
 int quaver_threads_init(void)
 {
-	releases = alloc_workqueue("quaver", 0, 0);
+	releases = alloc_workqueue("quaver", WQ_UNBOUND, 0);
 	if (!releases)
 		return -ENOMEM;
 	preempt_notifier_inc();

@@ -4,7 +4,7 @@
 #   build_module TREE OUT             kmod/ for the kernel of TREE: OUT/quaver.ko
 #   build_tests OUT                   vm/tests and the emulator's correction: OUT/tests, OUT/fix.so
 #   build_runtime OUT                 `quaver`, tests of the runtime, and OUT/lib
-#   build_go OUT                      a program of quaver-go's benchmarks, built by it
+#   build_go OUT                      programs of quaver-go's tests and benchmarks, built by it
 #   image TREE FILES OUT              a bootable image: FILES are in /t of the machine, and /t/run is executed
 #   boot IMAGE CPUS LOG SECONDS       the emulator; what the machine says is in LOG
 
@@ -34,16 +34,21 @@ build_runtime() {
     done
 }
 
-# build_go OUT: a program that needs no library, by the Go that is here
+# build_go OUT: programs that need no library, by the Go that is here
 build_go() {
-    local out=$1 tool
+    local out=$1 tool program
     tool=$(mktemp)
     (
         export GOWORK=off GOTOOLCHAIN=local GOFLAGS=-buildvcs=false CGO_ENABLED=0
         cd go
         go build -o "$tool" ./cmd/quaver-go
+        for program in hog stress corpus; do
+            "$tool" build -o "$out/$program" -ldflags=-s "./test/testdata/$program"
+        done
+        go run ./test/testdata/corpus >"$out/output"
         cd bench
-        "$tool" build -o "$out/compute" -ldflags=-s ./compute
+        for program in compute badger1; do "$tool" build -o "$out/$program" -ldflags=-s "./$program"; done
+        go build -o "$out/overtake" -ldflags=-s ./overtake
     ) || die "the Go programs cannot be built"
     rm "$tool"
 }

@@ -3,6 +3,17 @@ figure-12-nbody 2
 figure-12-sha256 2
 figure-12-sort 2
 figure-12-fib 2
+share 2
+locks 2
+forced 2
+collect 2
+effort 2
+several-ps 2
+no-signals 2
+threads-end 2
+stress 2
+output 2
+figure-7 2
 module-loads 1
 module-unloads 1
 kernel-undisturbed 1

@@ -91,6 +91,7 @@ func scenes(t *testing.T, hog string) {
 		{"effort", "quantum=50us"},
 		{"readers", "quantum=50us,hold=inf"},
 		{"slack", "quantum=50us"},
+		{"several", "quantum=50us"},
 		{"crowd", "quantum=50us"},
 		{"brief", "quantum=2ms,long=0"},
 	} {

@@ -165,6 +165,63 @@ static void changed_under_fire(void) {
     }
 }
 
+static atomic_ulong arrived;
+
+static __attribute__((target("general-regs-only"), interrupt)) void counts(struct __uintr_frame *frame,
+                                                                          unsigned long long vector) {
+    (void)frame;
+    (void)vector;
+    arrived++;
+}
+
+static void *is_counted(void *argument) {
+    struct target *target = argument;
+    CHECK(!try_register(target->fd, counts, 128));
+    _stui();
+    target->vector_fd = vector_fd(target->fd, target->vector);
+    while (!target->stop)
+        sched_yield();
+    return NULL;
+}
+
+static void *sends_and_waits(void *argument) {
+    struct fire *fire = argument;
+    CHECK(!ioctl(fire->fd, QUAVER_ATTACH));
+    fire->ready = true;
+    for (unsigned long sent = 1; sent <= 300; sent++) {
+        uint64_t until = now_ns() + 2000000000;
+        _senduipi(fire->index);
+        while (arrived < sent) {
+            CHECK(now_ns() < until);
+            sched_yield();
+        }
+    }
+    fire->stop = true;
+    return NULL;
+}
+
+/* What is sent while an entry changes its vector arrives, wherever it leads. */
+static void none_lost_by_changes(void) {
+    int fd = device();
+    struct target targets[2] = {{.fd = fd, .vector_fd = -1, .vector = 3}, {.fd = fd, .vector_fd = -1, .vector = 60}};
+    for (int i = 0; i < 2; i++)
+        thread(is_counted, &targets[i]);
+    for (int i = 0; i < 2; i++)
+        while (targets[i].vector_fd < 0)
+            sched_yield();
+    struct fire fire = {.fd = fd, .index = route(fd, QUAVER_ANY, targets[0].vector_fd)};
+    CHECK(fire.index >= 0);
+    thread(sends_and_waits, &fire);
+    while (!fire.ready)
+        sched_yield();
+    for (int i = 1; !fire.stop; i++)
+        CHECK(route(fd, fire.index, targets[i % 2].vector_fd) == fire.index);
+    for (int i = 0; i < 2; i++)
+        targets[i].stop = true;
+    join_all();
+    CHECK(arrived == 300);
+}
+
 /* After the return of the call, the old receiver gets nothing. */
 static void old_gets_nothing(void) {
     int fd = device();
@@ -209,6 +266,7 @@ const struct test route_tests[] = {
     {"only-with-right", only_with_right, 1},
     {"sender-in-another-process", other_process, 1},
     {"route-changed-under-fire", changed_under_fire, 2},
+    {"none-lost-by-changes", none_lost_by_changes, 2},
     {"old-receiver-gets-nothing", old_gets_nothing, 1},
     {"full-table", full_table, 1},
     {NULL, NULL, 0},

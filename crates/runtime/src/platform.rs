@@ -5,6 +5,8 @@ use crate::config::{Clock, Notification};
 use crate::thread::stack;
 use crate::{preempt, sys, tls, tsc};
 
+#[doc(hidden)]
+pub use crate::uintr::alone as user_interrupts_alone;
 pub use crate::uintr::{Found as UserInterrupts, Provider, look as user_interrupts};
 pub use quaver_sched::settings::parse_cpu_list;
 

@@ -1,6 +1,6 @@
 // Command overtake shows what preemption does for BadgerDB by counting (the paper's Figure 7, without its times): while a
 // server with one P works on a long scan, it answers GETs. Arguments: the least number of GETs answered during each
-// scan, then the server's command. All answers are compared with what they have to be.
+// scan, how often it goes over its keys, then the server's command. All answers are compared with what they have to be.
 package main
 
 import (
@@ -18,12 +18,14 @@ import (
 	"quaver.dev/go/bench/serve"
 )
 
-const keys, scanned, scans = 2000, 1900, 5
+const keys, scanned, scans = 500, 450, 3
 
 func main() {
 	least, err := strconv.Atoi(os.Args[1])
 	serve.Check(err)
-	server := exec.Command(os.Args[2], append(os.Args[3:], "-keys", fmt.Sprint(keys))...)
+	times, err := strconv.ParseUint(os.Args[2], 10, 64)
+	serve.Check(err)
+	server := exec.Command(os.Args[3], append(os.Args[4:], "-keys", fmt.Sprint(keys))...)
 	server.Env = append(os.Environ(), "GOMAXPROCS=1")
 	server.Stderr = os.Stderr
 	stdin, err := server.StdinPipe()
@@ -35,7 +37,7 @@ func main() {
 	serve.Check(err)
 	at := "http://" + strings.Fields(line)[0]
 	for i := 0; i < scans; i++ {
-		if during := scan(at, i); during < least {
+		if during := scan(at, i, times); during < least {
 			serve.Check(fmt.Errorf("%d GETs were answered during scan %d, not %d", during, i, least))
 		}
 	}
@@ -46,13 +48,13 @@ func main() {
 	serve.Check(server.Wait())
 }
 
-// scan starts a scan from key first on and returns how many GETs are answered meanwhile.
-func scan(at string, first int) (during int) {
+// scan starts a scan from key first on, times over, and returns how many GETs are answered meanwhile.
+func scan(at string, first int, times uint64) (during int) {
 	sum := make(chan string)
 	begun := make(chan bool)
 	go func() {
 		begun <- true
-		sum <- get(fmt.Sprintf("%s/scan?k=%d&n=%d&times=100", at, first, scanned))
+		sum <- get(fmt.Sprintf("%s/scan?k=%d&n=%d&times=%d", at, first, scanned, times))
 	}()
 	<-begun
 	time.Sleep(time.Millisecond)
@@ -65,8 +67,8 @@ func scan(at string, first int) (during int) {
 					want += uint64(b)
 				}
 			}
-			if strings.TrimSpace(got) != fmt.Sprint(100*want) {
-				serve.Check(fmt.Errorf("scan %d is %s, not %d", first, got, 100*want))
+			if strings.TrimSpace(got) != fmt.Sprint(times*want) {
+				serve.Check(fmt.Errorf("scan %d is %s, not %d", first, got, times*want))
 			}
 			return during
 		default:

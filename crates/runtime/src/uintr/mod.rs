@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+pub mod alone;
 mod device;
 mod emulator;
 mod intel;

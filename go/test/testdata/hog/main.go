@@ -1,4 +1,5 @@
-// Command hog shows with counts, not times, what preemption does on one P. Its argument is the scene.
+// Command hog shows with counts, not times, what preemption does, mostly on one P. Its argument is the scene; a second one
+// divides the work, for slow machines.
 package main
 
 import (
@@ -7,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -15,13 +17,16 @@ import (
 	quaver "quaver.dev/go"
 )
 
-var sink uint64
+var (
+	sink uint64
+	part = 1
+)
 
 // spin runs without a call until enough is true, which it looks at seldom.
 func spin(enough func() bool) {
 	x := uint64(1)
 	for !enough() {
-		for i := 0; i < 100_000; i++ {
+		for i := 0; i < 100_000/part; i++ {
 			x = x*6364136223846793005 + 1442695040888963407
 		}
 		atomic.StoreUint64(&sink, x)
@@ -37,10 +42,15 @@ func require(ok bool, what string) {
 
 func main() {
 	runtime.GOMAXPROCS(1)
+	if len(os.Args) > 2 {
+		var err error
+		part, err = strconv.Atoi(os.Args[2])
+		require(err == nil && part > 0, "no number: "+os.Args[2])
+	}
 	scenes := map[string]func(){
 		"alone": alone, "share": share, "starve": starve, "locks": locks, "forced": forced, "collect": collect, "effort": effort,
 		"leak": leak, "readers": readers, "crowd": crowd, "brief": brief, "slack": slack,
-		"interrupts": interrupts, "ends": ends,
+		"several": several, "interrupts": interrupts, "ends": ends,
 	}
 	scenes[os.Args[1]]()
 	fmt.Println("ok")
@@ -281,6 +291,45 @@ func slack() {
 	done.Store(true)
 }
 
+// several: on two Ps and more goroutines without a call come to their results, beside collections, changes of the number of
+// Ps, and threads that begin and end.
+func several() {
+	orbit := func() (x float64) {
+		x, y := 1.0, 0.0
+		for i := 0; i < 1_000_000/part; i++ {
+			x, y = x*0.9998+y*0.0199, y*0.9998-x*0.0199
+		}
+		return x
+	}
+	want := orbit()
+	const goroutines, times = 6, 5
+	var done atomic.Int64
+	for i := 0; i < goroutines; i++ {
+		go func() {
+			for n := 0; n < times; n++ {
+				require(orbit() == want, "a result differs")
+			}
+			done.Add(1)
+		}()
+	}
+	for i := 0; done.Load() < goroutines; i++ {
+		runtime.GOMAXPROCS(2 + i%3)
+		runtime.GC()
+		thread()
+	}
+	require(quaver.ReadStats().Preempted > 0, "nobody was preempted")
+}
+
+// thread begins and ends a thread.
+func thread() {
+	done := make(chan bool)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		done <- true
+	}()
+	<-done
+}
+
 // interrupts: goroutines without a call get on by user interrupts, and nobody is sent the signal.
 func interrupts() {
 	signals := make(chan os.Signal, 1)
@@ -297,13 +346,8 @@ func interrupts() {
 
 // ends: threads end, more of them than the device has routes, and those that stay are still reached.
 func ends() {
-	for i := 0; i < 2500; i++ {
-		done := make(chan bool)
-		go func() {
-			runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-			done <- true
-		}()
-		<-done
+	for i := 0; i < 2500/part; i++ {
+		thread()
 	}
 	interrupts()
 }

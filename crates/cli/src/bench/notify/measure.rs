@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use quaver::platform::user_interrupts_alone::Alone;
 use quaver_bench_common::{Outcome, Sample};
 
 use super::super::stats::Summary;
-use super::{How, NotifySpec};
+use super::{How, NotifySpec, timer_core, user};
 
 /// When the handler last began, and how often it ran.
-static HANDLED_AT: AtomicU64 = AtomicU64::new(0);
-static HANDLED: AtomicU64 = AtomicU64::new(0);
+pub(super) static HANDLED_AT: AtomicU64 = AtomicU64::new(0);
+pub(super) static HANDLED: AtomicU64 = AtomicU64::new(0);
 /// The longest gap that the receiver has seen since this was set to 0.
 static GAP: AtomicU64 = AtomicU64::new(0);
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -20,7 +21,7 @@ static RECEIVER: AtomicI32 = AtomicI32::new(0);
 
 /// For the receiver to notice its gap.
 const SETTLE: Duration = Duration::from_micros(20);
-/// For a notification to arrive, however busy the machine.
+/// For notifications to arrive, however busy the machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two expiries.
 const PERIOD_US: i64 = 500;
@@ -40,7 +41,7 @@ pub(super) fn run(spec: &NotifySpec) -> anyhow::Result<Outcome> {
     let start = Instant::now();
     let mut sample = Sample { ops: spec.count, ..Sample::default() };
     match spec.how {
-        How::Signal | How::KernelIpi => {
+        How::Signal | How::KernelIpi | How::UserIpi => {
             let seen = between_cores(spec)?;
             let ns = |values: &[f64]| Some(Summary::of(values)?.median / per_ns);
             let send = ns(&seen.send).context("nothing was sent")?;
@@ -52,7 +53,21 @@ pub(super) fn run(spec: &NotifySpec) -> anyhow::Result<Outcome> {
                 }
             }
         }
-        How::Setitimer => sample = sample.with("receive_ns", of_a_timer(spec.count)? / per_ns),
+        How::Setitimer => {
+            let gap = of_a_timer(spec.count, per_ns)?;
+            sample = sample.with("receive_ns", gap / per_ns);
+        }
+        How::UserTimer => {
+            pin(spec.cpus[0])?;
+            let period = Duration::from_micros(PERIOD_US as u64);
+            let gap = user::with_timer(period, || expiries(spec.count, per_ns))??;
+            sample = sample.with("receive_ns", gap / per_ns);
+        }
+        How::TimerCore { source, tells } => {
+            for (metric, value) in timer_core::run(spec, source, tells)? {
+                sample = sample.with(metric, value);
+            }
+        }
         How::Gate => sample = sample.with("section_ns", gate(spec.count)? / per_ns),
         How::CluiStui => sample = sample.with("section_ns", flag(spec.count) / per_ns),
     }
@@ -68,7 +83,7 @@ fn ticks_per_ns() -> f64 {
     (ticks() - from) as f64 / since.elapsed().as_nanos() as f64
 }
 
-fn pin(cpu: usize) -> anyhow::Result<()> {
+pub(super) fn pin(cpu: usize) -> anyhow::Result<()> {
     // SAFETY: a complete CPU set for the calling thread.
     let pinned = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
@@ -79,7 +94,7 @@ fn pin(cpu: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn handle(signal: i32) -> anyhow::Result<()> {
+pub(super) fn handle(signal: i32) -> anyhow::Result<()> {
     // SAFETY: a complete sigaction; the handler touches atomics only.
     let set = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -107,19 +122,32 @@ fn between_cores(spec: &NotifySpec) -> anyhow::Result<Seen> {
     let registered = unsafe { libc::syscall(libc::SYS_membarrier, register, 0, 0) };
     ensure!(registered == 0, "no membarrier: {}", std::io::Error::last_os_error());
     pin(helper)?;
-    let receiver = std::thread::spawn(move || receive(worker));
+    let user = (spec.how == How::UserIpi).then(user::find).transpose()?;
+    beside_receiver(worker, user, || send(spec, user))
+}
+
+/// Calls `work` while a thread on `cpu` looks at the counter, and takes user interrupts if `user`
+/// has them.
+pub(super) fn beside_receiver<T>(
+    cpu: usize,
+    user: Option<Alone>,
+    work: impl FnOnce() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let receiver = std::thread::spawn(move || receive(cpu, user));
     while RECEIVER.load(Acquire) == 0 && !receiver.is_finished() {
         std::thread::yield_now();
     }
-    let seen = send(spec);
+    // Without a receiver there is nothing to measure, and it says why.
+    let done = (RECEIVER.load(Acquire) != 0).then(work);
     STOP.store(true, Release);
     receiver.join().map_err(|_| anyhow::anyhow!("the receiver panicked"))??;
-    seen
+    done.context("there is no receiver")?
 }
 
 /// Looks at the counter until it is stopped.
-fn receive(cpu: usize) -> anyhow::Result<()> {
+fn receive(cpu: usize, user: Option<Alone>) -> anyhow::Result<()> {
     pin(cpu)?;
+    let registration = user.map(user::receive).transpose()?;
     // SAFETY: no arguments.
     RECEIVER.store(unsafe { libc::gettid() }, Release);
     let mut last = ticks();
@@ -130,33 +158,45 @@ fn receive(cpu: usize) -> anyhow::Result<()> {
         }
         last = now;
     }
+    if let (Some(alone), Some(registration)) = (user, registration) {
+        alone.end(registration);
+    }
     Ok(())
 }
 
-fn send(spec: &NotifySpec) -> anyhow::Result<Seen> {
+fn send(spec: &NotifySpec, user: Option<Alone>) -> anyhow::Result<Seen> {
     let mut seen = Seen::default();
-    let by_signal = spec.how == How::Signal;
+    let handled = spec.how != How::KernelIpi;
+    let operand = user.map_or(Ok(0), user::sender)?;
     for i in 0..spec.count {
         GAP.store(0, Relaxed);
         spin(SETTLE);
         GAP.store(0, Relaxed);
         let before = ticks();
-        // SAFETY: calls without memory; the receiver lives until it is stopped.
+        // SAFETY: calls without memory; the receiver lives until it is stopped, and this thread
+        // has the operand from `sender`.
         let sent = unsafe {
-            if by_signal {
-                let tid = RECEIVER.load(Acquire);
-                libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, libc::SIGUSR1)
-            } else {
-                let barrier = libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED;
-                libc::syscall(libc::SYS_membarrier, barrier, 0, 0)
+            match spec.how {
+                How::UserIpi => {
+                    user::send(operand);
+                    0
+                }
+                How::Signal => {
+                    let tid = RECEIVER.load(Acquire);
+                    libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, libc::SIGUSR1)
+                }
+                _ => {
+                    let barrier = libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED;
+                    libc::syscall(libc::SYS_membarrier, barrier, 0, 0)
+                }
             }
         };
         let after = ticks();
         ensure!(sent == 0, "cannot notify: {}", std::io::Error::last_os_error());
-        if by_signal {
+        if handled {
             let since = Instant::now();
             while HANDLED.load(Acquire) <= i {
-                ensure!(since.elapsed() < PATIENCE, "a signal was not handled");
+                ensure!(since.elapsed() < PATIENCE, "a notification was not handled");
                 std::hint::spin_loop();
             }
             seen.delivery.push(HANDLED_AT.load(Relaxed).saturating_sub(before) as f64);
@@ -176,27 +216,39 @@ fn spin(time: Duration) {
 }
 
 /// What an expiry of `setitimer` takes of the program, in ticks.
-fn of_a_timer(count: u64) -> anyhow::Result<f64> {
+fn of_a_timer(count: u64, per_ns: f64) -> anyhow::Result<f64> {
     handle(libc::SIGALRM)?;
-    let set = |period| {
-        let time = libc::timeval { tv_sec: 0, tv_usec: period };
-        let timer = libc::itimerval { it_interval: time, it_value: time };
-        // SAFETY: the kernel reads the structure.
-        unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) }
-    };
-    ensure!(set(PERIOD_US) == 0, "no timer: {}", std::io::Error::last_os_error());
+    itimer(Duration::from_micros(PERIOD_US as u64))?;
+    let median = expiries(count, per_ns);
+    itimer(Duration::ZERO)?;
+    median
+}
+
+/// Sets the timer of `setitimer`; 0 stops it.
+pub(super) fn itimer(period: Duration) -> anyhow::Result<()> {
+    let time = libc::timeval { tv_sec: 0, tv_usec: i64::from(period.subsec_micros()) };
+    let timer = libc::itimerval { it_interval: time, it_value: time };
+    // SAFETY: the kernel reads the structure.
+    let set = unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) };
+    ensure!(set == 0, "no timer: {}", std::io::Error::last_os_error());
+    Ok(())
+}
+
+/// What an expiry of the timer that is running takes of the program, in ticks.
+fn expiries(count: u64, per_ns: f64) -> anyhow::Result<f64> {
     let mut gaps = Vec::new();
     let (mut last, mut handled) = (ticks(), HANDLED.load(Relaxed));
+    let until = last + (per_ns * PATIENCE.as_nanos() as f64) as u64;
     // A few expiries are enough, and take time.
     while (gaps.len() as u64) < count.min(1_000) {
         let (seen, now) = (HANDLED.load(Relaxed), ticks());
+        ensure!(now < until, "the timer has expired only {} times", gaps.len());
         if seen != handled {
             gaps.push((now - last) as f64);
             handled = seen;
         }
         last = ticks();
     }
-    set(0);
     Ok(Summary::of(&gaps).context("the timer never expired")?.median)
 }
 

@@ -8,9 +8,14 @@
 //! * *receive*: the time that the receiver's program loses.
 //! * *delivery*: from before the sending to the handler's first instructions.
 //! * *workers at 5 us*: how many workers one timer core could interrupt each 5 us, by *send*.
+//! * *cpu at 25 us*: what a timer core uses of itself to know the time each 25 us, from the kernel or
+//!   by spinning; with *user IPI* it tells one receiver each time. *kept* is how many of the expiries
+//!   came in time.
 //! * *section*: entering and leaving a section that is not to be interrupted.
 
 mod measure;
+mod timer_core;
+mod user;
 
 use std::time::Duration;
 
@@ -37,9 +42,21 @@ pub struct NotifySpec {
 enum How {
     Signal,
     KernelIpi,
+    UserIpi,
     Setitimer,
+    UserTimer,
+    TimerCore { source: Source, tells: bool },
     Gate,
     CluiStui,
+}
+
+/// Where a timer core has the time from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Source {
+    Setitimer,
+    Nanosleep,
+    Spinning,
 }
 
 /// What a paper has measured, in cycles of its processor at 2 GHz.
@@ -81,14 +98,41 @@ const PUBLISHED: &[Published] = &[
     published("clui+stui", "section", 34.0, XUI),
 ];
 
+const fn timer_core(source: Source, tells: bool) -> How {
+    How::TimerCore { source, tells }
+}
+
 impl How {
-    const ALL: [How; 5] = [How::Signal, How::KernelIpi, How::Setitimer, How::Gate, How::CluiStui];
+    const ALL: [How; 13] = [
+        How::Signal,
+        How::KernelIpi,
+        How::UserIpi,
+        How::Setitimer,
+        How::UserTimer,
+        timer_core(Source::Setitimer, false),
+        timer_core(Source::Nanosleep, false),
+        timer_core(Source::Spinning, false),
+        timer_core(Source::Setitimer, true),
+        timer_core(Source::Nanosleep, true),
+        timer_core(Source::Spinning, true),
+        How::Gate,
+        How::CluiStui,
+    ];
 
     fn name(self) -> &'static str {
+        use Source::*;
         match self {
             How::Signal => "signal",
             How::KernelIpi => "kernel IPI",
+            How::UserIpi => "user IPI",
             How::Setitimer => "setitimer",
+            How::UserTimer => "user timer",
+            How::TimerCore { source: Setitimer, tells: false } => "setitimer core",
+            How::TimerCore { source: Nanosleep, tells: false } => "nanosleep core",
+            How::TimerCore { source: Spinning, tells: false } => "spinning core",
+            How::TimerCore { source: Setitimer, tells: true } => "setitimer core, user IPI",
+            How::TimerCore { source: Nanosleep, tells: true } => "nanosleep core, user IPI",
+            How::TimerCore { source: Spinning, tells: true } => "spinning core, user IPI",
             How::Gate => "quaver gate",
             How::CluiStui => "clui+stui",
         }
@@ -101,9 +145,10 @@ impl How {
         const DELIVERY: (&str, &str, &str) = ("delivery", "delivery_ns", "ns");
         const WORKERS: (&str, &str, &str) = ("workers at 5 us", "workers", "");
         match self {
-            How::Signal => &[SEND, RECEIVE, DELIVERY, WORKERS],
+            How::Signal | How::UserIpi => &[SEND, RECEIVE, DELIVERY, WORKERS],
             How::KernelIpi => &[SEND, RECEIVE],
-            How::Setitimer => &[RECEIVE],
+            How::Setitimer | How::UserTimer => &[RECEIVE],
+            How::TimerCore { .. } => timer_core::READINGS,
             How::Gate | How::CluiStui => &[("section", "section_ns", "ns")],
         }
     }
@@ -112,8 +157,16 @@ impl How {
     fn missing(self, context: &Context, interrupts: &platform::UserInterrupts) -> Option<String> {
         let second = context.place.helper.is_some();
         match self {
-            How::Signal | How::KernelIpi if !second => Some("it takes a second CPU".into()),
-            How::CluiStui if !interrupts.usable => Some(interrupts.why.clone()),
+            How::UserIpi | How::UserTimer | How::TimerCore { tells: true, .. } | How::CluiStui
+                if !interrupts.usable =>
+            {
+                Some(interrupts.why.clone())
+            }
+            How::Signal | How::KernelIpi | How::UserIpi | How::TimerCore { tells: true, .. }
+                if !second =>
+            {
+                Some("it takes a second CPU".into())
+            }
             _ => None,
         }
     }
@@ -143,15 +196,6 @@ pub fn plan(context: &Context) -> Plan {
         let work = Work::Notify(NotifySpec { how, cpus, count });
         jobs.push(task.job(how.name(), context.child(&work)));
     }
-    for how in ["user IPI", "user timer"] {
-        let why = if interrupts.usable {
-            "not measured alone: see `quaver bench preempt` with QUAVER_NOTIFICATION"
-        } else {
-            interrupts.why.as_str()
-        };
-        let place = if interrupts.usable { "" } else { "not on this machine: " };
-        notes.push(format!("notify {how}: {place}{why}"));
-    }
     notes.extend(PUBLISHED.iter().map(|p| {
         let ns = p.cycles / GHZ;
         format!(
@@ -177,7 +221,8 @@ mod tests {
 
     #[test]
     fn what_is_measured_has_a_published_value_and_no_value_comes_twice() {
-        for how in [How::Signal, How::KernelIpi, How::Setitimer, How::CluiStui] {
+        let ours = |how: &How| matches!(how, How::Gate | How::TimerCore { .. });
+        for how in How::ALL.into_iter().filter(|how| !ours(how)) {
             let mut rows = how.readings().iter().filter(|(row, ..)| !row.starts_with("workers"));
             let known = |row: &str| PUBLISHED.iter().any(|p| (p.how, p.what) == (how.name(), row));
             assert!(rows.all(|(row, ..)| known(row)), "{}", how.name());
