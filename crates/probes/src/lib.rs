@@ -25,7 +25,6 @@
 //! whole text.
 #![forbid(unsafe_code)]
 
-pub mod abi;
 pub mod assembler;
 pub mod bounded;
 pub mod calls;
@@ -51,6 +50,8 @@ pub mod source;
 pub mod stub;
 pub mod tables;
 pub mod torture;
+
+pub use quaver_probe_abi as abi;
 
 pub use assembler::{Assembler, Error};
 pub use report::{LeftAlone, Report};
