@@ -45,6 +45,7 @@ pub mod regs;
 pub mod replicate;
 pub mod report;
 pub mod rewrite;
+pub mod rustc;
 pub mod settings;
 pub mod source;
 pub mod stub;
