@@ -39,6 +39,7 @@ enum How {
     KernelIpi,
     Setitimer,
     Gate,
+    Mask,
     CluiStui,
 }
 
@@ -61,6 +62,7 @@ const fn published(
 
 const SKYLOFT: &str = "Skyloft, Table 6";
 const XUI: &str = "xUI, Table 2";
+const ASPEN: &str = "Aspen, 3.1.2";
 const GHZ: f64 = 2.0;
 
 const PUBLISHED: &[Published] = &[
@@ -79,10 +81,13 @@ const PUBLISHED: &[Published] = &[
     published("setitimer", "receive", 5057.0, SKYLOFT),
     published("user timer", "receive", 642.0, SKYLOFT),
     published("clui+stui", "section", 34.0, XUI),
+    published("clui+stui", "section", 36.0, ASPEN),
+    published("signal mask", "section", 1200.0, ASPEN),
 ];
 
 impl How {
-    const ALL: [How; 5] = [How::Signal, How::KernelIpi, How::Setitimer, How::Gate, How::CluiStui];
+    const ALL: [How; 6] =
+        [How::Signal, How::KernelIpi, How::Setitimer, How::Gate, How::Mask, How::CluiStui];
 
     fn name(self) -> &'static str {
         match self {
@@ -90,6 +95,7 @@ impl How {
             How::KernelIpi => "kernel IPI",
             How::Setitimer => "setitimer",
             How::Gate => "quaver gate",
+            How::Mask => "signal mask",
             How::CluiStui => "clui+stui",
         }
     }
@@ -104,7 +110,7 @@ impl How {
             How::Signal => &[SEND, RECEIVE, DELIVERY, WORKERS],
             How::KernelIpi => &[SEND, RECEIVE],
             How::Setitimer => &[RECEIVE],
-            How::Gate | How::CluiStui => &[("section", "section_ns", "ns")],
+            How::Gate | How::Mask | How::CluiStui => &[("section", "section_ns", "ns")],
         }
     }
 
@@ -177,7 +183,7 @@ mod tests {
 
     #[test]
     fn what_is_measured_has_a_published_value_and_no_value_comes_twice() {
-        for how in [How::Signal, How::KernelIpi, How::Setitimer, How::CluiStui] {
+        for how in [How::Signal, How::KernelIpi, How::Setitimer, How::Mask, How::CluiStui] {
             let mut rows = how.readings().iter().filter(|(row, ..)| !row.starts_with("workers"));
             let known = |row: &str| PUBLISHED.iter().any(|p| (p.how, p.what) == (how.name(), row));
             assert!(rows.all(|(row, ..)| known(row)), "{}", how.name());
