@@ -65,8 +65,7 @@ fn main() {
         }
         let n = length as f64;
         let (mean_x, mean_y) = (s.x as f64 / n, s.y as f64 / n);
-        let slope =
-            (s.xy as f64 / n - mean_x * mean_y) / (s.xx as f64 / n - mean_x * mean_x);
+        let slope = (s.xy as f64 / n - mean_x * mean_y) / (s.xx as f64 / n - mean_x * mean_x);
         let offset = mean_y - slope * mean_x;
         let slack = 20.0 / n.sqrt();
         if !((slope - 0.5).abs() < slack && (offset - 70.75).abs() < 100.0 * slack) {

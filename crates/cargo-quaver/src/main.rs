@@ -25,7 +25,6 @@ mod invocation;
 mod job;
 mod linker;
 mod swap;
-mod text;
 mod wrapper;
 
 use std::ffi::OsString;

@@ -9,10 +9,10 @@ use anyhow::{Context, bail};
 use object::{Object, ObjectSymbol};
 use quaver_probes::driver;
 use quaver_probes::report::LeftAlone;
+use quaver_probes::rustc::for_gnu;
 use quaver_probes::settings::{Settings, Switch};
 
 use crate::archive;
-use crate::text::for_gnu;
 
 /// The end of the names of rustc's objects.
 const OBJECT: &str = ".rcgu.o";

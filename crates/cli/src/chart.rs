@@ -198,18 +198,32 @@ const BAR: (i32, f64, u32) = (250, 420.0, 22);
 ///
 /// The drawing library fails.
 pub fn bars(title: &str, bars: &[Bar]) -> Result<String> {
+    draw_bars(title, bars, false)
+}
+
+/// The same below a line with the title.
+///
+/// # Errors
+///
+/// The drawing library fails.
+pub fn headed_bars(title: &str, bars: &[Bar]) -> Result<String> {
+    draw_bars(title, bars, true)
+}
+
+fn draw_bars(title: &str, bars: &[Bar], headed: bool) -> Result<String> {
     let (left, room, line) = BAR;
+    let top = if headed { line } else { 0 };
     let longest = bars.iter().map(|bar| bar.values[2]).fold(0.0, f64::max);
     let place = |value: f64| {
         let share = if longest > 0.0 { value.max(0.0) / longest } else { 0.0 };
         left + (share * room).round() as i32
     };
-    let size = (860, line * bars.len().max(1) as u32);
+    let size = (860, top + line * bars.len().max(1) as u32);
     let mut svg = String::new();
     let draw = |svg: &mut String| -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
         let area = SVGBackend::with_string(svg, size).into_drawing_area();
         for (index, bar) in bars.iter().enumerate() {
-            let y = (line * index as u32 + line / 2) as i32;
+            let y = (top + line * index as u32 + line / 2) as i32;
             let [low, value, high] = bar.values.map(place);
             let colour = if bar.main { BLUE } else { GREY };
             let corners = [(left, y - 7), (value.max(left + 1), y + 7)];
@@ -221,6 +235,10 @@ pub fn bars(title: &str, bars: &[Bar]) -> Result<String> {
                 let style = font(13).into_text_style(&area).pos(Pos::new(side, VPos::Center));
                 area.draw(&Text::new(text.clone(), (x, y), style))?;
             }
+        }
+        if headed {
+            let style = font(13).into_text_style(&area).pos(Pos::new(HPos::Left, VPos::Center));
+            area.draw(&Text::new(title.to_owned(), (8, line as i32 / 2), style))?;
         }
         area.present()
     };
@@ -332,6 +350,8 @@ mod tests {
         assert_eq!(svg.matches("#2D82D2").count(), 1, "{svg}");
         assert!(svg.contains("a &amp; b"));
         bars("b", &[bar("nothing", 0.0, true)]).unwrap();
+        let headed = headed_bars("the title", &[bar("go", 1.0, false)]).unwrap();
+        assert!(headed.contains("the title\n</text>") && !svg.contains("\nb\n"), "{headed}");
     }
 
     #[test]

@@ -25,7 +25,6 @@
 //! whole text.
 #![forbid(unsafe_code)]
 
-pub mod abi;
 pub mod assembler;
 pub mod bounded;
 pub mod calls;
@@ -46,11 +45,14 @@ pub mod regs;
 pub mod replicate;
 pub mod report;
 pub mod rewrite;
+pub mod rustc;
 pub mod settings;
 pub mod source;
 pub mod stub;
 pub mod tables;
 pub mod torture;
+
+pub use quaver_probe_abi as abi;
 
 pub use assembler::{Assembler, Error};
 pub use report::{LeftAlone, Report};

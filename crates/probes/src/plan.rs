@@ -31,11 +31,13 @@ pub struct Rules {
     pub copies: usize,
     /// Instructions that one probe should serve.
     pub target: usize,
+    /// Whether each function has one at its entry as well.
+    pub entries: bool,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules { probes: true, safepoints: false, copies: 16, target: 64 }
+        Rules { probes: true, safepoints: false, copies: 16, target: 64, entries: false }
     }
 }
 
@@ -104,6 +106,9 @@ pub fn plan(
             planner.cut(found);
         }
         planner.cut_rest();
+        if rules.entries {
+            let _ = planner.insert(0, false) || planner.insert(0, true);
+        }
         planner.recurse(&loops, recursive);
     }
     planner.plan

@@ -147,7 +147,8 @@ impl Editor<'_, '_> {
     ) -> Result<(), Left> {
         let cfg = Cfg::new(self.code, function)?;
         self.report.instructions += cfg.blocks.iter().map(|block| block.code.len()).sum::<usize>();
-        if recursive.is_empty() && cfg.graph.loops(&cfg.roots()).is_empty() {
+        let nothing = recursive.is_empty() && cfg.graph.loops(&cfg.roots()).is_empty();
+        if nothing && !rules.entries {
             return Ok(());
         }
         let live = Liveness::new(self.code, &cfg);

@@ -67,6 +67,10 @@ pub struct Settings {
     #[arg(long, value_name = "N", env = "QUAVER_PROBES_TARGET", default_value_t = 64)]
     pub target: usize,
 
+    /// A probe at the entry of each function as well
+    #[arg(long, env = "QUAVER_PROBES_ENTRIES", value_parser = FalseyValueParser::new())]
+    pub entries: bool,
+
     /// Change nothing: the text only passes through the parser
     #[arg(long, env = "QUAVER_PROBES_REASSEMBLE", value_parser = FalseyValueParser::new())]
     pub reassemble: bool,
@@ -109,7 +113,7 @@ const VALUED: [&str; 8] = [
     "--vectors",
     "-o",
 ];
-const PLAIN: [&str; 3] = ["--reassemble", "--trust", "--verbose"];
+const PLAIN: [&str; 4] = ["--entries", "--reassemble", "--trust", "--verbose"];
 
 impl Settings {
     /// Separates options of ours from those for the assembler.
@@ -142,6 +146,7 @@ impl Settings {
             safepoints: self.probes == Switch::Safepoints,
             copies: self.replicate,
             target: self.target,
+            entries: self.entries,
         };
         let vectors = match self.vectors {
             Width::Auto => VectorClass::Xmm,

@@ -193,6 +193,22 @@ fn recursion_gets_probes_at_entries() {
 }
 
 #[test]
+fn every_function_may_have_a_probe_at_its_entry() {
+    let leaf = function("leaf", "\tendbr64\n\tmovl $1, %eax\n\tret\n");
+    let looping = function("looping", "\txorl %eax, %eax\n.L2:\tincl %eax\n\tjne .L2\n\tret\n");
+    let spinning = function("spinning", ".L3:\tdecl %edi\n\tjne .L3\n\tret\n");
+    let text = leaf + &looping + &spinning;
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = Options::default();
+    (options.rules.copies, options.rules.target, options.rules.entries) = (0, 0, true);
+    let result = rewrite(&text, &options, &Assembler::default(), folder.path()).unwrap();
+    let new = result.text.unwrap();
+    let wanted = ["movl $1, %eax", "xorl %eax, %eax", "incl %eax", "decl %edi"];
+    assert_eq!(places(&new), wanted, "one serves as the entry's and the loop's");
+    assert_eq!((result.report.probes, result.report.entry_probes), (4, 0));
+}
+
+#[test]
 fn leaves_of_a_recursion_have_no_probe() {
     let tree = function(
         "f",

@@ -10,8 +10,8 @@ use super::settings::Settings;
 #[cfg(feature = "selftest")]
 use super::shim;
 use super::{
-    chase, defer, kv, l3fwd, lock, mixes, net, notify, ours, preempt, probes, schbench, servers,
-    share, short, stall,
+    chase, defer, kv, l3fwd, lock, mixes, net, notify, ours, preempt, probes, regions, schbench,
+    servers, share, short, stall,
 };
 
 /// One measurement.
@@ -52,6 +52,8 @@ pub enum Work {
     ShareBestEffort(share::BestEffortSpec),
     /// Two applications in one run queue.
     ShareSwitch(share::SwitchSpec),
+    /// How often a program calls what must not be left in the middle.
+    Regions(regions::RegionsSpec),
     /// A program with probes, or without.
     Probes(probes::ProbesSpec),
     /// A server over sockets, and its client.
@@ -103,6 +105,7 @@ pub fn run(work: &str) -> anyhow::Result<()> {
         Work::Share(spec) => share::run(spec),
         Work::ShareBestEffort(spec) => share::run_best_effort(spec),
         Work::ShareSwitch(spec) => share::run_switch(spec),
+        Work::Regions(spec) => regions::run(spec),
         Work::Probes(spec) => probes::run(spec),
         Work::Net(spec) => net::run(spec),
         Work::NetBypass(spec) => net::bypass::run(spec),

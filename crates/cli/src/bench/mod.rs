@@ -35,6 +35,7 @@ pub mod plan;
 mod preempt;
 mod probes;
 pub mod process;
+mod regions;
 pub mod report;
 mod scale;
 mod schbench;
@@ -155,6 +156,8 @@ enum Name {
     /// A latency-critical server beside a best-effort program on its CPU, by `quaver share` and the
     /// kernel's classes
     Share,
+    /// How often programs call what must not be left in the middle
+    Regions,
     /// What probes in 24 programs cost while nobody waits, and when they are taken
     Probes,
     /// All of these
@@ -184,6 +187,7 @@ impl Name {
         Name::L3fwd,
         Name::Notify,
         Name::Share,
+        Name::Regions,
         Name::Probes,
     ];
 
@@ -208,6 +212,7 @@ impl Name {
             Name::L3fwd => "l3fwd",
             Name::Notify => "notify",
             Name::Share => "share",
+            Name::Regions => "regions",
             Name::Probes => "probes",
             Name::All => "all",
             Name::List => "list",
@@ -256,6 +261,7 @@ impl Name {
             Name::L3fwd => Ok(l3fwd::plan(context)),
             Name::Notify => Ok(notify::plan(context)),
             Name::Share => share::plan(context),
+            Name::Regions => regions::plan(context),
             Name::Probes | Name::All | Name::List => Ok(Plan::default()),
         }
     }

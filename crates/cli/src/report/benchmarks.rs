@@ -97,7 +97,8 @@ impl Bench {
     }
 }
 
-fn bar(row: &Row) -> Bar {
+/// A row as a bar.
+pub fn bar(row: &Row) -> Bar {
     Bar {
         name: row.implementation.clone(),
         text: format!("{} {}", number(row.median), row.unit),

@@ -69,11 +69,12 @@ impl Sources<'_> {
         let (rows, cpus) = self.bench.map_or((&[][..], 0), |bench| (&bench.rows[..], bench.cpus()));
         let of_probes =
             figure.probes.as_ref().map(|of| of.drawings(rows, &published)).transpose()?;
-        let ours = match (&figure.go, &figure.locks, &of_probes) {
-            (Some(go), ..) => go.best(self.go),
-            (_, Some(locks), _) => locks.best(rows, cpus),
-            (.., Some(_)) => Vec::new(),
-            (None, None, None) => {
+        let of_bars = figure.bars.as_ref().map(|bars| bars.drawings(rows));
+        let ours = match (&figure.go, &figure.locks) {
+            (Some(go), _) => go.best(self.go),
+            (_, Some(locks)) => locks.best(rows, cpus),
+            _ if of_probes.is_some() || of_bars.is_some() => Vec::new(),
+            _ => {
                 let simulate = |curve| curves::simulate(&figure, curve, self.quick);
                 figure.curve.iter().map(simulate).collect::<Result<Vec<_>>>()?
             }
@@ -82,11 +83,16 @@ impl Sources<'_> {
         let mut best: BTreeMap<_, _> =
             ours.iter().map(|curve| (curve.name.clone(), curve.best)).collect();
         best.extend(of_probes.iter().flat_map(|drawings| probes::Figure::best(drawings)));
+        best.extend(figure.bars.iter().flat_map(|bars| bars.best(rows)));
         let paper_best = paper_best(&figure, &papers);
         let headlines: Vec<_> =
             figure.headlines.iter().map(|headline| ratio(headline, &best, &paper_best)).collect();
 
         let mut charts = Vec::new();
+        for drawing in of_bars.iter().flatten() {
+            let svg = chart::headed_bars(&drawing.title, &drawing.bars)?;
+            write_file(&svg, out, format!("{name}{}.svg", drawing.suffix), &mut charts)?;
+        }
         let mut write = |suffix: &str, title: &str, y: (&str, bool), curves: &[Curve], limit| {
             let x = x_label(&figure);
             let chart = Chart { title, x, y: y.0, log: y.1, label: number, limit };
@@ -117,7 +123,7 @@ impl Sources<'_> {
                 };
                 write(suffix, &title, (probes::SLOWDOWN, false), curves, None)?;
             }
-        } else {
+        } else if of_bars.is_none() {
             write("", &figure.title, (&y, log), &beside(&ours, points, &papers), limit)?;
         }
         if let Some(shares) = &figure.share_reference {
@@ -142,8 +148,12 @@ impl Sources<'_> {
             (Some(go), ..) if !go.is_measured(self.go) => Some(go::COMMAND),
             (_, Some(of), _) if !of.is_measured(rows, cpus) => Some(locks::COMMAND),
             (.., Some(drawings)) if drawings.is_empty() => Some(probes::COMMAND),
-            _ => None,
+            _ => {
+                let bars = figure.bars.as_ref().zip(of_bars.as_ref());
+                bars.filter(|(_, drawings)| drawings.is_empty()).map(|(of, _)| &*of.command)
+            }
         };
+        let to_run = to_run.map(str::to_owned);
         Ok(Drawn {
             figure: name.to_owned(),
             title: figure.title,
@@ -155,7 +165,7 @@ impl Sources<'_> {
             simulated: figure.simulated.unwrap_or_else(|| "all curves".to_owned()),
             real: figure.real,
             difference: figure.difference,
-            to_run: to_run.map(str::to_owned),
+            to_run,
             charts,
         })
     }
@@ -189,7 +199,11 @@ fn write_chart(
     if curves.is_empty() {
         return Ok(());
     }
-    let svg = chart::standalone(&chart.draw(curves)?);
+    write_file(&chart.draw(curves)?, out, file, files)
+}
+
+fn write_file(svg: &str, out: &Path, file: String, files: &mut Vec<String>) -> Result<()> {
+    let svg = chart::standalone(svg);
     output::write_file(&out.join(&file), svg.as_bytes()).context("the drawing")?;
     files.push(file);
     Ok(())

@@ -1,10 +1,10 @@
 //! A figure of a paper, as its `figure.toml` states it, and the paper's own curves.
 //!
-//! There are seven kinds: a percentile over the load, whose result is the highest load within
+//! There are eight kinds: a percentile over the load, whose result is the highest load within
 //! `limit-us`; that highest load over the quantum (`quanta-us`); the workers that one timer core
 //! serves over the quantum (`timer-quanta-us`); a percentile over the threads of a message
-//! benchmark (`threads`); and what was measured of Go programs (`go`), of locks (`locks`) or of
-//! programs with probes (`probes`).
+//! benchmark (`threads`); and what was measured of Go programs (`go`), of locks (`locks`), of
+//! programs with probes (`probes`), or as single numbers (`bars`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 use toml::{Table, Value};
 
+use super::bars::Bars;
 use super::go::Go;
 use super::locks::Locks;
 use super::probes;
@@ -53,6 +54,8 @@ pub struct Figure {
     pub locks: Option<Locks>,
     /// The same, of programs with probes.
     pub probes: Option<probes::Figure>,
+    /// The same, as bars.
+    pub bars: Option<Bars>,
     #[serde(default)]
     pub scenario: Table,
     #[serde(default)]
@@ -141,7 +144,8 @@ impl Figure {
         let measured = figure.go.iter().flat_map(Go::names);
         let names: Vec<_> =
             figure.curve.iter().map(|curve| curve.name.as_str()).chain(measured).collect();
-        if names.is_empty() && figure.locks.is_none() && figure.probes.is_none() {
+        let drawn = figure.locks.is_some() || figure.probes.is_some() || figure.bars.is_some();
+        if names.is_empty() && !drawn {
             bail!("{}: there is no curve", path.display());
         }
         for headline in &figure.headlines {

@@ -5,6 +5,7 @@
 //! `page` shows what was recorded, with the demonstration's verdict and `benchmarks`. What
 //! there is no file of is left out.
 
+mod bars;
 mod benchmarks;
 mod counterpart;
 mod curves;

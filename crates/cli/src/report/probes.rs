@@ -27,6 +27,12 @@ const MECHANISMS: [(&str, &str); 3] =
     [("uintr", "user interrupts"), ("concord", "Concord"), ("signal", "signals")];
 /// Ours by how they are told.
 const OURS: [(&str, &str); 2] = [("word", "probes"), ("signal", "signals")];
+/// Of places for probes: what it is called, and in words.
+const PLACES: [(&str, &str); 3] = [
+    ("concord", "entries and loops, as Concord"),
+    ("loops", "in each loop"),
+    ("placed", "16 to 256 instructions"),
+];
 /// What axes say.
 const QUANTUM: &str = "quantum, µs";
 const DEVIATION: &str = "standard deviation of the intervals, µs";
@@ -289,7 +295,7 @@ fn figure_2(program: &str, rows: &[Row], compilers: &[String]) -> Result<String>
 fn places(program: &str, rows: &[Row], compilers: &[String]) -> Vec<Curve> {
     let mut curves = Vec::new();
     for compiler in compilers {
-        for (variant, what) in [("loops", "in each loop"), ("placed", "16 to 256 instructions")] {
+        for (variant, what) in PLACES {
             let mut points = Vec::new();
             for row in rows {
                 let Some(labels) = &row.labels else { continue };

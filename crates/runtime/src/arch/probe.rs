@@ -1,15 +1,8 @@
 //! Where a probe in instrumented code enters, when somebody waits for the thread to stop.
 //!
-//! `quaver-probes` puts a look at a word of the thread control block into each loop. It is at an
-//! offset that glibc reserves and never uses, so instrumented code needs no symbol and runs in any
-//! thread of any program: where nobody fills the words, they are 0 and nothing happens.
-//!
-//! ```text
-//!   fs:[0x80]  u8    somebody waits: the stub behind the probe goes on
-//!   fs:[0x84]  i32   counted down by the stub, which calls an entry below 0
-//!   fs:[0x88]  u64   entries, by what vector registers live at the probe: none, xmm0-15, ymm0-15,
-//!   ... 0xb0         all of AVX-512, everything (x87 too)
-//! ```
+//! `quaver-probes` puts a look at a word of the thread control block into each loop. Where nobody
+//! fills the words, they are 0 and nothing happens. Where they lie, and what an entry finds, is in
+//! [`quaver_probe_abi`].
 //!
 //! Stack of an entry, from the interrupted code downwards:
 //!
@@ -27,12 +20,14 @@
 use core::arch::{global_asm, x86_64::__cpuid_count};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use quaver_probe_abi::VectorClass;
+
 /// Offset from `fs` of the word that probes look at.
-pub(crate) const WORD: usize = 0x80;
+pub(crate) const WORD: usize = quaver_probe_abi::WORD as usize;
 /// Of the countdown.
-pub(crate) const PASSES: usize = 0x84;
+pub(crate) const PASSES: usize = quaver_probe_abi::COUNTDOWN as usize;
 /// Of the first entry.
-const ENTRIES: usize = 0x88;
+const ENTRIES: usize = quaver_probe_abi::ENTRIES as usize;
 
 /// What an XSAVE area takes on this CPU, for everything that the kernel has switched on.
 static XSAVE_SIZE: AtomicU32 = AtomicU32::new(0);
@@ -52,7 +47,7 @@ pub(crate) unsafe fn prepare(tp: usize) {
         if is_x86_feature_detected!("avx512bw") { quaver_probe_zmm } else { quaver_probe_all };
     let entries = [quaver_probe_none, quaver_probe_xmm, quaver_probe_ymm, wide, quaver_probe_all];
     // SAFETY: the caller's contract; reserved words of the control block.
-    unsafe { ((tp + ENTRIES) as *mut [unsafe extern "C" fn(); 5]).write(entries) };
+    unsafe { ((tp + ENTRIES) as *mut [unsafe extern "C" fn(); VectorClass::COUNT]).write(entries) };
 }
 
 /// An entry that keeps what `$save` stores and `$restore` loads, in `$bytes` on the stack.

@@ -69,6 +69,7 @@ pub(super) fn run(spec: &NotifySpec) -> anyhow::Result<Outcome> {
             }
         }
         How::Gate => sample = sample.with("section_ns", gate(spec.count)? / per_ns),
+        How::Mask => sample = sample.with("section_ns", mask(spec.count)? / per_ns),
         How::CluiStui => sample = sample.with("section_ns", flag(spec.count) / per_ns),
     }
     sample.wall_ns = start.elapsed().as_nanos() as u64;
@@ -258,6 +259,21 @@ const SECTIONS: u64 = 1_000;
 fn gate(count: u64) -> anyhow::Result<f64> {
     let runtime = quaver::Builder::new().workers(1).build()?;
     Ok(runtime.run(|| median_of(count, || quaver::no_preempt(|| std::hint::black_box(())))))
+}
+
+/// The same by the kernel's mask of signals.
+fn mask(count: u64) -> anyhow::Result<f64> {
+    // SAFETY: all zeros is a valid set, which is emptied and filled before it is used.
+    let set = unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGURG);
+        set
+    };
+    // SAFETY: a valid set; nobody wants the old one.
+    let change = |how| unsafe { libc::pthread_sigmask(how, &set, std::ptr::null_mut()) };
+    ensure!(change(libc::SIG_UNBLOCK) == 0, "the mask of signals cannot be changed");
+    Ok(median_of(count, || _ = change(libc::SIG_BLOCK) + change(libc::SIG_UNBLOCK)))
 }
 
 /// The same by the processor's flag.

@@ -47,6 +47,7 @@ enum How {
     UserTimer,
     TimerCore { source: Source, tells: bool },
     Gate,
+    Mask,
     CluiStui,
 }
 
@@ -78,6 +79,7 @@ const fn published(
 
 const SKYLOFT: &str = "Skyloft, Table 6";
 const XUI: &str = "xUI, Table 2";
+const ASPEN: &str = "Aspen, 3.1.2";
 const GHZ: f64 = 2.0;
 
 const PUBLISHED: &[Published] = &[
@@ -96,6 +98,8 @@ const PUBLISHED: &[Published] = &[
     published("setitimer", "receive", 5057.0, SKYLOFT),
     published("user timer", "receive", 642.0, SKYLOFT),
     published("clui+stui", "section", 34.0, XUI),
+    published("clui+stui", "section", 36.0, ASPEN),
+    published("signal mask", "section", 1200.0, ASPEN),
 ];
 
 const fn timer_core(source: Source, tells: bool) -> How {
@@ -103,7 +107,7 @@ const fn timer_core(source: Source, tells: bool) -> How {
 }
 
 impl How {
-    const ALL: [How; 13] = [
+    const ALL: [How; 14] = [
         How::Signal,
         How::KernelIpi,
         How::UserIpi,
@@ -116,6 +120,7 @@ impl How {
         timer_core(Source::Nanosleep, true),
         timer_core(Source::Spinning, true),
         How::Gate,
+        How::Mask,
         How::CluiStui,
     ];
 
@@ -134,6 +139,7 @@ impl How {
             How::TimerCore { source: Nanosleep, tells: true } => "nanosleep core, user IPI",
             How::TimerCore { source: Spinning, tells: true } => "spinning core, user IPI",
             How::Gate => "quaver gate",
+            How::Mask => "signal mask",
             How::CluiStui => "clui+stui",
         }
     }
@@ -149,7 +155,7 @@ impl How {
             How::KernelIpi => &[SEND, RECEIVE],
             How::Setitimer | How::UserTimer => &[RECEIVE],
             How::TimerCore { .. } => timer_core::READINGS,
-            How::Gate | How::CluiStui => &[("section", "section_ns", "ns")],
+            How::Gate | How::Mask | How::CluiStui => &[("section", "section_ns", "ns")],
         }
     }
 

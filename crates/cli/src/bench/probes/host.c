@@ -23,15 +23,17 @@
 
 int __real_main(int argc, char **argv, char **envp);
 
-// Words of the thread control block (crates/probes/src/abi.rs), by their addresses from %fs.
-enum { WORD = 0x80, ENTRIES = 0x88 };
+// WORD, COUNTDOWN and ENTRIES, addresses from %fs of words of the thread control block, are whoever's who compiles this.
+#define TEXT_OF(macro) TEXT(macro)
+#define TEXT(macro) #macro
+#define QUIET "movl $0, %fs:" TEXT_OF(COUNTDOWN) "\nmovb $0, %fs:" TEXT_OF(WORD) "\n"
 
 // An entry keeps what the runtime's own keep (crates/runtime/src/arch/probe.rs), and only answers.
 #define ENTRY(name, bytes, save, restore)                                                              \
     __asm__(".text\n.type " #name ", @function\n" #name ":\nendbr64\npushfq\n"                         \
             ".irp r, rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11, rbp\npush %\\r\n.endr\n"               \
             "mov %rsp, %rbp\n" bytes "\nand $-64, %rsp\n" save                                         \
-            "movl $0, %fs:0x84\nmovb $0, %fs:0x80\n" restore "mov %rbp, %rsp\n"                        \
+            QUIET restore "mov %rbp, %rsp\n"                                                           \
             ".irp r, rbp, r11, r10, r9, r8, rdi, rsi, rdx, rcx, rax\npop %\\r\n.endr\npopfq\nret\n"    \
             ".size " #name ", . - " #name "\n");                                                       \
     void name(void);

@@ -12,8 +12,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use quaver_probes::abi::{COUNTDOWN, ENTRIES, WORD};
+use quaver_probes::rustc::for_gnu;
 
-use super::programs::{self, EMPTY, HOST, PAIR, Program, RUST};
+use super::programs::{self, EMPTY, HOST, PAIR, Program, REAL, RUST};
+use super::real::{self, Real};
 use crate::cc;
 use crate::companion::ASSEMBLER;
 use crate::run::program;
@@ -33,8 +36,8 @@ pub enum Assembly {
     /// Probes are inserted, as by `quaver cc`.
     Probes,
     /// Probes, with other settings: how many copies of a loop at most, how many instructions a
-    /// probe should serve.
-    Placed { copies: usize, target: usize },
+    /// probe should serve, whether functions have one at their entries.
+    Placed { copies: usize, target: usize, entries: bool },
 }
 
 impl Assembly {
@@ -43,9 +46,10 @@ impl Assembly {
         match self {
             Assembly::Plain | Assembly::Probes => {}
             Assembly::Control => _ = command.env("QUAVER_PROBES", "off"),
-            Assembly::Placed { copies, target } => {
+            Assembly::Placed { copies, target, entries } => {
                 command.env("QUAVER_PROBES_REPLICATE", copies.to_string());
                 command.env("QUAVER_PROBES_TARGET", target.to_string());
+                command.env("QUAVER_PROBES_ENTRIES", if entries { "1" } else { "0" });
             }
         }
     }
@@ -114,7 +118,7 @@ impl Compiler {
 
     /// Whether it compiles `program`.
     pub fn takes(&self, program: &Program) -> bool {
-        self.kind != Kind::Rustc || program.rust.is_some()
+        if self.kind == Kind::Rustc { program.rust.is_some() } else { program.c.is_some() }
     }
 
     fn run(&self, prepare: impl FnOnce(&mut Command)) -> anyhow::Result<()> {
@@ -191,6 +195,9 @@ impl Workshop {
             })?;
         }
         compiler.cc(|command| {
+            for (name, at) in [("WORD", WORD), ("COUNTDOWN", COUNTDOWN), ("ENTRIES", ENTRIES)] {
+                command.arg(format!("-D{name}={at}"));
+            }
             command.args(["-std=gnu11", "-O2", "-c", "-o"]).arg(self.host(compiler));
             command.arg(self.folder.join(HOST));
         })
@@ -296,7 +303,9 @@ impl Workshop {
                 command.arg("-o").arg(object).arg(source);
             })
         };
-        let Some(real) = program.real else { return compile(&own, object, &|_| {}) };
+        let Some(Real::Sources(real)) = program.real else {
+            return compile(&own, object, &|_| {});
+        };
         let root = real.root()?;
         let mut sources = real.files()?;
         sources.push(own);
@@ -323,10 +332,13 @@ impl Workshop {
     ) -> anyhow::Result<()> {
         let text = self.folder.join(format!("{}-{}.s", program.name, compiler.name));
         if !text.exists() {
-            compiler.run(|command| {
-                command.args(["--crate-type=bin", "--emit=asm"]).args(FLAGS_OF_RUST).arg(&text);
-                command.arg(self.folder.join(RUST).join(format!("{}.rs", program.name)));
-            })?;
+            match program.real {
+                Some(_) => self.text_by_cargo(compiler, program, &text)?,
+                None => compiler.run(|command| {
+                    command.args(["--crate-type=bin", "--emit=asm"]).args(FLAGS_OF_RUST).arg(&text);
+                    command.arg(self.folder.join(program.path_in_rust()));
+                })?,
+            }
         }
         compiler.start(&self.tools().join("as"), |command| {
             assembly.set(command);
@@ -335,6 +347,28 @@ impl Workshop {
             }
             command.arg("-o").arg(object).arg(&text);
         })
+    }
+
+    /// The text of a program with the crates that it uses and the standard library, as one.
+    fn text_by_cargo(
+        &self,
+        compiler: &Compiler,
+        program: &Program,
+        text: &Path,
+    ) -> anyhow::Result<()> {
+        let cargo = program::find(OsStr::new("cargo"))?;
+        let folder = self.folder.join(RUST).join(REAL);
+        let made = text.with_extension("whole.s");
+        compiler.start(&cargo, |command| {
+            command.current_dir(&folder).env("RUSTC", &compiler.path);
+            command.args(["rustc", "--quiet", "--offline", "--release", "--target-dir"]);
+            command.arg(self.folder.join("cargo")).arg("--bin").arg(real::binary(program.name));
+            command.arg("--").arg(format!("--emit=asm={}", made.display()));
+        })?;
+        let whole =
+            fs::read_to_string(&made).with_context(|| format!("cannot read {}", made.display()))?;
+        fs::write(text, for_gnu(&whole).as_bytes())
+            .with_context(|| format!("cannot write {}", text.display()))
     }
 
     fn host(&self, compiler: &Compiler) -> PathBuf {

@@ -1,7 +1,7 @@
 //! The programs of `bench/programs`, carried along: an installed `quaver` has no checkout.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
@@ -12,31 +12,25 @@ use super::real::{self, Real};
 pub struct Program {
     /// Its name, which is the first word that it prints.
     pub name: &'static str,
-    source: &'static str,
-    /// The same in Rust, which prints the same.
+    /// In C.
+    pub c: Option<&'static str>,
+    /// In Rust; where there are both, they print the same.
     pub rust: Option<&'static str>,
     /// What it runs, if that is no work of its own.
     pub real: Option<Real>,
 }
 
-macro_rules! in_rust {
-    ($name:ident, rust) => {
-        Some(include_str!(concat!("../../../../../bench/programs/rust/", stringify!($name), ".rs")))
-    };
-    ($name:ident) => {
-        None
-    };
-}
-
 macro_rules! programs {
-    ($($name:ident $(+ $rust:ident)?),* $(,)?) => {
-        /// All, by name.
+    ($($name:ident),* $(,)?) => {
+        /// All of ours, by name.
         pub const ALL: &[Program] = &[$(Program {
             name: stringify!($name),
-            source: include_str!(concat!(
+            c: Some(include_str!(concat!(
                 "../../../../../bench/programs/", stringify!($name), ".c"
-            )),
-            rust: in_rust!($name $(, $rust)?),
+            ))),
+            rust: Some(include_str!(concat!(
+                "../../../../../bench/programs/rust/", stringify!($name), ".rs"
+            ))),
             real: None,
         }),*];
     };
@@ -49,20 +43,20 @@ programs!(
     fft,
     fluidanimate,
     fmm,
-    histogram + rust,
-    kmeans + rust,
-    kvstore + rust,
-    linear_regression + rust,
-    lu + rust,
-    matrix_multiply + rust,
+    histogram,
+    kmeans,
+    kvstore,
+    linear_regression,
+    lu,
+    matrix_multiply,
     ocean,
     pca,
     radiosity,
-    radix + rust,
+    radix,
     raytrace,
     reverse_index,
     streamcluster,
-    string_match + rust,
+    string_match,
     swaptions,
     volrend,
     water,
@@ -70,18 +64,36 @@ programs!(
 );
 
 /// Those of others, which take minutes to compile.
-pub const OTHERS: [Program; 2] = [
+pub const OTHERS: [Program; 5] = [
     Program {
         name: "zstd",
-        source: include_str!("../../../../probes/tests/real/zstd.c"),
+        c: Some(include_str!("../../../../probes/tests/real/zstd.c")),
         rust: None,
         real: Some(real::ZSTD),
     },
     Program {
         name: "sqlite",
-        source: include_str!("../../../../probes/tests/real/sqlite.c"),
+        c: Some(include_str!("../../../../probes/tests/real/sqlite.c")),
         rust: None,
         real: Some(real::SQLITE),
+    },
+    Program {
+        name: "redb",
+        c: None,
+        rust: Some(include_str!("../../../../../bench/programs/rust/real/redb.rs")),
+        real: Some(real::REDB),
+    },
+    Program {
+        name: "regex",
+        c: None,
+        rust: Some(include_str!("../../../../../bench/programs/rust/real/regex.rs")),
+        real: Some(real::REGEX),
+    },
+    Program {
+        name: "serde_json",
+        c: None,
+        rust: Some(include_str!("../../../../../bench/programs/rust/real/serde_json.rs")),
+        real: Some(real::SERDE_JSON),
     },
 ];
 
@@ -93,8 +105,10 @@ pub const HOST: &str = "host.c";
 /// Runs two copies of a program.
 pub const PAIR: &str = "pair.c";
 
-/// The folder of programs in Rust, and a crate that holds the standard library alone.
+/// The folder of programs in Rust, that of those of others in it, and a crate that holds the standard
+/// library alone.
 pub const RUST: &str = "rust";
+pub const REAL: &str = "real";
 pub const EMPTY: &str = "empty.rs";
 
 const MORE: [(&str, &str); 5] = [
@@ -107,19 +121,30 @@ const MORE: [(&str, &str); 5] = [
 
 /// Writes all sources into `folder`.
 pub fn write(folder: &Path) -> anyhow::Result<()> {
-    let rust = folder.join(RUST);
-    fs::create_dir(&rust).with_context(|| format!("cannot make {}", rust.display()))?;
-    let programs = ALL.iter().chain(&OTHERS);
-    let programs = programs.map(|program| (format!("{}.c", program.name), program.source));
-    let in_rust = ALL
-        .iter()
-        .filter_map(|program| Some((format!("{RUST}/{}.rs", program.name), program.rust?)));
-    let others = MORE.iter().map(|&(name, source)| (name.to_owned(), source));
-    for (name, source) in programs.chain(in_rust).chain(others) {
-        let path = folder.join(name);
-        fs::write(&path, source).with_context(|| format!("cannot write {}", path.display()))?;
+    let real = folder.join(RUST).join(REAL);
+    fs::create_dir_all(&real).with_context(|| format!("cannot make {}", real.display()))?;
+    let put = |path: &Path, text: &str| {
+        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    for program in ALL.iter().chain(&OTHERS) {
+        if let Some(text) = program.c {
+            put(&folder.join(format!("{}.c", program.name)), text)?;
+        }
+        if let Some(text) = program.rust {
+            put(&folder.join(program.path_in_rust()), text)?;
+        }
     }
-    Ok(())
+    MORE.iter().try_for_each(|(name, text)| put(&folder.join(name), text))?;
+    real::write_manifest(&real, &OTHERS)
+}
+
+impl Program {
+    /// Where its source in Rust is put.
+    pub fn path_in_rust(&self) -> PathBuf {
+        let folder = Path::new(RUST);
+        let folder = if self.real.is_some() { folder.join(REAL) } else { folder.into() };
+        folder.join(format!("{}.rs", self.name))
+    }
 }
 
 #[cfg(test)]
@@ -146,8 +171,10 @@ mod tests {
         );
         let mut in_rust = found(&folder.join(RUST), ".rs");
         in_rust.retain(|name| name != "common");
-        let carried = ALL.iter().filter(|program| program.rust.is_some());
-        assert_eq!(carried.map(|program| program.name).collect::<Vec<_>>(), in_rust);
+        assert_eq!(ALL.iter().map(|program| program.name).collect::<Vec<_>>(), in_rust);
+        let crates = OTHERS.iter().filter(|program| program.rust.is_some());
+        let real = found(&folder.join(RUST).join(REAL), ".rs");
+        assert_eq!(crates.map(|program| program.name).collect::<Vec<_>>(), real);
         assert!(FEW.iter().all(|name| ALL.iter().any(|program| program.name == *name)));
     }
 }

@@ -1,13 +1,25 @@
-//! zstd and SQLite, from the C sources that cargo keeps of the crates that wrap them.
+//! Programs of others: zstd and SQLite, from the C sources that cargo keeps of the crates that wrap
+//! them, and crates of Rust, each with a small program that makes it work.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
+use super::programs::Program;
+
+/// What a program runs that is no work of its own.
+#[derive(Clone, Copy, Debug)]
+pub enum Real {
+    /// A library in C.
+    Sources(Sources),
+    /// A crate: a line of a manifest's dependencies.
+    Crate(&'static str),
+}
+
 /// Whose sources.
 #[derive(Clone, Copy, Debug)]
-pub struct Real {
+pub struct Sources {
     /// The crate that has them, without its version.
     package: &'static str,
     /// Where they are in it, and what is compiled: a file, or all of a folder.
@@ -16,14 +28,14 @@ pub struct Real {
     options: &'static [&'static str],
 }
 
-pub const ZSTD: Real = Real {
+pub const ZSTD: Real = Real::Sources(Sources {
     package: "zstd-sys",
     root: "zstd/lib",
     parts: &["common", "compress", "decompress", "dictBuilder"],
     options: &["-DZSTD_DISABLE_ASM=1"],
-};
+});
 
-pub const SQLITE: Real = Real {
+pub const SQLITE: Real = Real::Sources(Sources {
     package: "libsqlite3-sys",
     root: "sqlite3",
     parts: &["sqlite3.c"],
@@ -34,9 +46,14 @@ pub const SQLITE: Real = Real {
         "-DSQLITE_ENABLE_MATH_FUNCTIONS",
         "-DSQLITE_OMIT_LOAD_EXTENSION",
     ],
-};
+});
 
-impl Real {
+/// As Cargo.lock has them: cargo downloads nothing.
+pub const REDB: Real = Real::Crate("redb = \"=4.4.0\"");
+pub const REGEX: Real = Real::Crate("regex = \"=1.13.1\"");
+pub const SERDE_JSON: Real = Real::Crate("serde_json = \"=1.0.154\"");
+
+impl Sources {
     /// The folder of headers.
     ///
     /// # Errors
@@ -83,6 +100,34 @@ impl Real {
     }
 }
 
+/// The manifest of a package with a program for each crate, in `folder`: the whole program, with the
+/// standard library, becomes one text.
+///
+/// # Errors
+///
+/// It cannot be written.
+pub fn write_manifest(folder: &Path, programs: &[Program]) -> anyhow::Result<()> {
+    let mut manifest = "[package]\nname = \"real\"\nedition = \"2024\"\n[workspace]\n".to_owned();
+    manifest += "[profile.release]\nlto = \"fat\"\ncodegen-units = 1\n[dependencies]\n";
+    for program in programs {
+        if let Some(Real::Crate(dependency)) = program.real {
+            manifest += &format!("{dependency}\n");
+        }
+    }
+    for Program { name, real, .. } in programs {
+        if matches!(real, Some(Real::Crate(_))) {
+            manifest += &format!("[[bin]]\nname = \"{}\"\npath = \"{name}.rs\"\n", binary(name));
+        }
+    }
+    let path = folder.join("Cargo.toml");
+    fs::write(&path, manifest).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// What cargo calls a program: not as its dependency is called.
+pub fn binary(name: &str) -> String {
+    format!("real-{name}")
+}
+
 /// The newest `package` in one of the folders of `registry`.
 fn find(registry: &Path, package: &str, root: &str) -> Option<PathBuf> {
     let entries = |path: &Path| {
@@ -102,6 +147,18 @@ fn find(registry: &Path, package: &str, root: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn crates_are_those_of_the_lock() {
+        let lock = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock"));
+        let lock = lock.unwrap();
+        for real in [REDB, REGEX, SERDE_JSON] {
+            let Real::Crate(line) = real else { panic!("{real:?}") };
+            let (name, version) = line.split_once(" = \"=").unwrap();
+            let entry = format!("name = \"{name}\"\nversion = \"{version}\n");
+            assert!(lock.contains(&entry), "{line}");
+        }
+    }
 
     #[test]
     fn sources_are_found_by_name() {

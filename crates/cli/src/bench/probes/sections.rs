@@ -28,7 +28,10 @@ const START: Duration = Duration::from_millis(20);
 
 /// Fig. 2's programs, and where probes stand: copies, instructions for each probe.
 const SWEPT: [&str; 2] = ["lu", "pca"];
-const PLACES: [(&str, usize, usize); 6] = [
+/// Also at the entries of functions, as Concord's passes put them.
+const CONCORD: &str = "concord";
+const PLACES: [(&str, usize, usize); 7] = [
+    (CONCORD, 0, 0),
     ("loops", 0, 0),
     ("placed", 4, 16),
     ("placed", 8, 32),
@@ -187,7 +190,9 @@ fn sweep(material: &Material<'_>, helper: usize, notes: &mut Vec<String>) -> Pla
             jobs: vec![job(material, subject, SWEEP, plain)],
         };
         for (name, copies, target) in PLACES {
-            let (what, assembly) = (format!("{name}{target}"), Assembly::Placed { copies, target });
+            let entries = name == CONCORD;
+            let assembly = Assembly::Placed { copies, target, entries };
+            let what = format!("{name}{target}");
             let Subject { compiler, program, .. } = subject;
             match material.workshop.executable(compiler, program, &what, assembly) {
                 Ok(build) => {

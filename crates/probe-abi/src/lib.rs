@@ -1,4 +1,5 @@
-//! What a probe and a runtime agree on.
+//! What a preemption probe and a runtime agree on: `quaver-probes` writes the probes, `quaver` is
+//! such a runtime.
 //!
 //! A probe looks at words in the thread control block, which `%fs` points to. glibc reserves the
 //! bytes 0x80..0x280 of it (`__glibc_unused2` of `tcbhead_t`), uses none of them, and sets them to
@@ -33,6 +34,8 @@
 //!   probe, *n* to be called at the one after *n* others, and renews it at each call.
 //! * The stack is aligned to 8 bytes only.
 //! * An entry returns with `ret`, and begins with `endbr64` where indirect branches are tracked.
+#![no_std]
+#![forbid(unsafe_code)]
 
 /// Offset from `%fs` of the byte that a probe compares with 0.
 pub const WORD: u32 = 0x80;
@@ -70,7 +73,23 @@ impl VectorClass {
     pub const COUNT: usize = 5;
 
     /// Offset from `%fs` of the pointer to this class's entry.
-    pub fn entry(self) -> u32 {
+    pub const fn entry(self) -> u32 {
         ENTRIES + 8 * self as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_words_lie_in_the_bytes_that_glibc_reserves() {
+        let end = ENTRIES + 8 * VectorClass::COUNT as u32;
+        for (word, size) in [(WORD, 1), (COUNTDOWN, 4), (ENTRIES, 8), (VectorClass::All.entry(), 8)]
+        {
+            assert!(word.is_multiple_of(size), "{word:#x}");
+            assert!((0x80..0x280).contains(&word) && word + size <= end, "{word:#x}");
+        }
+        assert_eq!(VectorClass::All.entry() + 8, end);
     }
 }
