@@ -371,7 +371,7 @@ mod tests {
         let group = Group { title: "race".into(), jobs };
         let plan = Plan { groups: vec![group], notes: vec!["first".into()] };
         let bar = ProgressBar::hidden();
-        let results = run("test", &plan, rounds, &bar);
+        let results = run("test", &plan, rounds, &bar, &Interrupt::default());
         assert_eq!(bar.position(), children(&plan, rounds));
         results
     }
