@@ -1,5 +1,5 @@
-//! The crate regex on pages of a server's log: addresses, dates, alternatives, captures, repetitions
-//! and a replacement, whose matches are counted while the log is written.
+//! The crate regex on pages of a server's log: addresses, dates, alternatives, captures,
+//! repetitions and a replacement, whose matches are counted while the log is written.
 #[path = "../common.rs"]
 mod common;
 use common::{Rng, at_least, fail, finish, mix, start};

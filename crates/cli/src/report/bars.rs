@@ -22,7 +22,8 @@ struct Of {
     title: String,
     benchmark: String,
     row: String,
-    /// A name, and the lowest and the highest number that the paper's text gives, in the row's unit.
+    /// A name, and the lowest and the highest number that the paper's text gives, in the row's
+    /// unit.
     #[serde(default)]
     paper: Vec<(String, f64, f64)>,
 }

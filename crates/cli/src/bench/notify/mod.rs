@@ -8,9 +8,9 @@
 //! * *receive*: the time that the receiver's program loses.
 //! * *delivery*: from before the sending to the handler's first instructions.
 //! * *workers at 5 us*: how many workers one timer core could interrupt each 5 us, by *send*.
-//! * *cpu at 25 us*: what a timer core uses of itself to know the time each 25 us, from the kernel or
-//!   by spinning; with *user IPI* it tells one receiver each time. *kept* is how many of the expiries
-//!   came in time.
+//! * *cpu at 25 us*: what a timer core uses of itself to know the time each 25 us, from the kernel
+//!   or by spinning; with *user IPI* it tells one receiver each time. *kept* is how many of the
+//!   expiries came in time.
 //! * *section*: entering and leaving a section that is not to be interrupted.
 
 mod measure;

@@ -1,11 +1,10 @@
 //! `quaver bench probes`: what probes in compiled programs cost, and when they are taken
 //! (Aspen, sections 2.1 and 2.2, Figs. 1 and 2, Table 2).
 //!
-//! The programs of `bench/programs`, and zstd, SQLite, redb, regex and serde_json, are built by each
-//! compiler in three ways:
-//! *plain*, by the compiler alone; *probes*, as by `quaver cc`; *control*, with the same loops
-//! replicated, but without probes. A row is the CPU time of one of them, and its ratio to the first
-//! of its section:
+//! The programs of `bench/programs`, and zstd, SQLite, redb, regex and serde_json, are built by
+//! each compiler in three ways: *plain*, by the compiler alone; *probes*, as by `quaver cc`;
+//! *control*, with the same loops replicated, but without probes. A row is the CPU time of one of
+//! them, and its ratio to the first of its section:
 //!
 //! * *tax*: nobody waits, the word of the probes is never set;
 //! * *clock*: somebody does.

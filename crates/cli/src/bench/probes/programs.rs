@@ -105,8 +105,8 @@ pub const HOST: &str = "host.c";
 /// Runs two copies of a program.
 pub const PAIR: &str = "pair.c";
 
-/// The folder of programs in Rust, that of those of others in it, and a crate that holds the standard
-/// library alone.
+/// The folder of programs in Rust, that of those of others in it, and a crate that holds the
+/// standard library alone.
 pub const RUST: &str = "rust";
 pub const REAL: &str = "real";
 pub const EMPTY: &str = "empty.rs";

@@ -100,8 +100,8 @@ impl Sources {
     }
 }
 
-/// The manifest of a package with a program for each crate, in `folder`: the whole program, with the
-/// standard library, becomes one text.
+/// The manifest of a package with a program for each crate, in `folder`: the whole program, with
+/// the standard library, becomes one text.
 ///
 /// # Errors
 ///

@@ -1,12 +1,12 @@
 //! `quaver bench regions`: how often programs call what must not be left in the middle, and what
 //! uses vector registers (Aspen, Table 1).
 //!
-//! Programs in C are run by themselves and with a library preloaded that counts, each with much work
-//! and with next to none; the difference is the work alone. *unsafe* are calls of functions of the C
-//! library that may hold a lock: the allocator, locks, stdio. *vector* are calls of functions that
-//! use vector registers (copies, comparisons, strings, exp and log); what compilers wrote into the
-//! programs themselves does not count. Both are calls for each microsecond of CPU time without the
-//! library. What guarding such a region costs is in `quaver bench notify`, *section*.
+//! Programs in C are run by themselves and with a library preloaded that counts, each with much
+//! work and with next to none; the difference is the work alone. *unsafe* are calls of functions of
+//! the C library that may hold a lock: the allocator, locks, stdio. *vector* are calls of functions
+//! that use vector registers (copies, comparisons, strings, exp and log); what compilers wrote into
+//! the programs themselves does not count. Both are calls for each microsecond of CPU time without
+//! the library. What guarding such a region costs is in `quaver bench notify`, *section*.
 
 use std::ffi::OsStr;
 use std::fs;
