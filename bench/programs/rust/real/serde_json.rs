@@ -4,7 +4,7 @@ mod common;
 use common::{Rng, at_least, fail, finish, mix, start};
 use serde_json::{Map, Number, Value};
 
-const DOCUMENTS: usize = 40;
+const DOCUMENTS: usize = 8;
 const DEPTH: usize = 6;
 
 /// What documents hold.
@@ -81,7 +81,7 @@ fn must<T>(result: serde_json::Result<T>) -> T {
 }
 
 fn main() {
-    let rounds = at_least(1, 60.0 * start());
+    let rounds = at_least(1, 30.0 * start());
     let (mut rng, mut wanted, mut sum) = (Rng(33), Held::default(), 0);
     let mut documents = Vec::new();
     for _ in 0..DOCUMENTS {
