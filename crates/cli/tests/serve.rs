@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -92,6 +92,31 @@ fn what_redb_was_given_is_there_after_a_restart() {
 }
 
 #[test]
+fn a_store_that_is_being_filled_ends_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("kv");
+    let path = file.to_str().unwrap();
+    let args = ["serve", "kv", "--port", "0", "--store", "redb", "--path", path];
+    let child = Command::new(QUAVER)
+        .args(args)
+        .args(["--fill", "99999999999", "--workers", "1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Until it has begun: the table is there.
+    let until = Instant::now() + Duration::from_secs(60);
+    while std::fs::metadata(&file).map_or(0, |file| file.len()) == 0 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = stderr(&output);
+    assert!(output.status.success() && said.contains("SIGTERM, stopping: the store has"), "{said}");
+    assert_eq!(output.stdout, b"");
+}
+
+#[test]
 fn load_reports_every_class() {
     let server = Server::start(&["kv", "--protocol", "memcached", "--fill", "100"]);
     let output = quaver(&[
@@ -137,6 +162,11 @@ fn mistakes_are_named_before_anything_starts() {
             "--store memory",
         ),
         (&["serve", "kv", "--max-value", "1"], "1024"),
+        (&["serve", "kv", "--port", "0", "--fill", "99999999999"], "room for"),
+        (
+            &["serve", "kv", "--port", "0", "--store", "redb", "--fill", "99999999999"],
+            "this machine's memory",
+        ),
         (&["serve", "analytics", "--rows", "1,2"], "five numbers"),
         (&["load", "--protocol", "http", "--to", "127.0.0.1:1", "--rate", "1"], "aspen-udp"),
         (&["load", "--protocol", "resp", "--to", "127.0.0.1:1", "--rate", "1"], "cannot connect"),

@@ -178,6 +178,18 @@ pub(crate) fn type_of_socket(fd: i32) -> Option<i32> {
     get_option(fd, libc::SO_TYPE, &mut value).then_some(value)
 }
 
+/// The domain of a socket, say `AF_INET`; `None` for other files.
+pub(crate) fn domain_of_socket(fd: i32) -> Option<i32> {
+    let mut value = 0i32;
+    get_option(fd, libc::SO_DOMAIN, &mut value).then_some(value)
+}
+
+/// The protocol of a socket, say `IPPROTO_TCP`; `None` for other files.
+pub(crate) fn protocol_of_socket(fd: i32) -> Option<i32> {
+    let mut value = 0i32;
+    get_option(fd, libc::SO_PROTOCOL, &mut value).then_some(value)
+}
+
 fn get_option<T>(fd: i32, option: i32, value: &mut T) -> bool {
     let mut size = size_of::<T>() as libc::socklen_t;
     let args = [

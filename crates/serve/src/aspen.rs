@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn requests_are_answered_or_refused() {
         let store: Arc<dyn Store> = Arc::new(Memory::new(1 << 20));
-        fill(store.as_ref(), 10, 8).unwrap();
+        fill(store.as_ref(), 10, 8, &|| true).unwrap();
         let server = KeyValue::new(Arc::clone(&store), 10, 8);
         let ask = |kind, key| server.answer(&Message { id: 3, kind, key, run_ns: 0 });
         assert_eq!(ask(GET, 9), Message { id: 3, kind: GET, key: 9, run_ns: 0 });

@@ -36,7 +36,7 @@ fn ask(socket: &UdpSocket, kind: u32, key: u32) -> Message {
 #[test]
 fn keys_and_ranges_are_read() {
     let store: Arc<dyn Store> = Arc::new(Memory::new(1 << 24));
-    fill(store.as_ref(), 1000, 64).unwrap();
+    fill(store.as_ref(), 1000, 64, &|| true).unwrap();
     let answers = Arc::new(aspen::KeyValue::new(store, 1000, 64));
     with_server(Limits::default(), answers, |socket| {
         let reply = ask(socket, GET, 999);

@@ -65,7 +65,7 @@ fn all_requests_of_memcached_are_answered() {
 fn all_datagrams_are_answered() {
     let (runtime, _turn) = common::runtime();
     let store: Arc<dyn Store> = Arc::new(Memory::new(1 << 24));
-    quaver_serve::store::fill(store.as_ref(), 100, 32).unwrap();
+    quaver_serve::store::fill(store.as_ref(), 100, 32, &|| true).unwrap();
     let answers = Arc::new(aspen::KeyValue::new(store, 50, 32));
     let address = ([127, 0, 0, 1], 0).into();
     let server = Arc::new(UdpServer::bind(address, Limits::default(), answers).unwrap());

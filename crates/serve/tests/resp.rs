@@ -223,7 +223,7 @@ fn large_values_travel_and_larger_ones_are_refused() {
 #[test]
 fn a_range_can_be_read_by_its_digest() {
     let running = common::resp(Limits { rows: 1000, ..Limits::default() });
-    quaver_serve::store::fill(running.service.store.as_ref(), 100, 16).unwrap();
+    quaver_serve::store::fill(running.service.store.as_ref(), 100, 16, &|| true).unwrap();
     let mut s = running.connect();
     let digest = |s: &mut std::net::TcpStream, request: &str| {
         s.write_all(request.as_bytes()).unwrap();

@@ -171,7 +171,7 @@ fn number(text: &[u8]) -> u64 {
 #[test]
 fn a_scan_beside_writers_sees_what_stays() {
     for store in stores() {
-        fill(store.as_ref(), 300, 8).unwrap();
+        fill(store.as_ref(), 300, 8, &|| true).unwrap();
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
                 for round in 0..40_u32 {

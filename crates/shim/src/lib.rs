@@ -27,3 +27,4 @@ mod sys;
 mod thread;
 mod time;
 mod unwind;
+mod vfork;

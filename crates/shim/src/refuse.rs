@@ -7,7 +7,7 @@
 use crate::real::real;
 use crate::say::{Once, once};
 use crate::signal;
-use crate::sys;
+use crate::{sys, vfork};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -121,6 +121,9 @@ pub unsafe extern "C" fn clone(
     child: *mut c_void,
 ) -> c_int {
     if may_call(Function::Clone) {
+        if flags & libc::CLONE_VM != 0 && flags & libc::CLONE_THREAD == 0 {
+            vfork::is_made_by_clone();
+        }
         // SAFETY: handed on.
         unsafe {
             real!(clone(f => *mut c_void, stack => *mut c_void, flags => c_int,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use quaver::Runtime;
 use quaver::sync::CancelToken;
 use quaver_serve::store::memory::Memory;
 use quaver_serve::store::redb::Redb;
@@ -16,7 +17,7 @@ use quaver_serve::store::{self, Store};
 use quaver_serve::{Limits, Service, TcpServer, UdpServer, aspen, memcached, resp};
 
 use super::limits::LimitArgs;
-use super::{Listen, Network, Server, introduce, raise_descriptor_limit, until_signal};
+use super::{Listen, Network, Server, Stack, introduce, raise_descriptor_limit, until_signal};
 use crate::interrupt::Interrupt;
 use crate::parse::bytes;
 use crate::runtime_args::RuntimeArgs;
@@ -106,8 +107,13 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<ExitCode> {
     raise_descriptor_limit();
     let server = KeyValue::bind(args, address, &limits, Arc::clone(&store))
         .with_context(|| format!("cannot listen at {address}"))?;
-    store::fill(store.as_ref(), args.fill, args.value_size as usize)
-        .context("cannot fill the store")?;
+    let goes_on = || interrupt.raised().is_none();
+    let filled = store::fill(store.as_ref(), args.fill, args.value_size as usize, &goes_on)
+        .with_context(|| format!("cannot fill the store with --fill {}", args.fill))?;
+    if let Some(signal) = interrupt.raised().filter(|_| !filled) {
+        eprintln!("quaver serve: {}, stopping: the store has {} keys", signal.name(), store.len());
+        return stop(store.as_ref(), stack, runtime).map(|()| ExitCode::SUCCESS);
+    }
     introduce(&runtime, &format!("{} keys in {}", store.len(), store.name()));
 
     let done = CancelToken::new();
@@ -117,13 +123,18 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<ExitCode> {
     done.cancel();
     // A panic there has been printed, and the entries are still to be written.
     let _ = tidying.join();
+    served.and(stop(store.as_ref(), stack, runtime))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes what has not been written, and ends what serves.
+fn stop(store: &dyn Store, stack: Option<Stack>, runtime: Runtime) -> Result<()> {
     let written = store.sync().context("cannot write the last changes");
     if let Some(stack) = stack {
         stack.stop();
     }
     runtime.shutdown();
-    served.and(written)?;
-    Ok(ExitCode::SUCCESS)
+    written
 }
 
 fn open(args: &Args) -> Result<Arc<dyn Store>> {

@@ -9,7 +9,8 @@
 //! The symbols are weak: `quaver-shim` has definitions of its own.
 
 use super::futex::fail;
-use crate::foreign::calls::{self, Epoll, Plain, Span, can_park, descriptors};
+use crate::foreign::calls::descriptors::{self, Made};
+use crate::foreign::calls::{self, Epoll, Plain, Span, can_park};
 use crate::overlay;
 use crate::thread::raw;
 use core::arch::global_asm;
@@ -246,6 +247,40 @@ fn leaving(fd: usize) -> Option<isize> {
     None
 }
 
+/// Makes a descriptor.
+fn makes(number: c_long, a: Words, what: Made) -> Option<isize> {
+    // SAFETY: see above.
+    let new = unsafe { overlay::call_or_kernel(number, a) };
+    if new >= 0 {
+        descriptors::made(new as c_int, what);
+    }
+    Some(new)
+}
+
+fn makes_pair(a: Words) -> Option<isize> {
+    // SAFETY: see above.
+    let result = unsafe { overlay::call_or_kernel(SYS_socketpair, a) };
+    if result == 0 {
+        // SAFETY: the kernel has written both.
+        let pair = unsafe { (a[3] as *const [c_int; 2]).read_unaligned() };
+        pair.into_iter().for_each(|new| descriptors::made(new, Made::Socket));
+    }
+    Some(result)
+}
+
+/// Sets something that may matter to calls which wait.
+fn sets(number: c_long, a: Words) -> Option<isize> {
+    // SAFETY: see above.
+    let result = unsafe { overlay::call_or_kernel(number, a) };
+    descriptors::has_set(number, a);
+    Some(result)
+}
+
+/// The C library's own knows more than the kernel's.
+fn controls(a: Words) -> Option<isize> {
+    if a[1] as c_int == F_SETFL { sets(SYS_fcntl, a) } else { None }
+}
+
 fn range_left(a: Words) -> Option<isize> {
     if a[2] as u32 & CLOSE_RANGE_CLOEXEC == 0 {
         descriptors::leave_range(a[0] as u32, a[1] as u32);
@@ -310,10 +345,18 @@ weak! {
     close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int, SYS_close_range, anybody,
         range_left;
     dup(fd: c_int) -> c_int, SYS_dup, nobody, |_| None;
-    socket(family: c_int, kind: c_int, protocol: c_int) -> c_int, SYS_socket, nobody, |_| None;
-    fcntl(fd: c_int, command: c_int, argument: usize) -> c_int, SYS_fcntl, nobody, |_| None;
-    fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int, SYS_fcntl, nobody, |_| None;
-    ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int, SYS_ioctl, nobody, |_| None;
+    socket(family: c_int, kind: c_int, protocol: c_int) -> c_int, SYS_socket, anybody,
+        |a| makes(SYS_socket, a, Made::Socket);
+    socketpair(family: c_int, kind: c_int, protocol: c_int, pair: *mut c_int) -> c_int,
+        SYS_socketpair, anybody, makes_pair;
+    epoll_create(size: c_int) -> c_int, SYS_epoll_create, anybody,
+        |a| makes(SYS_epoll_create, a, Made::Epoll);
+    epoll_create1(flags: c_int) -> c_int, SYS_epoll_create1, anybody,
+        |a| makes(SYS_epoll_create1, a, Made::Epoll);
+    fcntl(fd: c_int, command: c_int, argument: usize) -> c_int, SYS_fcntl, anybody, controls;
+    fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int, SYS_fcntl, anybody, controls;
+    ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int, SYS_ioctl, anybody,
+        |a| sets(SYS_ioctl, a);
     bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int, SYS_bind, nobody,
         |_| None;
     listen(fd: c_int, backlog: c_int) -> c_int, SYS_listen, nobody, |_| None;
@@ -325,7 +368,7 @@ weak! {
     getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t)
         -> c_int, SYS_getsockopt, nobody, |_| None;
     setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t)
-        -> c_int, SYS_setsockopt, nobody, |_| None;
+        -> c_int, SYS_setsockopt, anybody, |a| sets(SYS_setsockopt, a);
     recvmmsg(fd: c_int, messages: *mut mmsghdr, n: c_uint, flags: c_int, time: *mut timespec)
         -> c_int, SYS_recvmmsg, can_park, several_received;
     sendmmsg(fd: c_int, messages: *mut mmsghdr, n: c_uint, flags: c_int) -> c_int, SYS_sendmmsg,

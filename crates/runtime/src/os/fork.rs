@@ -10,7 +10,7 @@ use crate::foreign::calls;
 use crate::interpose;
 use crate::overlay;
 use crate::park;
-use crate::reactor::REACTOR;
+use crate::reactor::{REACTOR, heard};
 use crate::runtime::Inner;
 use crate::thread::raw;
 use crate::uintr;
@@ -31,11 +31,14 @@ pub(crate) fn watch() -> std::io::Result<()> {
         // SAFETY: libc calls it before `fork` returns in the child.
         unsafe { in_child() };
     }
+    extern "C" fn parent() {
+        heard::are_shared();
+    }
     if WATCHED.swap(true, Relaxed) {
         return Ok(());
     }
-    // SAFETY: a handler that may run in any child.
-    match unsafe { pthread_atfork(None, None, Some(child)) } {
+    // SAFETY: handlers that may run in any process, and any child.
+    match unsafe { pthread_atfork(Some(parent), None, Some(child)) } {
         0 => Ok(()),
         error => {
             WATCHED.store(false, Relaxed);

@@ -133,7 +133,7 @@ fn connect_to(served: &Served, fd: i32, peer: SocketAddr, how: How) -> isize {
     let time = sys::timeout_of(fd, SO_SNDTIMEO);
     let deadline = time.and_then(|time| Instant::now().checked_add(time));
     loop {
-        let end = how.wait(&[Wanted { fd, events: POLLOUT }], deadline);
+        let end = how.wait(&[Wanted::new(fd, POLLOUT)], deadline);
         let outcome = outcome(served);
         if outcome != failed(EALREADY) {
             return outcome;

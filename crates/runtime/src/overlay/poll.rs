@@ -118,7 +118,7 @@ unsafe fn poll_for(a: Words, time: Result<Time, isize>, how: How) -> Option<isiz
     let wanted: Vec<Wanted> = if time.at_once {
         Vec::new()
     } else {
-        files.iter().map(|file| Wanted { fd: file.fd, events: file.events }).collect()
+        files.iter().map(|file| Wanted::new(file.fd, file.events)).collect()
     };
     // SAFETY: the mask is the program's.
     Some(until(time, how, &wanted, || unsafe { look_at_all(files, a[3], a[4]) }))
@@ -213,7 +213,7 @@ unsafe fn select_for(a: Words, time: Result<Time, isize>, mask: usize, how: How)
         Ok(time) => time,
         Err(e) => return Some(e),
     };
-    let wanted = |fd| Wanted { fd: fd as i32, events: asked.events(fd) };
+    let wanted = |fd| Wanted::new(fd as i32, asked.events(fd));
     let files: Vec<Wanted> = asked.files().map(wanted).collect();
     let mut found = asked.empty();
     let result = until(time, how, &files, || {
@@ -265,7 +265,7 @@ pub(super) unsafe fn epoll_wait(set: &Set, a: Words, is_exact: bool, how: How) -
         Err(e) => return Some(e),
     };
     let now = [a[0], a[1], a[2] as i32 as usize, 0, a[4], 8];
-    let files = [Wanted { fd: a[0] as i32, events: POLLIN }];
+    let files = [Wanted::new(a[0] as i32, POLLIN)];
     // SAFETY: the caller's contract.
     Some(until(time, how, &files, || unsafe { set.wait_now(now) }))
 }

@@ -56,7 +56,7 @@ impl How {
             let deadline = *deadline.get_or_insert_with(|| {
                 sys::timeout_of(fd, option).and_then(|time| Instant::now().checked_add(time))
             });
-            match self.wait(&[Wanted { fd, events }], deadline) {
+            match self.wait(&[Wanted::new(fd, events)], deadline) {
                 End::TimedOut => return result,
                 End::Interrupted if self.interruptible => return failed(EINTR),
                 _ => {}

@@ -3,7 +3,7 @@
 use crate::park::SpinLock;
 use crate::segments::Segments;
 use crate::sync::list::WaitList;
-use core::sync::atomic::{AtomicBool, AtomicU32};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
 
 /// Events of epoll that end any wait.
 pub(super) const ANY: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
@@ -11,7 +11,8 @@ pub(super) const ANY: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
 /// How the epoll instance knows a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Not yet, or as a file that belongs to others: each wait arms it.
+    /// Not yet, or as a file that belongs to others: each wait arms it, unless it can be
+    /// [heard of for good](super::heard).
     Foreign,
     /// For good, edge-triggered: its reads, and its writes since somebody has waited for them.
     /// Sockets of datagrams, and those of AF_XDP, can be written to again with each one that has
@@ -38,6 +39,15 @@ pub(super) struct File {
     /// Something else than data has come: the end, an error, urgent data. That a read found less
     /// than it wanted does not mean any more that the next one would have to wait.
     pub(super) special: AtomicBool,
+    /// What is known of a file of others, see [`heard`](super::heard). Changed under the lock.
+    pub(super) standing: AtomicU8,
+    /// The reads that had been counted when a read of a foreign stream found less than it wanted;
+    /// if none has, fewer than there are.
+    pub(super) drained: AtomicU32,
+    /// Calls on a foreign source were found to have no timeout, and to wait, when there had been so
+    /// many changes; 0: never.
+    pub(super) patient: AtomicU32,
+    pub(super) waits: AtomicU32,
 }
 
 impl File {
@@ -48,6 +58,10 @@ impl File {
             reads: AtomicU32::new(0),
             writes: AtomicU32::new(0),
             special: AtomicBool::new(false),
+            standing: AtomicU8::new(0),
+            drained: AtomicU32::new(u32::MAX),
+            patient: AtomicU32::new(0),
+            waits: AtomicU32::new(0),
         }
     }
 }
@@ -63,6 +77,11 @@ pub(super) fn known(fd: i32) -> Option<&'static File> {
 /// where there is no memory.
 pub(super) fn of(fd: i32) -> Option<&'static File> {
     TABLE.get_or_make(fd, File::new)
+}
+
+/// The smallest number from `first` to `last` whose file `is` one of those sought.
+pub(super) fn find(first: u32, last: u32, is: impl Fn(&File) -> bool) -> Option<i32> {
+    TABLE.find(first, last, is)
 }
 
 /// In the child of a fork: nobody waits, and nobody holds a lock.

@@ -3,11 +3,13 @@
 pub(crate) mod bell;
 mod epoll;
 mod file;
+pub(crate) mod heard;
 mod source;
 mod wait;
 mod watch;
 
 pub(crate) use epoll::Events;
+pub use heard::{Made, Seen};
 pub(crate) use source::{Direction, Source};
 pub use wait::{End, Wanted};
 pub(crate) use wait::{MOST, serve, unserve, wait_anywhere, wait_foreign};

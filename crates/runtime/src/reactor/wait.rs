@@ -1,6 +1,7 @@
 //! Waiting for files.
 
 use super::file::{self, ANY, File, Kind, State};
+use super::heard::{self, Seen};
 use super::{REACTOR, epoll};
 use crate::os::pages::Pages;
 use crate::overlay;
@@ -17,6 +18,8 @@ use std::time::Instant;
 pub(super) const READS: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLPRI) as u32;
 /// Events after which writing does not wait.
 pub(super) const WRITES: u32 = libc::EPOLLOUT as u32;
+/// Any event.
+pub(super) const ANYTHING: u32 = READS | WRITES | ANY;
 /// Events that are not about data, or not about data alone.
 pub(super) const SPECIAL: u32 = (libc::EPOLLRDHUP | libc::EPOLLPRI) as u32 | ANY;
 
@@ -37,6 +40,15 @@ pub struct Wanted {
     pub fd: i32,
     /// Events of `poll`, which are those of epoll.
     pub events: i16,
+    /// What was seen of it before it was found not to be ready. Reads or writes, not both.
+    pub seen: Seen,
+}
+
+impl Wanted {
+    /// A file of which nothing else is known.
+    pub fn new(fd: i32, events: i16) -> Wanted {
+        Wanted { fd, events, seen: Seen::Nothing }
+    }
 }
 
 /// How a wait for files of others ended.
@@ -93,7 +105,7 @@ fn be_heard() {
 
 /// Sees to it that the epoll instance knows the source, and for a wait for writing that it reports
 /// that; if it can be written to now, at once. The error is the errno.
-fn register(state: &mut State, file: &File, fd: i32, writes: bool) -> Result<(), i32> {
+pub(super) fn register(state: &mut State, file: &File, fd: i32, writes: bool) -> Result<(), i32> {
     let first = match state.kind {
         Kind::Source { writes: has } if writes && !has => libc::EPOLL_CTL_MOD,
         Kind::Source { .. } | Kind::Served => return Ok(()),
@@ -128,6 +140,7 @@ pub(super) fn forget_source(fd: i32) {
             // A duplicate would keep it in the instance after it has been closed.
             let _ = epoll::control(epoll, (libc::EPOLL_CTL_DEL, fd, 0), 0);
         }
+        heard::forget(file, &mut state);
         state.kind = Kind::Foreign;
     }
 }
@@ -168,7 +181,7 @@ pub(crate) fn serve(fd: i32) -> bool {
     let Some(file) = file::of(fd) else { return false };
     forget_source(fd);
     file.state.lock().kind = Kind::Served;
-    super::announce(fd, READS | WRITES | ANY);
+    super::announce(fd, ANYTHING);
     // That was no event of the stack's: it announces its own from now on.
     file.special.store(false, Relaxed);
     true
@@ -178,7 +191,7 @@ pub(crate) fn serve(fd: i32) -> bool {
 pub(crate) fn unserve(fd: i32) {
     let Some(file) = file::known(fd) else { return };
     file.state.lock().kind = Kind::Foreign;
-    super::announce(fd, READS | WRITES | ANY);
+    super::announce(fd, ANYTHING);
 }
 
 /// Takes a node out of its file's list. `false`: somebody else has, with a signal.
@@ -249,6 +262,36 @@ fn are_served(files: &[Wanted]) -> bool {
     files.iter().all(|wanted| wanted.fd < 0 || file::known(wanted.fd).is_some_and(is_served))
 }
 
+/// Does one thread wait?
+pub(super) fn is_single(state: &State) -> bool {
+    // SAFETY: the list is locked by whoever has `state`.
+    unsafe {
+        state.waiters.after(None).is_some_and(|first| state.waiters.after(Some(first)).is_none())
+    }
+}
+
+/// Sees to it that a thread in the list of a file will hear of what it wants. `Ok(false)`: that may
+/// be there already. The error is the errno.
+fn prepare(state: &mut State, file: &File, wanted: &Wanted) -> Result<bool, i32> {
+    let writes = wanted.events & libc::POLLOUT != 0;
+    if u32::from(wanted.events as u16) & !ANYTHING != 0 {
+        heard::cannot_be_source(file, state);
+    }
+    match (state.kind, wanted.seen) {
+        (Kind::Served, _) => Ok(true),
+        (Kind::Source { .. }, Seen::Events(before)) => {
+            register(state, file, wanted.fd, writes)?;
+            let count = if writes { &file.writes } else { &file.reads };
+            Ok(count.load(Relaxed) == before)
+        }
+        (_, Seen::New) if heard::become_source(file, state, wanted.fd, writes) => Ok(true),
+        _ => {
+            let epoll = REACTOR.instance_or_new()?;
+            arm(epoll, state, wanted.fd).map(|()| true)
+        }
+    }
+}
+
 /// Waits in the lists of the files; there are as many places.
 fn wait_in(
     places: &mut [Place],
@@ -270,13 +313,14 @@ fn wait_in(
         let mut state = file.state.lock();
         // SAFETY: new, in no list; it stays where it is until it has left the list below.
         unsafe { state.waiters.push_back(NonNull::from(&place.0)) };
-        let armed = match state.kind {
-            Kind::Served => Ok(()),
-            _ => REACTOR.instance_or_new().and_then(|epoll| arm(epoll, &state, wanted.fd)),
-        };
+        let armed = prepare(&mut state, file, wanted);
         drop(state);
-        if armed.is_err() {
-            end = Some(End::Impossible);
+        match armed {
+            Ok(true) => {}
+            Ok(false) => end = Some(End::Ready),
+            Err(_) => end = Some(End::Impossible),
+        }
+        if end.is_some() {
             break;
         }
         // Its news that came before are announced to nobody. Not under the lock: a stack announces

@@ -193,6 +193,11 @@ impl Store for Memory {
         Some(self.bytes.load(Ordering::Relaxed))
     }
 
+    fn room(&self, bytes: usize) -> Option<(u64, &'static str)> {
+        let left = self.limit.saturating_sub(self.bytes.load(Ordering::Relaxed));
+        Some((left / (OVERHEAD + bytes as u64), "--max-memory"))
+    }
+
     fn tidy(&self) {
         let next = self.untidy.fetch_add(1, Ordering::Relaxed) % SHARDS;
         let expired = |item: &Arc<Item>| item.expires_ms != 0 && !item.is_live();

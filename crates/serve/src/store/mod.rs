@@ -72,6 +72,18 @@ pub enum StoreError {
         /// How many bytes may be used.
         limit: u64,
     },
+    /// There will be no room for so many.
+    #[error("there is room for {room} entries of {bytes} bytes, not for {entries} ({why})")]
+    TooMany {
+        /// How many there would be.
+        entries: u64,
+        /// Key and value of one.
+        bytes: usize,
+        /// How many there can be.
+        room: u64,
+        /// What bounds them.
+        why: &'static str,
+    },
     /// The library that keeps the data reports an error.
     #[error("{store}: {message}")]
     Backend {
@@ -139,6 +151,13 @@ pub trait Store: Send + Sync {
 
     /// Bytes that the entries take, if the store keeps count.
     fn bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// For how many more entries with so many bytes of key and value there is room, and what bounds
+    /// it; `None`: that shows when they come.
+    fn room(&self, bytes: usize) -> Option<(u64, &'static str)> {
+        let _ = bytes;
         None
     }
 
@@ -228,19 +247,35 @@ impl Versions {
     }
 }
 
-/// Fills a store with `keys` entries named as `quaver load` names them.
+/// Fills a store with `keys` entries named as `quaver load` names them, for as long as `goes_on`
+/// says so. Did it say so until the end?
 ///
 /// # Errors
 ///
-/// As [`Store::update`].
-pub fn fill(store: &dyn Store, keys: u64, value_bytes: usize) -> Result<(), StoreError> {
+/// As [`Store::update`]; at once if there is no [room](Store::room).
+pub fn fill(
+    store: &dyn Store,
+    keys: u64,
+    value_bytes: usize,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<bool, StoreError> {
     const AT_ONCE: usize = 1000;
+    let bytes = quaver_load::net::key(0).len() + value_bytes;
+    if let Some((room, why)) = store.room(bytes)
+        && keys > room
+    {
+        return Err(StoreError::TooMany { entries: keys, bytes, room, why });
+    }
     for first in (0..keys).step_by(AT_ONCE) {
+        if !goes_on() {
+            return Ok(false);
+        }
         let batch = first..keys.min(first + AT_ONCE as u64);
         store.set_all(&mut batch.map(|index| {
             let key = quaver_load::net::key(index);
             (Cow::from(key.to_vec()), Item::new(quaver_load::net::value(index, value_bytes)))
         }))?;
     }
-    store.sync()
+    store.sync()?;
+    Ok(true)
 }

@@ -25,6 +25,13 @@ const CACHE_BYTES: usize = 1 << 30;
 /// How many calls of `tidy` make a second.
 const TIDIES_A_SECOND: u32 = 10;
 
+/// How much memory the machine has, in bytes.
+fn memory() -> u64 {
+    // SAFETY: no arguments.
+    let of = |name| u64::try_from(unsafe { libc::sysconf(name) }).unwrap_or(0);
+    of(libc::_SC_PHYS_PAGES).saturating_mul(of(libc::_SC_PAGESIZE))
+}
+
 /// The store.
 pub struct Redb {
     database: Database,
@@ -32,6 +39,7 @@ pub struct Redb {
     /// There are changes that are not on the disk.
     changed: AtomicBool,
     tidies: AtomicU32,
+    in_memory: bool,
 }
 
 impl Redb {
@@ -54,6 +62,7 @@ impl Redb {
             versions: Versions::new(),
             changed: AtomicBool::new(false),
             tidies: AtomicU32::new(0),
+            in_memory: path.is_none(),
         };
         // Readers need the table.
         store.write(|transaction| {
@@ -182,6 +191,11 @@ impl Store for Redb {
             transaction.open_table(TABLE).map_err(failed)?;
             Ok(true)
         })
+    }
+
+    fn room(&self, bytes: usize) -> Option<(u64, &'static str)> {
+        let left = || memory() / bytes.max(1) as u64;
+        self.in_memory.then(|| (left(), "this machine's memory"))
     }
 
     fn tidy(&self) {

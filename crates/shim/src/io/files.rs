@@ -161,7 +161,7 @@ fn fcntl_impl(fd: c_int, command: c_int, argument: usize) -> c_int {
                     -> c_int)
             }
         }
-        _ => returned(raw(SYS_fcntl, a)) as c_int,
+        _ => super::descriptors::set(SYS_fcntl, a),
     }
 }
 

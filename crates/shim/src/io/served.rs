@@ -3,7 +3,7 @@
 
 use super::{aliases, returned};
 use crate::real::real;
-use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
+use core::ffi::{c_int, c_long, c_uint, c_void};
 use libc::*;
 use quaver::foreign::overlay;
 
@@ -34,7 +34,6 @@ macro_rules! served {
 }
 
 served! {
-    socket(family: c_int, kind: c_int, protocol: c_int) -> c_int, SYS_socket;
     bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int, SYS_bind;
     listen(fd: c_int, backlog: c_int) -> c_int, SYS_listen;
     shutdown(fd: c_int, how: c_int) -> c_int, SYS_shutdown;
@@ -42,9 +41,6 @@ served! {
     getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int, SYS_getpeername;
     getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t)
         -> c_int, SYS_getsockopt;
-    setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t)
-        -> c_int, SYS_setsockopt;
-    ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int, SYS_ioctl;
     dup(fd: c_int) -> c_int, SYS_dup;
     epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int,
         SYS_epoll_ctl;

@@ -12,6 +12,12 @@ fn check(n: usize, size: usize) {
 }
 
 aliases! {
+    /// See `setsockopt(2)`.
+    fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t)
+        -> c_int = {
+        let a = [fd as usize, level as usize, name as usize, value as usize, len as usize, 0];
+        super::descriptors::set(SYS_setsockopt, a)
+    };
     /// See `recv(2)`.
     fn recv(fd: c_int, buffer: *mut c_void, n: usize, flags: c_int) -> isize = {
         let a = [fd as usize, buffer as usize, n, flags as usize, 0, 0];

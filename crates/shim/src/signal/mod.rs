@@ -38,6 +38,7 @@ pub(crate) mod wait;
 
 use crate::state::{self, Thread};
 use crate::sys::{self, call};
+use crate::vfork;
 use core::cell::Cell;
 use core::ffi::c_int;
 use core::ptr;
@@ -186,7 +187,7 @@ pub(crate) fn managed() -> Option<&'static Thread> {
 
 /// Is this the child of a `vfork`, which has its parent's memory but signals of its own?
 pub(crate) fn in_child_of_vfork() -> bool {
-    MANAGED.load(Relaxed) && OWNER.load(Relaxed) != process()
+    MANAGED.load(Relaxed) && vfork::may_be_child() && OWNER.load(Relaxed) != process()
 }
 
 /// Takes the handlers that there are over. Before the runtime starts, which will preempt by
@@ -200,6 +201,7 @@ pub(crate) fn prepare(preemption: c_int) {
 pub(crate) fn start() {
     action::note_runtimes();
     OWNER.store(process(), Relaxed);
+    vfork::start();
     courier::start();
     quaver::foreign::preempt::set_stranger(courier::take_stranger);
     MANAGED.store(true, Release);

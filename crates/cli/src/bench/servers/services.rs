@@ -180,7 +180,7 @@ fn alone(cpu: usize) -> anyhow::Result<(Services, Vec<String>)> {
                 (Arc::new(Redb::open(None)?), "redb")
             }
         };
-        store::fill(store.as_ref(), KEYS, VALUE_BYTES)?;
+        store::fill(store.as_ref(), KEYS, VALUE_BYTES, &|| true)?;
         let serve = |rows| aspen::KeyValue::new(Arc::clone(&store), rows, VALUE_BYTES);
         let mut scan_rows = KEYS as usize / 10;
         for _ in 0..STEPS {

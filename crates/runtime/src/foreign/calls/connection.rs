@@ -1,8 +1,10 @@
 //! Connections: accepting and making them.
 
-use super::{Caller, EAGAIN, Operation, Patience, WOULD_WAIT, Waits, is_ready};
+use super::descriptors;
+use super::{Caller, EAGAIN, Operation, Patience, Tried, WOULD_WAIT, Waits, is_ready};
 use crate::foreign::files::Wanted;
 use crate::foreign::{lock, region, thread};
+use crate::reactor::{Direction, Made};
 use crate::sys;
 use core::ffi::c_long;
 use core::sync::atomic::AtomicU32;
@@ -17,7 +19,12 @@ use libc::{
 ///
 /// As for the call.
 pub unsafe fn accept<C: Caller>(caller: C, number: c_long, arguments: [usize; 6]) -> isize {
-    caller.perform(true, &mut Accept { caller, number, arguments, waits: Waits::Unknown })
+    let (waits, tried) = (Waits::Unknown, Tried::NOTHING);
+    let new = caller.perform(true, &mut Accept { caller, number, arguments, waits, tried });
+    if let Ok(new) = i32::try_from(new) {
+        descriptors::made(new, Made::Socket);
+    }
+    new
 }
 
 /// One is held from the look whether there is a connection to the call that takes it, which would
@@ -30,6 +37,7 @@ struct Accept<C> {
     number: c_long,
     arguments: [usize; 6],
     waits: Waits,
+    tried: Tried,
 }
 
 impl<C: Caller> Operation for Accept<C> {
@@ -47,9 +55,11 @@ impl<C: Caller> Operation for Accept<C> {
         while !lock::try_lock(word) {
             turns += 1;
             if turns == TURNS || !thread::try_yield() {
+                self.tried = Tried::NOTHING;
                 return WOULD_WAIT;
             }
         }
+        self.tried = Tried::now(files[0], Direction::Read);
         let result = if is_ready(files[0], POLLIN) {
             Some(self.caller.call(self.number, arguments))
         } else {
@@ -60,7 +70,11 @@ impl<C: Caller> Operation for Accept<C> {
     }
 
     fn wanted(&self, wanted: &mut [Wanted]) {
-        wanted[0] = Wanted { fd: self.arguments[0] as i32, events: POLLIN };
+        wanted[0] = Wanted::new(self.arguments[0] as i32, POLLIN);
+    }
+
+    fn tried(&self) -> Tried {
+        self.tried
     }
 
     fn patience(&self) -> Patience {
@@ -78,7 +92,8 @@ impl<C: Caller> Operation for Accept<C> {
 ///
 /// As for the call.
 pub unsafe fn connect<C: Caller>(caller: C, arguments: [usize; 6]) -> isize {
-    caller.perform(true, &mut Connect { caller, arguments, stage: Stage::New })
+    caller
+        .perform(true, &mut Connect { caller, arguments, stage: Stage::New, tried: Tried::NOTHING })
 }
 
 /// How far a connection is.
@@ -95,6 +110,7 @@ struct Connect<C> {
     caller: C,
     arguments: [usize; 6],
     stage: Stage,
+    tried: Tried,
 }
 
 impl<C: Caller> Connect<C> {
@@ -139,6 +155,7 @@ impl<C: Caller> Operation for Connect<C> {
     fn attempt(&mut self, files: &[i32]) -> isize {
         let mut arguments = self.arguments;
         arguments[0] = files[0] as usize;
+        self.tried = Tried::now(files[0], Direction::Write);
         match self.stage {
             Stage::New => self.begin(files[0]),
             Stage::UnderWay(_) if !is_ready(files[0], POLLOUT) => WOULD_WAIT,
@@ -153,7 +170,11 @@ impl<C: Caller> Operation for Connect<C> {
     }
 
     fn wanted(&self, wanted: &mut [Wanted]) {
-        wanted[0] = Wanted { fd: self.arguments[0] as i32, events: POLLOUT };
+        wanted[0] = Wanted::new(self.arguments[0] as i32, POLLOUT);
+    }
+
+    fn tried(&self) -> Tried {
+        self.tried
     }
 
     fn patience(&self) -> Patience {

@@ -2,7 +2,9 @@
 
 use super::waiting::{self, Found};
 use crate::park::Relax;
+use crate::reactor::heard;
 use crate::{overlay, preempt, sys};
+use core::ffi::c_long;
 use core::sync::atomic::{AtomicU8, Ordering::*};
 
 /// What kind of file a descriptor is.
@@ -49,6 +51,32 @@ fn ask(fd: i32, known: Option<&AtomicU8>) -> Kind {
     if is_plain { Kind::Plain } else { Kind::Stream }
 }
 
+pub use crate::reactor::Made;
+
+/// To be called when `fd` has been made by one of these calls.
+pub fn made(fd: i32, what: Made) {
+    heard::made(fd, what, waiting::is_owner);
+}
+
+/// To be called when `setsockopt`, `fcntl` or `ioctl` (`number`) has been called.
+#[inline]
+pub fn has_set(number: c_long, a: [usize; 6]) {
+    // As the C library numbers them where times have 32 bits, and where they have 64.
+    const TIMEOUTS: [i32; 4] = [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO, 66, 67];
+    let (fd, first, second) = (a[0] as i32, a[1] as i32, a[2] as i32);
+    match (number, first) {
+        (libc::SYS_fcntl, libc::F_SETFL) => heard::has_changed(),
+        (libc::SYS_ioctl, _) if a[1] as libc::c_ulong == libc::FIONBIO => heard::has_changed(),
+        (libc::SYS_setsockopt, libc::SOL_SOCKET) if TIMEOUTS.contains(&second) => {
+            heard::has_changed();
+        }
+        (libc::SYS_setsockopt, libc::IPPROTO_TCP) if second == libc::TCP_ULP => {
+            heard::is_layered(fd);
+        }
+        _ => {}
+    }
+}
+
 /// To be called before `fd` is closed or replaced: threads that wait for it keep its file.
 #[inline]
 pub fn leave(fd: i32) {
@@ -59,6 +87,7 @@ pub fn leave(fd: i32) {
     if waiting::is_awaited(fd) {
         move_all(fd);
     }
+    heard::left(fd, waiting::is_owner);
     overlay::leave(fd);
 }
 
@@ -72,6 +101,7 @@ pub fn leave_range(first: u32, last: u32) {
         move_all(fd);
         from = fd as u32 + 1;
     }
+    heard::range_left(first, last, waiting::is_owner);
     overlay::leave_range(first, last);
 }
 

@@ -1,11 +1,16 @@
 //! Waiting for one of many files: `poll`, `epoll_wait`.
 
-use super::{Caller, MANY, Operation, Patience, WOULD_WAIT, write_all};
+use super::{Caller, MANY, Operation, Patience, Tried, WOULD_WAIT, write_all};
 use crate::foreign::files::Wanted;
 use crate::foreign::futex::Deadline;
 use crate::os::pages::Pages;
+use crate::overlay;
+use crate::reactor::Direction;
 use core::ptr;
-use libc::{POLLIN, SYS_epoll_pwait, SYS_ppoll, epoll_event, pollfd, timespec, timeval};
+use libc::{
+    POLLIN, POLLOUT, POLLPRI, POLLRDHUP, SYS_epoll_pwait, SYS_ppoll, epoll_event, pollfd, timespec,
+    timeval,
+};
 use std::time::Duration;
 
 /// How long a call waits: from now, if not for ever.
@@ -99,7 +104,7 @@ pub unsafe fn poll<C: Caller>(
     span: Span,
     mask: usize,
 ) -> isize {
-    caller.perform(false, &mut Poll { caller, files, n, span, mask })
+    caller.perform(false, &mut Poll { caller, files, n, span, mask, tried: Tried::NOTHING })
 }
 
 struct Poll<C> {
@@ -108,6 +113,7 @@ struct Poll<C> {
     n: usize,
     span: Span,
     mask: usize,
+    tried: Tried,
 }
 
 impl<C: Caller> Poll<C> {
@@ -135,6 +141,13 @@ impl<C: Caller> Operation for Poll<C> {
     }
 
     fn attempt(&mut self, files: &[i32]) -> isize {
+        self.tried = match self.files() {
+            [file] if file.events & !(POLLIN | POLLPRI | POLLRDHUP) == 0 => {
+                Tried::now(files[0], Direction::Read)
+            }
+            [pollfd { events: POLLOUT, .. }] => Tried::now(files[0], Direction::Write),
+            _ => Tried::NOTHING,
+        };
         if self.files().iter().zip(files).all(|(given, &fd)| given.fd == fd) {
             return self.first();
         }
@@ -164,9 +177,13 @@ impl<C: Caller> Operation for Poll<C> {
         self.n
     }
 
+    fn tried(&self) -> Tried {
+        self.tried
+    }
+
     fn wanted(&self, wanted: &mut [Wanted]) {
         for (wanted, given) in wanted.iter_mut().zip(self.files()) {
-            *wanted = Wanted { fd: given.fd, events: given.events };
+            *wanted = Wanted::new(given.fd, given.events);
         }
     }
 
@@ -211,7 +228,8 @@ pub unsafe fn epoll_wait<C: Caller>(
         Epoll::Millis(ms) => Span::of_millis(ms),
         Epoll::Exact(span) => span,
     };
-    caller.perform(false, &mut EpollWait { caller, fd, events, n, time, span, mask })
+    let tried = Tried::NOTHING;
+    caller.perform(false, &mut EpollWait { caller, fd, events, n, time, span, mask, tried })
 }
 
 struct EpollWait<C> {
@@ -222,6 +240,7 @@ struct EpollWait<C> {
     time: Epoll,
     span: Span,
     mask: usize,
+    tried: Tried,
 }
 
 impl<C: Caller> Operation for EpollWait<C> {
@@ -230,15 +249,28 @@ impl<C: Caller> Operation for EpollWait<C> {
     }
 
     fn attempt(&mut self, files: &[i32]) -> isize {
+        self.tried = Tried::now(files[0], Direction::Read);
+        // What the kernel refuses at once it is to be asked.
+        let is_valid = (1..1 << 20).contains(&self.n) && self.mask == 0 && !overlay::is_active();
+        if is_valid && self.tried.is_drained() && self.span.nothing() == WOULD_WAIT {
+            return WOULD_WAIT;
+        }
         let arguments = [files[0] as usize, self.events as usize, self.n as usize, 0, self.mask, 8];
         match self.caller.call(SYS_epoll_pwait, arguments) {
-            0 => self.span.nothing(),
+            0 => {
+                self.tried.is_empty();
+                self.span.nothing()
+            }
             r => r,
         }
     }
 
+    fn tried(&self) -> Tried {
+        self.tried
+    }
+
     fn wanted(&self, wanted: &mut [Wanted]) {
-        wanted[0] = Wanted { fd: self.fd, events: POLLIN };
+        wanted[0] = Wanted::new(self.fd, POLLIN);
     }
 
     fn patience(&self) -> Patience {

@@ -11,6 +11,9 @@
 //! Who makes the calls is a [`Caller`]: signals, cancellation and the way to block in the kernel
 //! are its affair.
 //!
+//! What is known of a file's events when it is tried ([`Tried`]) may tell that a try would have to
+//! wait, and spares the file from being armed for each wait.
+//!
 //! # Files that are closed meanwhile
 //!
 //! In the kernel a call that waits keeps its file, whatever becomes of the descriptor. Here nothing
@@ -46,8 +49,7 @@ use super::files::{self, Wanted};
 use super::futex::{Deadline, Limits};
 use crate::os::pages::Pages;
 use crate::overlay;
-use crate::reactor;
-use crate::sys;
+use crate::reactor::{self, Direction, Seen, heard};
 use crate::thread::raw;
 use core::ffi::{c_int, c_long};
 use core::mem::MaybeUninit;
@@ -109,6 +111,11 @@ pub trait Operation {
     /// Writes down what it waits for, [`count`](Self::count) entries.
     fn wanted(&self, wanted: &mut [Wanted]);
 
+    /// Of one that waits for one file: what was known of it at the last try.
+    fn tried(&self) -> Tried {
+        Tried::NOTHING
+    }
+
     /// How long.
     fn patience(&self) -> Patience;
 
@@ -133,6 +140,39 @@ pub trait Operation {
     }
 }
 
+/// A file on which an operation was tried, and what was known of it before.
+#[derive(Clone, Copy, Debug)]
+pub struct Tried {
+    fd: i32,
+    seen: Seen,
+}
+
+impl Tried {
+    const NOTHING: Tried = Tried { fd: -1, seen: Seen::Nothing };
+
+    /// About to be.
+    fn now(fd: i32, direction: Direction) -> Tried {
+        Tried { fd, seen: heard::look(fd, direction) }
+    }
+
+    /// Has all been read that had come?
+    fn is_drained(self) -> bool {
+        heard::is_drained(self.fd, self.seen)
+    }
+
+    /// It would have to wait, and so would others until there is another event.
+    fn is_empty(self) {
+        heard::is_empty(self.fd, self.seen);
+    }
+
+    /// A read that takes what it returns has returned this, `wanted` bytes at most.
+    fn has_read(self, got: isize, wanted: impl FnOnce() -> usize) {
+        if let (Seen::Events(_), Ok(got)) = (self.seen, usize::try_from(got)) {
+            heard::has_read(self.fd, self.seen, got, wanted());
+        }
+    }
+}
+
 /// How a call ended, or why not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Parked {
@@ -153,9 +193,9 @@ pub fn deadline(operation: &impl Operation) -> (Option<Deadline>, bool) {
         Patience::Endless => (None, false),
         Patience::Until(at) => (Some(at), false),
         Patience::OfSocket(option) => {
-            let mut file = [Wanted { fd: -1, events: 0 }];
+            let mut file = [Wanted::new(-1, 0)];
             operation.wanted(&mut file);
-            let at = sys::timeout_of(file[0].fd, option).map(Deadline::after);
+            let at = heard::timeout_of(file[0].fd, option).map(Deadline::after);
             (at, at.is_some())
         }
     }
@@ -201,7 +241,7 @@ pub fn park<O: Operation>(
 #[derive(Clone, Copy, Debug)]
 pub struct CannotWait;
 
-const NOTHING: Wanted = Wanted { fd: -1, events: 0 };
+const NOTHING: Wanted = Wanted { fd: -1, events: 0, seen: Seen::Nothing };
 
 /// Fills places with a value.
 fn write_all<T: Copy>(places: &mut [MaybeUninit<T>], value: T) -> &mut [T] {
@@ -253,6 +293,10 @@ fn park_in<O: Operation>(
     loop {
         if operation.count() > wanted.len() || !waiting.update(wanted) {
             return Parked::Impossible;
+        }
+        if let [file] = wanted {
+            let tried = operation.tried();
+            file.seen = if tried.fd == file.fd { tried.seen } else { Seen::Nothing };
         }
         let wanted = &*wanted;
         let look_up = || interrupted() || waiting.has_moved(wanted);
@@ -340,7 +384,7 @@ impl Waits {
 
     fn on(&mut self, fd: i32) -> bool {
         if let Waits::Unknown = self {
-            *self = if sys::is_nonblocking(fd) { Waits::No } else { Waits::Yes };
+            *self = if heard::is_nonblocking(fd) { Waits::No } else { Waits::Yes };
         }
         matches!(self, Waits::Yes)
     }

@@ -1,13 +1,14 @@
 //! Reading and receiving.
 
 use super::descriptors::{Kind, kind};
-use super::{Caller, EAGAIN, EINTR, Operation, Patience, WOULD_WAIT, Waits, is_ready, look};
+use super::{Caller, EAGAIN, EINTR, Operation, Patience, Tried, WOULD_WAIT, Waits, is_ready, look};
 use crate::foreign::files::Wanted;
+use crate::reactor::Direction;
 use crate::sys;
 use core::ffi::{c_int, c_long};
 use libc::{
     EINVAL, EOPNOTSUPP, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_WAITALL, POLLERR,
-    POLLIN, SO_RCVTIMEO, SYS_preadv2, SYS_recvfrom, SYS_recvmsg, iovec, msghdr,
+    POLLIN, SO_RCVTIMEO, SYS_preadv2, SYS_read, SYS_recvfrom, SYS_recvmsg, iovec, msghdr,
 };
 
 /// `RWF_NOWAIT`.
@@ -29,7 +30,8 @@ pub unsafe fn read<C: Caller>(
     if kind(fd) == Kind::Plain {
         return None;
     }
-    let mut read = Read { caller, number, arguments, vec, waits: Waits::Unknown };
+    let (waits, tried) = (Waits::Unknown, Tried::NOTHING);
+    let mut read = Read { caller, number, arguments, vec, waits, tried };
     Some(caller.perform(true, &mut read))
 }
 
@@ -39,6 +41,17 @@ struct Read<C> {
     arguments: [usize; 6],
     vec: (*const iovec, usize),
     waits: Waits,
+    tried: Tried,
+}
+
+/// How much there is room for.
+///
+/// # Safety
+///
+/// The buffers have been accepted by the kernel.
+unsafe fn room(vec: (*const iovec, usize)) -> usize {
+    // SAFETY: the caller's contract.
+    unsafe { core::slice::from_raw_parts(vec.0, vec.1) }.iter().map(|v| v.iov_len).sum()
 }
 
 impl<C: Caller> Read<C> {
@@ -58,19 +71,36 @@ impl<C: Caller> Operation for Read<C> {
         const UNSUPPORTED: isize = -(EOPNOTSUPP as isize);
         const INVALID: isize = -(EINVAL as isize);
         let (fd, (vec, n)) = (files[0], self.vec);
+        self.tried = Tried::now(fd, Direction::Read);
+        // What `readv` has room for is not known before the kernel has looked.
+        let has_room = self.number == SYS_read && self.arguments[2] != 0;
+        if has_room && self.tried.is_drained() && self.waits.on(fd) {
+            return WOULD_WAIT;
+        }
         let arguments = [fd as usize, vec as usize, n, usize::MAX, 0, NOWAIT];
         match self.caller.call(SYS_preadv2, arguments) {
-            EAGAIN => self.waits.refused(fd),
+            EAGAIN => {
+                self.tried.is_empty();
+                self.waits.refused(fd)
+            }
             UNSUPPORTED if is_ready(fd, POLLIN) || !self.waits.on(fd) => self.real(fd),
             UNSUPPORTED => WOULD_WAIT,
             // Of the program's own call, too, or it is one of `preadv2` only.
             INVALID => self.real(fd),
-            r => r,
+            r => {
+                // SAFETY: the kernel has filled them if it returns how much.
+                self.tried.has_read(r, || unsafe { room(self.vec) });
+                r
+            }
         }
     }
 
+    fn tried(&self) -> Tried {
+        self.tried
+    }
+
     fn wanted(&self, wanted: &mut [Wanted]) {
-        wanted[0] = Wanted { fd: self.arguments[0] as i32, events: POLLIN };
+        wanted[0] = Wanted::new(self.arguments[0] as i32, POLLIN);
     }
 
     fn patience(&self) -> Patience {
@@ -100,8 +130,8 @@ pub unsafe fn receive<C: Caller>(
         let mut all = All { caller, number, arguments, flags, done: 0, waits: Waits::Unknown };
         return caller.perform(true, &mut all);
     }
-    let waits = Waits::unless(never);
-    caller.perform(true, &mut Receive { caller, number, arguments, flags_at, waits })
+    let (waits, tried) = (Waits::unless(never), Tried::NOTHING);
+    caller.perform(true, &mut Receive { caller, number, arguments, flags_at, waits, tried })
 }
 
 struct Receive<C> {
@@ -110,6 +140,25 @@ struct Receive<C> {
     arguments: [usize; 6],
     flags_at: usize,
     waits: Waits,
+    tried: Tried,
+}
+
+impl<C: Caller> Receive<C> {
+    /// How much there is room for.
+    ///
+    /// # Safety
+    ///
+    /// The kernel has accepted it.
+    unsafe fn room(&self) -> usize {
+        if self.number != SYS_recvmsg {
+            return self.arguments[2];
+        }
+        // SAFETY: the caller's contract.
+        unsafe {
+            let message = &*(self.arguments[1] as *const msghdr);
+            room((message.msg_iov, message.msg_iovlen))
+        }
+    }
 }
 
 impl<C: Caller> Operation for Receive<C> {
@@ -118,17 +167,39 @@ impl<C: Caller> Operation for Receive<C> {
     }
 
     fn attempt(&mut self, files: &[i32]) -> isize {
+        const TAKE_NOTHING: c_int = MSG_PEEK | MSG_OOB | MSG_ERRQUEUE;
         let mut arguments = self.arguments;
         arguments[0] = files[0] as usize;
+        self.tried = Tried::now(files[0], Direction::Read);
+        let takes = arguments[self.flags_at] as c_int & TAKE_NOTHING == 0;
+        let has_room = self.number == SYS_recvfrom && self.arguments[2] != 0;
+        if takes && has_room && self.tried.is_drained() && self.waits.on(files[0]) {
+            return WOULD_WAIT;
+        }
         arguments[self.flags_at] |= MSG_DONTWAIT as usize;
         match self.caller.call(self.number, arguments) {
-            EAGAIN => self.waits.refused(files[0]),
-            r => r,
+            EAGAIN => {
+                if takes {
+                    self.tried.is_empty();
+                }
+                self.waits.refused(files[0])
+            }
+            r => {
+                if takes {
+                    // SAFETY: the kernel has filled it if it returns how much.
+                    self.tried.has_read(r, || unsafe { self.room() });
+                }
+                r
+            }
         }
     }
 
+    fn tried(&self) -> Tried {
+        self.tried
+    }
+
     fn wanted(&self, wanted: &mut [Wanted]) {
-        wanted[0] = Wanted { fd: self.arguments[0] as i32, events: POLLIN };
+        wanted[0] = Wanted::new(self.arguments[0] as i32, POLLIN);
     }
 
     fn patience(&self) -> Patience {
@@ -228,7 +299,7 @@ impl<C: Caller> Operation for All<C> {
     }
 
     fn wanted(&self, wanted: &mut [Wanted]) {
-        wanted[0] = Wanted { fd: self.arguments[0] as i32, events: POLLIN };
+        wanted[0] = Wanted::new(self.arguments[0] as i32, POLLIN);
     }
 
     fn patience(&self) -> Patience {

@@ -165,7 +165,7 @@ impl<C: Caller> Operation for Select<C> {
 
     fn wanted(&self, wanted: &mut [Wanted]) {
         for (wanted, fd) in wanted.iter_mut().zip(self.wanted.files()) {
-            *wanted = Wanted { fd: fd as i32, events: self.wanted.events(fd) };
+            *wanted = Wanted::new(fd as i32, self.wanted.events(fd));
         }
     }
 

@@ -2,8 +2,9 @@
 
 use super::descriptors::{Kind, kind};
 use super::receive::NOWAIT;
-use super::{Caller, EAGAIN, EINTR, Operation, Patience, WOULD_WAIT, Waits, look};
+use super::{Caller, EAGAIN, EINTR, Operation, Patience, Tried, WOULD_WAIT, Waits, look};
 use crate::foreign::files::Wanted;
+use crate::reactor::Direction;
 use crate::sys;
 use core::ffi::{c_int, c_long};
 use core::ptr;
@@ -78,6 +79,7 @@ struct Send<C> {
     is_socket: Option<bool>,
     /// The file cannot be asked not to wait.
     must_block: bool,
+    tried: Tried,
 }
 
 impl<C: Caller> Send<C> {
@@ -93,8 +95,8 @@ impl<C: Caller> Send<C> {
             How::To(flags) | How::Message(flags) => flags & MSG_DONTWAIT != 0,
         };
         let waits = Waits::unless(never);
-        let (is_socket, must_block) = (None, false);
-        Send { caller, how, number, arguments, vec, done: 0, waits, is_socket, must_block }
+        let (is_socket, must_block, tried) = (None, false, Tried::NOTHING);
+        Send { caller, how, number, arguments, vec, done: 0, waits, is_socket, must_block, tried }
     }
 
     fn fd(&self) -> i32 {
@@ -218,6 +220,7 @@ impl<C: Caller> Operation for Send<C> {
             return self.done as isize;
         }
         loop {
+            self.tried = Tried::now(fd, Direction::Write);
             let (asked, r) = self.try_once(fd);
             if r == EAGAIN && self.waits.on(fd) {
                 return WOULD_WAIT;
@@ -252,7 +255,11 @@ impl<C: Caller> Operation for Send<C> {
     }
 
     fn wanted(&self, wanted: &mut [Wanted]) {
-        wanted[0] = Wanted { fd: self.fd(), events: POLLOUT };
+        wanted[0] = Wanted::new(self.fd(), POLLOUT);
+    }
+
+    fn tried(&self) -> Tried {
+        self.tried
     }
 
     fn patience(&self) -> Patience {

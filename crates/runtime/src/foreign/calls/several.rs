@@ -185,7 +185,7 @@ impl<C: Caller> Operation for Batch<C> {
     }
 
     fn wanted(&self, wanted: &mut [Wanted]) {
-        wanted[0] = Wanted { fd: self.fd, events: self.events() };
+        wanted[0] = Wanted::new(self.fd, self.events());
     }
 
     fn patience(&self) -> Patience {

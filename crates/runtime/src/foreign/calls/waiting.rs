@@ -81,6 +81,11 @@ fn process() -> i32 {
     unsafe { sys::syscall3(libc::SYS_getpid, 0, 0, 0) as i32 }
 }
 
+/// Are the threads that wait this process's? Not those that the child of a `vfork` sees.
+pub(super) fn is_owner() -> bool {
+    OWNER.load(Relaxed) == process()
+}
+
 fn bucket(fd: i32) -> &'static Bucket {
     &TABLE[fd as usize % BUCKETS]
 }
@@ -243,7 +248,7 @@ pub(super) enum Found {
 
 /// Does anybody of this process wait for one of these descriptors? Costs a look where nobody does.
 pub(super) fn is_awaited(fd: i32) -> bool {
-    !bucket(fd).first.load(SeqCst).is_null() && OWNER.load(Relaxed) == process()
+    !bucket(fd).first.load(SeqCst).is_null() && is_owner()
 }
 
 /// Calls `f` with the entries for `fd` until it says something.
@@ -304,7 +309,7 @@ pub(super) fn give(fd: i32, new: i32) {
 
 /// The descriptors for which somebody waits, from `first` to `last`: the smallest one.
 pub(super) fn smallest(first: u32, last: u32) -> Option<i32> {
-    if OWNER.load(Relaxed) != process() {
+    if !is_owner() {
         return None;
     }
     let mut smallest = None;
@@ -364,8 +369,8 @@ mod tests {
     fn who_waits_gets_a_duplicate() {
         let fd = open();
         let mut place = [MaybeUninit::uninit()];
-        let waiting = Waiting::new(&mut place, &[Wanted { fd, events: libc::POLLIN }]);
-        let mut wanted = [Wanted { fd, events: libc::POLLIN }];
+        let waiting = Waiting::new(&mut place, &[Wanted::new(fd, libc::POLLIN)]);
+        let mut wanted = [Wanted::new(fd, libc::POLLIN)];
         let entered = waiting.enter();
         assert!(is_awaited(fd) && look_for(fd) == Found::Somebody && look_for(-2) == Found::Nobody);
         let mut numbers = [-1];

@@ -95,7 +95,7 @@ fn others() -> u64 {
         other.write_all(&[1]).unwrap_or_default();
         other
     });
-    let files = [&quiet, &mine].map(|s| Wanted { fd: s.as_raw_fd(), events: libc::POLLIN });
+    let files = [&quiet, &mine].map(|s| Wanted::new(s.as_raw_fd(), libc::POLLIN));
     let end = step(|| wait(&files, &Limits::NONE));
     u64::from(end == End::Ready) + 2 * u64::from(sender.join().is_ok())
 }
