@@ -1,9 +1,10 @@
 //! Who sees which workers the kernel has descheduled.
 //!
-//! A clock interrupts threads that run. It is of no use to a worker whose kernel thread has lost its
-//! CPU to another process, or sleeps in a page fault: what waits there stands still with it. Only
-//! the kernel knows. A program in the kernel (eBPF; package `quaver-monitor`, by `quaver lockd` or
-//! in this process) can tell; this module is what it must offer, and how the runtime gets it.
+//! A clock interrupts threads that run. It is of no use to a worker whose kernel thread has lost
+//! its CPU to another process, or sleeps in a page fault: what waits there stands still with it.
+//! Only the kernel knows. A program in the kernel (eBPF; package `quaver-monitor`, by `quaver
+//! lockd` or in this process) can tell; this module is what it must offer, and how the runtime gets
+//! it.
 
 use core::sync::atomic::{AtomicI64, AtomicU32};
 use std::os::fd::BorrowedFd;

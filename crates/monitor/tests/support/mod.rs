@@ -43,8 +43,8 @@ pub fn pin(cpu: usize) {
 }
 
 impl Hog {
-    /// `None`, with a line, if this process may not have such a child. It keeps the CPU for `long` at
-    /// most, which must be less than a second: the kernel would interrupt it.
+    /// `None`, with a line, if this process may not have such a child. It keeps the CPU for `long`
+    /// at most, which must be less than a second: the kernel would interrupt it.
     pub fn new(long: Duration) -> Option<Hog> {
         // SAFETY: a new mapping of zeros, which are a value of `Words`.
         let words: &'static Words = unsafe {

@@ -12,19 +12,19 @@
 //! ```
 //!
 //! The running thread of such a worker stays with it: its registers are in the kernel. A slot is
-//! taken only in a page fault, by the rules of [`fault`]. All else works whatever the
-//! states say, since tasks and timers are taken under their queues' own rules, while their worker
-//! may run: a state that is old, or wrong, moves work without need and nothing more.
+//! taken only in a page fault, by the rules of [`fault`]. All else works whatever the states say,
+//! since tasks and timers are taken under their queues' own rules, while their worker may run: a
+//! state that is old, or wrong, moves work without need and nothing more.
 //!
 //! Races:
 //!
 //! * The bell is silenced before the states are read, so what happens later rings again.
-//! * A task is in no queue for an instant. The thread is a maker of work then: it wakes sleepers, or
-//!   tells the clock, after it has queued the task anew ([`idle`](crate::idle)).
+//! * A task is in no queue for an instant. The thread is a maker of work then: it wakes sleepers,
+//!   or tells the clock, after it has queued the task anew ([`idle`](crate::idle)).
 //! * The carrier may have lost its CPU while it held a lock that the thread wants. Such locks yield
 //!   and nap, until it is back; then there is nothing to be done any more.
-//! * Who gives way to a thread of its own process rings no bell: that is another worker, or a thread
-//!   that runs for microseconds.
+//! * Who gives way to a thread of its own process rings no bell: that is another worker, or a
+//!   thread that runs for microseconds.
 //!
 //! While a carrier sleeps in a fault the thread looks again by itself, less and less often: there
 //! was no spare, or others came later.
