@@ -4,7 +4,8 @@
 //!
 //! The arguments are how many rounds to measure, each once without and once with a monitor, in
 //! turns, and for how many seconds. Printed is how long short threads wait until they run, in
-//! milliseconds: medians over the rounds, with the least and the most. Needs a monitor and two CPUs.
+//! milliseconds: medians over the rounds, with the least and the most. Needs a monitor and two
+//! CPUs.
 
 #[path = "../tests/support/mod.rs"]
 #[allow(dead_code, reason = "the tests use all")]

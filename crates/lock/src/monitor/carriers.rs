@@ -1,8 +1,8 @@
 //! Which carriers of a runtime have lost their CPU, for that runtime.
 //!
 //! The kernel program finds a carrier by its gs base (`bpf/carriers.h`), so a process registers and
-//! its threads do not. It then has a page, which only the kernel program can write to, and a *bell*:
-//! a descriptor that becomes readable when a carrier that is a worker was preempted by another
+//! its threads do not. It then has a page, which only the kernel program can write to, and a
+//! *bell*: a descriptor that becomes readable when a carrier that is a worker was preempted by another
 //! process, or has fallen asleep in a page fault.
 
 use super::{Absent, Reason, Source, client, socket_path};
@@ -106,8 +106,8 @@ impl Carriers {
         let failed = |e: rustix::io::Errno| Reason::Map(e.into());
         let (read, shared) = (ProtFlags::READ, MapFlags::SHARED);
         let both = read | ProtFlags::WRITE;
-        // SAFETY: new mappings, of maps that lockd or we have made: a page of our layout, and a ring
-        // whose first two pages are its positions.
+        // SAFETY: new mappings, of maps that lockd or we have made: a page of our layout, and a
+        // ring whose first two pages are its positions.
         let [page, heard, rung] = unsafe {
             let page = mmap(null_mut(), PAGE, read, shared, &page, 0).map_err(failed)?;
             let heard = mmap(null_mut(), PAGE, both, shared, &bell, 0).map_err(failed);
