@@ -2,8 +2,8 @@
 //!
 //! The kernel program finds a carrier by its gs base (`bpf/carriers.h`), so a process registers and
 //! its threads do not. It then has a page, which only the kernel program can write to, and a
-//! *bell*: a descriptor that becomes readable when a carrier that is a worker was preempted by another
-//! process, or has fallen asleep in a page fault.
+//! *bell*: a descriptor that becomes readable when a carrier that is a worker was preempted by
+//! another process, or has fallen asleep in a page fault.
 
 use super::{Absent, Reason, Source, client, socket_path};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
