@@ -2,5 +2,6 @@
 //! when it is asked for the program.
 
 fn main() {
+    println!("cargo::rerun-if-changed=bpf/carriers.h");
     quaver_bpf_build::compile("bpf/monitor.bpf.c", "monitor.o");
 }

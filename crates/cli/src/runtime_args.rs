@@ -44,6 +44,7 @@ pub struct RuntimeArgs {
 impl RuntimeArgs {
     /// A builder with these settings, whose mistakes it reports when it builds.
     pub fn builder(&self) -> Builder {
+        quaver_monitor::provide();
         let named = [
             ("workers", &self.workers),
             ("cpus", &self.cpus),

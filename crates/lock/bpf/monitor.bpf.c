@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Counts the preempted threads that hold a quaver lock, or stand in a queue for one.
-// (FlexGuard 3.1, Listing 1; the design is in ../README.md.)
+// (FlexGuard 3.1, Listing 1; the design is in ../README.md.) carriers.h has the workers of runtimes.
 //
 // One program for the whole system. `flags` has an entry for each thread that counts, and `count`
 // changes only together with an entry, so it equals their number whatever switches go unseen.
@@ -58,7 +58,11 @@ struct signal_struct {
     atomic_t live;
     struct pid *pids[4];
 } KERNEL;
+struct thread_struct {
+    unsigned long gsbase;
+} KERNEL;
 struct task_struct {
+    struct thread_struct thread;
     u32 __state;
     u32 flags;
     s32 pid;
@@ -69,6 +73,7 @@ struct task_struct {
 } KERNEL;
 struct pt_regs {
     unsigned long ax;
+    unsigned long orig_ax;
     unsigned long ip;
     unsigned long flags;
 } KERNEL;
@@ -85,6 +90,8 @@ struct bpf_iter__task {
 #define UPID_SIZE __builtin_preserve_type_info(*(struct upid *)0, 1)
 
 #define TASK_RUNNING 0
+#define TASK_INTERRUPTIBLE 1
+#define TASK_UNINTERRUPTIBLE 2
 #define PF_EXITING 0x4
 #define PF_KTHREAD 0x200000
 
@@ -183,6 +190,8 @@ INLINE u32 group_of(struct task_struct *task)
     return inum == host_ns ? nr : 0;
 }
 
+#include "carriers.h"
+
 // Whether the instruction that the thread executes next is in a window: IN, OUT, or 0.
 INLINE u32 window_of(struct task_struct *task, struct registration *process)
 {
@@ -253,6 +262,8 @@ int on_switch(u64 *context)
     struct task_struct *prev = (void *)context[1], *next = (void *)context[2];
     struct state *s = state();
 
+    carrier_leaves(prev, next);
+    carrier_comes(next->pid);
     if (!s)
         return 0;
     // Who still wants to run was preempted, or yielded. Who is being killed holds nothing.
@@ -273,6 +284,7 @@ int on_exit(u64 *context)
     struct state *s = state();
     u32 group = group_of(task);
 
+    carrier_comes(task->pid);
     if (s)
         drop(s, task->pid);
     if (task->signal->live.counter == 0)
@@ -309,6 +321,7 @@ int on_exec(u64 *context)
     struct state *s = state();
 
     bpf_map_delete_elem(&processes, &group);
+    carrier_comes(former);
     if (s)
         drop(s, former);
     return 0;
@@ -330,6 +343,15 @@ static long drop_unseen(void *map, u32 *thread, struct flag *flag, struct sweep 
     return 0;
 }
 
+static long carrier_unseen(void *map, u32 *thread, struct gone *gone, struct sweep *sweep)
+{
+    u32 key = *thread;
+
+    if (gone->seen != sweep->session && gone->since < sweep_began && carrier_comes(key))
+        __sync_fetch_and_add(&sweep->state->corrected, 1);
+    return 0;
+}
+
 // Sees each task once, then none. A task that runs and has had its flag for 2 ms is not preempted:
 // while it leaves the CPU, `on_cpu` stays up for much less.
 SEC("iter/task")
@@ -338,6 +360,7 @@ int sweep(struct bpf_iter__task *context)
     struct task_struct *task = context->task;
     struct state *s = state();
     struct flag *flag;
+    struct gone *carrier;
     u64 now = bpf_ktime_get_ns();
     u32 thread;
 
@@ -360,10 +383,17 @@ int sweep(struct bpf_iter__task *context)
         struct sweep end = { .state = s, .session = context->meta->session_id, .now = now };
 
         bpf_for_each_map_elem(&flags, drop_unseen, &end, 0);
+        bpf_for_each_map_elem(&gone, carrier_unseen, &end, 0);
         s->heartbeat = now;
         return 0;
     }
     thread = task->pid;
+    carrier = bpf_map_lookup_elem(&gone, &thread);
+    if (carrier) {
+        carrier->seen = context->meta->session_id;
+        if (task->on_cpu && now - carrier->since > 2000000 && carrier_comes(thread))
+            __sync_fetch_and_add(&s->corrected, 1);
+    }
     flag = bpf_map_lookup_elem(&flags, &thread);
     if (!flag)
         return 0;

@@ -375,7 +375,11 @@ fn without_rights_locks_work_and_say_so_once() {
     assert!(out.contains("no lockd at"), "{out}");
     let why = ["CAP_BPF", "without the kernel program", "no BTF"];
     assert!(why.iter().any(|w| out.contains(w)), "{out}");
-    assert_eq!(err.matches("quaver-lock: locks have no preemption monitor").count(), 1, "{err}");
+    assert_eq!(
+        err.matches("quaver-lock: locks block early: no preemption monitor").count(),
+        1,
+        "{err}"
+    );
 }
 
 /// A client in a PID namespace of its own is watched under its number in lockd's.

@@ -54,6 +54,7 @@ pub struct Builder {
     max_deferral: Option<Duration>,
     mutex_extension: Duration,
     fault_look: Option<Duration>,
+    monitor: bool,
     tax: Option<u32>,
     signal: i32,
     resume: Resume,
@@ -104,6 +105,7 @@ impl Builder {
             max_deferral: Some(DEFAULT_MAX_DEFERRAL),
             mutex_extension: Duration::ZERO,
             fault_look: None,
+            monitor: false,
             tax: None,
             signal: libc::SIGURG,
             resume: Resume::Auto,
@@ -271,6 +273,16 @@ impl Builder {
     /// [`Tls::Shared`] and user interrupts. (Skyloft, section 6.)
     pub fn fault_look(mut self, every: Option<Duration>) -> Builder {
         self.fault_look = every;
+        self
+    }
+
+    /// Lets a program in the kernel tell which workers have lost their CPU: to another process, or
+    /// asleep in a page fault. What waits there is then given to the other workers at once, and a
+    /// worker asleep in a page fault goes on with other threads. For machines with more to run than
+    /// CPUs, and for pinned workers. Default: no. Needs a [monitor](crate::monitor), else this does
+    /// nothing but say why. (Skyloft, section 6.)
+    pub fn monitor(mut self, on: bool) -> Builder {
+        self.monitor = on;
         self
     }
 

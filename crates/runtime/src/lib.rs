@@ -76,6 +76,8 @@ mod kernel_thread;
 #[cfg(not(loom))]
 mod lateness;
 #[cfg(not(loom))]
+pub mod monitor;
+#[cfg(not(loom))]
 pub mod net;
 #[cfg(not(loom))]
 mod os;

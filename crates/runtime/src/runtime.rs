@@ -21,14 +21,15 @@ use crate::thread::table::Table;
 use crate::thread::{self, JoinHandle};
 use crate::tsc::{self, Ticks};
 use crate::uintr::{self, KernelInterface};
+use crate::worker::descheduled::Descheduled;
 use crate::worker::room::Room;
 use crate::worker::slot::Slot;
 use crate::worker::spare::Spares;
-use crate::{debugger, interpose, kernel_thread, panics, park, preempt, sys, tls};
+use crate::{debugger, interpose, kernel_thread, monitor, panics, park, preempt, sys, tls};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 use quaver_sched::clock::Pace;
 use quaver_sched::{Policy, Tax, TimerHeap, TimerTable, probe_quantum_for, quantum_for};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 /// A request that was not taken for so many microseconds is taken for lost.
@@ -53,6 +54,10 @@ pub(crate) struct Inner {
     pub(crate) clock: clock::Running,
     /// Where the clock comes seldom or never, for threads that block.
     pub(crate) rescue: [Option<Rescue>; 2],
+    /// Who tries to take a slot in a page fault.
+    pub(crate) fault_turn: Mutex<()>,
+    /// Which workers have lost their CPU, if somebody can tell.
+    pub(crate) descheduled: Option<Descheduled>,
     /// Listens for files while all workers are busy.
     pub(crate) watch: Watch,
     /// What preemptions may cost; `None`: whatever they do.
@@ -310,6 +315,8 @@ impl Runtime {
         let two_quanta = quantum.map_or(0, |q| q.max(price.unwrap_or(0)).saturating_mul(2));
         let pace = quantum.zip(price).map(|(q, price)| Pace::new(q, price, tsc::from_duration));
         let faults = config.fault_look.filter(|_| user_interrupts.is_none());
+        let monitor = config.monitor.then(monitor::find).flatten();
+        let descheduled = monitor.and_then(Descheduled::new);
         let inner: &'static Inner = Box::leak(Box::new(Inner {
             table,
             policy,
@@ -320,6 +327,8 @@ impl Runtime {
             slots: OnceLock::new(),
             timer_table: Arc::new(TimerTable::new(config.max_threads)),
             clock: clock::Running::new(config.clock, quantum),
+            fault_turn: Mutex::new(()),
+            descheduled,
             rescue: Rescue::for_all(config.clock, config.policy.quantum(), faults),
             watch: Watch::new(quantum, config.workers),
             signal_mask: kernel_thread::signal_mask(),
@@ -420,6 +429,11 @@ impl Runtime {
     /// What has been done so far.
     pub fn stats(&self) -> Stats {
         self.inner.stats()
+    }
+
+    /// Is there a [monitor](crate::Builder::monitor) that says which workers have lost their CPU?
+    pub fn is_monitored(&self) -> bool {
+        self.inner.descheduled.is_some()
     }
 
     /// How late preemptions came, so far, that had to be put off.

@@ -105,6 +105,9 @@ counters! {
     /// Those among them that were taken from a kernel thread asleep in a page fault
     /// ([`Builder::fault_look`](crate::Builder::fault_look)).
     fault_handovers,
+    /// User threads that waited where the kernel had taken the worker's CPU, and were given to
+    /// others ([`Builder::monitor`](crate::Builder::monitor)).
+    taken_over,
     /// Threads that are blocked in the kernel without a worker at this moment, or wait to be. Not a
     /// count of what happened: in a difference it is the later value.
     blocked_now,

@@ -142,6 +142,33 @@ pub(crate) fn poll(fd: i32, events: i16, time: Option<Duration>) -> Result<i16, 
     if r < 0 { Err(-r as i32) } else { Ok(file.revents) }
 }
 
+/// Waits for events of some files, for `time` at most.
+pub(crate) fn poll_all(files: &mut [libc::pollfd], time: Option<Duration>) -> Result<(), i32> {
+    let ts = time.map(timespec);
+    let tsp = ts.as_ref().map_or(0, |t| core::ptr::from_ref(t) as u64);
+    let args = [files.as_mut_ptr() as u64, files.len() as u64, tsp, 0, 0, 0];
+    // SAFETY: the entries are written during the call; `ts` lives across it.
+    let r = unsafe { syscall6(libc::SYS_ppoll, args) };
+    if r < 0 { Err(-r as i32) } else { Ok(()) }
+}
+
+/// A file that wakes who waits for it.
+pub(crate) fn eventfd() -> Result<i32, i32> {
+    let flags = libc::EFD_CLOEXEC | libc::EFD_NONBLOCK;
+    // SAFETY: no memory is involved.
+    let r = unsafe { syscall6(libc::SYS_eventfd2, [0, flags as u64, 0, 0, 0, 0]) };
+    if r < 0 { Err(-r as i32) } else { Ok(r as i32) }
+}
+
+/// Makes an [`eventfd`] readable.
+pub(crate) fn signal_eventfd(eventfd: i32) {
+    let one = 1u64;
+    // SAFETY: the kernel reads `one`. The only error is that it is readable already, to the brim.
+    unsafe {
+        syscall6(libc::SYS_write, [eventfd as u64, &raw const one as u64, 8, 0, 0, 0]);
+    }
+}
+
 /// Programs choose no descriptors from here on for their own, and the kernel gives smaller ones.
 pub(crate) const OUT_OF_THE_WAY: i32 = 512;
 

@@ -168,6 +168,17 @@ pub trait Policy: Send + Sync {
     /// [`has_work`](Policy::has_work) still says yes.
     fn balance(&self, worker: usize, now: Time) -> Option<Pick>;
 
+    /// The operating system runs something else where `worker` was: what waits there and cannot run
+    /// may go to other workers. Returns how many tasks others can run now; the worker's running
+    /// task stays. From anywhere, by one caller at a time; the worker may go on meanwhile. A task
+    /// may be in no queue for an instant: the host then looks for sleeping workers and tells its
+    /// clock, as after that many enqueues. (Scheduler activations, seen from outside.)
+    ///
+    /// Policies whose queues all workers share have nothing to do.
+    fn worker_lost(&self, _worker: usize, _now: Time) -> usize {
+        0
+    }
+
     /// When must `worker` stop `running`, given what waits at this moment? `None`: not before
     /// something changes.
     ///

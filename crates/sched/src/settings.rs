@@ -130,6 +130,8 @@ pub static SETTINGS: &[Setting] = &[
         "how long a preemption may wait until the thread has freed its mutexes"),
     setting("fault_look", "QUAVER_FAULT_LOOK", Kind::OrOff, "200us",
         "how often to look for workers that sleep in page faults; off: seldom or never"),
+    setting("monitor", "QUAVER_MONITOR", Kind::Flag, "yes",
+        "gives away at once what waits at a worker that has lost its CPU; needs quaver lockd"),
     setting("tax", "QUAVER_TAX", Kind::Number(1, 100), "10",
         "percent of a worker's time that preemptions may take"),
     setting("share", "QUAVER_SHARE", Kind::Share, "be:3",

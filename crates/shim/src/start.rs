@@ -61,6 +61,7 @@ fn start() {
     state::init();
     exec::start();
     refuse::start();
+    quaver_monitor::provide_by_lockd();
     let mut builder = Builder::from_env();
     signal::prepare(preempt::signal(&builder));
     state::set_internal(true);

@@ -26,8 +26,18 @@ pub fn socket_path() -> PathBuf {
 
 /// Registers this process with the lockd at `path`; returns the page of its counter.
 pub(super) fn register(path: &Path, own: &Registration) -> Result<OwnedFd, Reason> {
+    let [page] = ask(path, &wire::request(own))?;
+    Ok(page)
+}
+
+/// Lets the lockd at `path` watch the carriers of this process; returns their page, and the bell.
+pub(super) fn carriers(path: &Path) -> Result<[OwnedFd; 2], Reason> {
+    ask(path, &wire::carriers_request())
+}
+
+fn ask<const N: usize>(path: &Path, request: &[u8]) -> Result<[OwnedFd; N], Reason> {
     let failed = |why: String| Reason::Lockd { path: path.into(), why };
-    exchange(path, own).map_err(|e| failed(e.to_string()))?.map_err(failed)
+    exchange(path, request).map_err(|e| failed(e.to_string()))?.map_err(failed)
 }
 
 /// Connects; neither that nor what follows takes long.
@@ -41,12 +51,15 @@ pub(super) fn dial(path: &Path) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// An error of the system, or an answer: the page, or why not.
-fn exchange(path: &Path, own: &Registration) -> Result<Result<OwnedFd, String>, Errno> {
+/// An error of the system, or an answer: the descriptors, or why not.
+fn exchange<const N: usize>(
+    path: &Path,
+    request: &[u8],
+) -> Result<Result<[OwnedFd; N], String>, Errno> {
     let socket = dial(path)?;
-    send(&socket, &wire::request(own), SendFlags::NOSIGNAL)?;
+    send(&socket, request, SendFlags::NOSIGNAL)?;
     let mut message = [0; wire::ANSWER];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(wire::DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = recvmsg(
         &socket,
@@ -57,9 +70,13 @@ fn exchange(path: &Path, own: &Registration) -> Result<Result<OwnedFd, String>, 
     if let Err(why) = wire::parse_answer(&message[..received.bytes]) {
         return Ok(Err(why));
     }
-    let page = ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-        _ => None,
-    });
-    Ok(page.ok_or_else(|| "its answer has no page".to_owned()))
+    let found: Vec<OwnedFd> = ancillary
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    Ok(found.try_into().map_err(|_| "its answer has no page".to_owned()))
 }

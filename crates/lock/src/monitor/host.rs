@@ -1,12 +1,13 @@
 //! The kernel program, loaded by this process.
 
+use super::maps::{Watched, freeze};
 use super::{Reason, Registration};
 use aya::maps::{HashMap, Map, MapData};
 use aya::programs::{BtfTracePoint, Iter};
 use aya::{Btf, Ebpf, EbpfLoader};
 use std::error::Error;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 static PROGRAM: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/monitor.o"));
@@ -27,6 +28,7 @@ pub struct Host {
     ebpf: Ebpf,
     page: MapData,
     processes: HashMap<MapData, u32, Registration>,
+    carriers: Watched,
 }
 
 impl std::fmt::Debug for Host {
@@ -53,7 +55,8 @@ impl Host {
         freeze(page.fd().as_fd()).map_err(reason)?;
         let processes = ebpf.take_map("processes").expect("as declared");
         let processes = HashMap::try_from(processes).map_err(reason)?;
-        let mut host = Self { ebpf, page, processes };
+        let carriers = Watched::new(&mut ebpf).map_err(reason)?;
+        let mut host = Self { ebpf, page, processes, carriers };
         // The first sweep learns the host's PID namespace.
         host.sweep().map_err(reason)?;
         for (name, point) in [
@@ -90,6 +93,13 @@ impl Host {
     /// Watches a process no more. Not an error if it was not watched.
     pub fn forget(&mut self, process: u32) {
         let _ = self.processes.remove(&process);
+        self.carriers.forget(process);
+    }
+
+    /// Watches the carriers of a process, by its number in the caller's PID namespace: returns
+    /// their page, and the bell. What it had before says nothing any more.
+    pub fn watch_carriers(&mut self, process: u32) -> io::Result<[OwnedFd; 2]> {
+        self.carriers.watch(process)
     }
 
     /// The processes that are watched.
@@ -99,7 +109,7 @@ impl Host {
 
     /// Forgets processes that are gone, should their end have been missed.
     pub fn forget_dead(&mut self) {
-        for process in self.processes() {
+        for process in self.processes().into_iter().chain(self.carriers.processes()) {
             let pid = rustix::process::Pid::from_raw(process as i32);
             let gone =
                 |pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH);
@@ -123,18 +133,6 @@ where
     ebpf.program_mut(name).expect("as declared").try_into().expect("of this kind")
 }
 
-/// Takes the right to write to a map from all processes; programs keep it. (A descriptor that can
-/// only read would not do: the kernel does not map such ones.)
-fn freeze(map: BorrowedFd<'_>) -> io::Result<()> {
-    const BPF_MAP_FREEZE: libc::c_long = 22;
-    let attributes = [map.as_raw_fd() as u32];
-    // SAFETY: the attributes are as long as said, and end with the descriptor.
-    let result = unsafe {
-        libc::syscall(libc::SYS_bpf, BPF_MAP_FREEZE, attributes.as_ptr(), size_of_val(&attributes))
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 /// What kept the kernel from taking the program.
 fn reason(error: impl Error + 'static) -> Reason {
     let mut text = error.to_string();
@@ -142,7 +140,8 @@ fn reason(error: impl Error + 'static) -> Reason {
     let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
     while let Some(inner) = cause {
         if let Some(io) = inner.downcast_ref::<io::Error>() {
-            refused |= io.kind() == io::ErrorKind::PermissionDenied;
+            // The verifier says EACCES of a program that it does not like.
+            refused |= io.raw_os_error() == Some(libc::EPERM);
         }
         let more = inner.to_string();
         if !text.contains(&more) {
@@ -161,6 +160,7 @@ mod tests {
     use crate::futex;
     use crate::monitor::{map, skip_without};
     use crate::page::State;
+    use std::os::fd::AsRawFd;
     use std::sync::atomic::Ordering::Relaxed;
     use std::sync::mpsc;
 

@@ -4,9 +4,12 @@
 //! counter. (FlexGuard 3.2.2.) If nobody answers there, the process loads a program of its own, if
 //! it may.
 
+pub mod carriers;
 mod client;
 #[cfg(feature = "host")]
 mod host;
+#[cfg(feature = "host")]
+mod maps;
 mod registration;
 #[cfg(feature = "host")]
 mod server;
@@ -71,14 +74,18 @@ pub enum Reason {
     /// glibc has no restartable sequences.
     #[error("restartable sequences are off (GLIBC_TUNABLES has glibc.pthread.rseq=0?)")]
     NoRseq,
-    /// The counter's page cannot be mapped.
-    #[error("cannot map the counter's page: {0}")]
+    /// The carriers of one runtime are watched already.
+    #[error("another runtime of this process has the monitor")]
+    Taken,
+    /// The page cannot be mapped.
+    #[error("cannot map the monitor's page: {0}")]
     Map(std::io::Error),
 }
 
-/// Why [`attach`] found no monitor. Locks work without one, but block early.
+/// Why there is no monitor, for locks ([`attach`]) or for a runtime
+/// ([`Carriers`](carriers::Carriers)). Both work without one.
 #[derive(Debug, thiserror::Error)]
-#[error("locks have no preemption monitor and block early: {first}{}",
+#[error("no preemption monitor: {first}{}",
     second.as_ref().map(|r| format!("; {r}")).unwrap_or_default())]
 pub struct Absent {
     /// Why lockd is no help; or why no monitor is possible.
@@ -156,7 +163,7 @@ pub fn attach_or_say() -> Option<Source> {
         Ok(source) => Some(source),
         Err(absent) => {
             let instead = if slice::used() { "; the kernel extends slices of holders" } else { "" };
-            SAID.call_once(|| eprintln!("quaver-lock: {absent}{instead}"));
+            SAID.call_once(|| eprintln!("quaver-lock: locks block early: {absent}{instead}"));
             None
         }
     }
@@ -190,24 +197,55 @@ fn host_here(_: &Registration) -> Result<(), Reason> {
     Err(Reason::NoHost)
 }
 
-/// Loads a program for this process, and a thread that sweeps.
+/// The program that this process has loaded, if it has.
+#[cfg(feature = "host")]
+static OWN: Mutex<Option<Host>> = Mutex::new(None);
+
+/// Does something with the program of this process. The first time loads it, and starts a thread
+/// that sweeps.
+#[cfg(feature = "host")]
+fn with_own<T>(what: impl FnOnce(&mut Host) -> std::io::Result<T>) -> Result<T, Reason> {
+    let failed = |e: std::io::Error| Reason::Kernel(e.to_string());
+    let own = || OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut host = own();
+    if host.is_none() {
+        let loaded = Host::load()?;
+        std::thread::Builder::new()
+            .name("quaver-lock".into())
+            .spawn(move || {
+                // If a sweep fails, the heartbeat stops and locks block early; the next one who
+                // asks loads the program anew.
+                while own().as_mut().is_some_and(|host| host.sweep().is_ok()) {
+                    std::thread::sleep(SWEEP);
+                }
+                *own() = None;
+            })
+            .map_err(failed)?;
+        *host = Some(loaded);
+    }
+    what(host.as_mut().expect("loaded")).map_err(failed)
+}
+
+/// Watches this process by a program of its own.
 #[cfg(feature = "host")]
 fn host_here(own: &Registration) -> Result<(), Reason> {
-    let mut host = Host::load()?;
-    let failed = |e: std::io::Error| Reason::Kernel(e.to_string());
-    host.register(std::process::id(), own).map_err(failed)?;
-    let state = map(host.page())?;
-    std::thread::Builder::new()
-        .name("quaver-lock".into())
-        .spawn(move || {
-            // If a sweep fails, the heartbeat stops and locks block early.
-            while host.sweep().is_ok() {
-                std::thread::sleep(SWEEP);
-            }
-        })
-        .map_err(failed)?;
-    page::set(state);
+    let page = with_own(|host| {
+        host.register(std::process::id(), own)?;
+        host.page().try_clone_to_owned()
+    })?;
+    page::set(map(page)?);
     Ok(())
+}
+
+/// The page and the bell of this process's carriers, by a program of its own.
+#[cfg(feature = "host")]
+fn carriers_here() -> Result<[std::os::fd::OwnedFd; 2], Reason> {
+    with_own(|host| host.watch_carriers(std::process::id()))
+}
+
+#[cfg(not(feature = "host"))]
+fn carriers_here() -> Result<[std::os::fd::OwnedFd; 2], Reason> {
+    Err(Reason::NoHost)
 }
 
 /// Maps the page of a counter, for good.

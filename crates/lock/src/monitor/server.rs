@@ -1,6 +1,7 @@
 //! lockd: one program for all processes.
 
 use super::host::{Host, SWEEP};
+use super::wire::Asked;
 use super::{Reason, wire};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{
@@ -14,7 +15,7 @@ use rustix::net::{
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -164,30 +165,41 @@ impl Server {
         }
         let result = self.register(socket, &message[..length]);
         let answer = wire::answer(result.as_ref().map(|_| ()).map_err(String::as_str));
-        let page = [self.host.page()];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let given: Vec<BorrowedFd<'_>> = match &result {
+            Ok(Some(carriers)) => carriers.iter().map(AsFd::as_fd).collect(),
+            Ok(None) => vec![self.host.page()],
+            Err(_) => vec![],
+        };
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(wire::DESCRIPTORS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        if result.is_ok() {
-            ancillary.push(SendAncillaryMessage::ScmRights(&page));
+        if !given.is_empty() {
+            ancillary.push(SendAncillaryMessage::ScmRights(&given));
         }
         let _ = sendmsg(socket, &[IoSlice::new(&answer)], &mut ancillary, SendFlags::NOSIGNAL);
     }
 
-    fn register(&mut self, socket: &OwnedFd, message: &[u8]) -> Result<(), String> {
-        let registration = wire::parse_request(message)?;
+    /// Watches the client; returns what it gets, if that is not the page of the counter.
+    fn register(
+        &mut self,
+        socket: &OwnedFd,
+        message: &[u8],
+    ) -> Result<Option<[OwnedFd; 2]>, String> {
+        let asked = wire::parse_request(message)?;
         let process = peer(socket)?;
         // The number may belong to another by now. If its process lives after the entry was made,
         // it has lived all the time.
         let pidfd = pidfd_open(process, PidfdFlags::empty()).map_err(|e| e.to_string())?;
         let number = process.as_raw_nonzero().get() as u32;
-        self.host
-            .register(number, &registration)
-            .map_err(|e| format!("cannot watch process {number}: {e}"))?;
+        let found = match asked {
+            Asked::Count(registration) => self.host.register(number, &registration).map(|()| None),
+            Asked::Carriers => self.host.watch_carriers(number).map(Some),
+        }
+        .map_err(|e| format!("cannot watch process {number}: {e}"))?;
         if has_ended(&pidfd) {
             self.host.forget(number);
             return Err("the process has ended".into());
         }
-        Ok(())
+        Ok(found)
     }
 }
 

@@ -8,7 +8,7 @@ use super::Registration;
 /// At the beginning of each message.
 const MAGIC: u32 = u32::from_ne_bytes(*b"QvLk");
 /// Of the messages, of [`Registration`], and of the page.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The length of an answer's text: longer ones are cut.
 const TEXT: usize = 248;
 
@@ -20,8 +20,21 @@ struct Request {
     registration: Registration,
 }
 
-/// The length of a request in bytes.
+/// What a client asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// The count of preempted threads; its threads are to be watched.
+    Count(Registration),
+    /// The states of its carriers.
+    Carriers,
+}
+
+/// The length of the longest request in bytes.
 pub(super) const REQUEST: usize = size_of::<Request>();
+/// The length of a message's beginning.
+const BEGINNING: usize = 8;
+/// Most descriptors that come with an answer.
+pub(super) const DESCRIPTORS: usize = 2;
 /// The length of an answer in bytes.
 pub(super) const ANSWER: usize = 16 + TEXT;
 
@@ -32,20 +45,35 @@ pub(super) fn request(registration: &Registration) -> [u8; REQUEST] {
     unsafe { std::mem::transmute(request) }
 }
 
+/// The message that asks for the states of carriers: nothing but the beginning.
+pub(super) fn carriers_request() -> [u8; BEGINNING] {
+    let mut bytes = [0; BEGINNING];
+    bytes[..4].copy_from_slice(&MAGIC.to_ne_bytes());
+    bytes[4..].copy_from_slice(&VERSION.to_ne_bytes());
+    bytes
+}
+
 /// What `message` asks for, or what is wrong with it.
 #[cfg(any(feature = "host", test))]
-pub(super) fn parse_request(message: &[u8]) -> Result<Registration, &'static str> {
-    let bytes: [u8; REQUEST] = message.try_into().map_err(|_| "a message of another length")?;
-    // SAFETY: of the same size; any bits are a value.
-    let request: Request = unsafe { std::mem::transmute(bytes) };
-    if request.magic != MAGIC {
+pub(super) fn parse_request(message: &[u8]) -> Result<Asked, &'static str> {
+    if message.len() != REQUEST && message.len() != BEGINNING {
+        return Err("a message of another length");
+    }
+    if word(message, 0) != Some(MAGIC) {
         return Err("not a message of quaver-lock");
     }
-    if request.version != VERSION {
+    if word(message, 4) != Some(VERSION) {
         return Err("another version of quaver-lock; use the same one on both sides");
     }
+    let Ok(bytes) = <[u8; REQUEST]>::try_from(message) else { return Ok(Asked::Carriers) };
+    // SAFETY: of the same size; any bits are a value.
+    let request: Request = unsafe { std::mem::transmute(bytes) };
     request.registration.check()?;
-    Ok(request.registration)
+    Ok(Asked::Count(request.registration))
+}
+
+fn word(message: &[u8], at: usize) -> Option<u32> {
+    message.get(at..at + 4).map(|w| u32::from_ne_bytes(w.try_into().expect("four bytes")))
 }
 
 /// The message that says yes, or no and why.
@@ -64,16 +92,13 @@ pub(super) fn answer(result: Result<(), &str>) -> [u8; ANSWER] {
 
 /// What an answer says: yes, or no and why.
 pub(super) fn parse_answer(message: &[u8]) -> Result<(), String> {
-    let word = |at: usize| {
-        message.get(at..at + 4).map(|w| u32::from_ne_bytes(w.try_into().expect("four bytes")))
-    };
-    if word(0) != Some(MAGIC) || message.len() != ANSWER {
+    if word(message, 0) != Some(MAGIC) || message.len() != ANSWER {
         return Err("it does not speak the language of lockd".into());
     }
-    if word(8) == Some(0) {
+    if word(message, 8) == Some(0) {
         return Ok(());
     }
-    let length = (word(12).unwrap_or(0) as usize).min(TEXT);
+    let length = (word(message, 12).unwrap_or(0) as usize).min(TEXT);
     Err(String::from_utf8_lossy(&message[16..16 + length]).into_owned())
 }
 
@@ -85,7 +110,8 @@ mod tests {
     fn messages_arrive_as_they_were_sent() {
         let own = Registration::own().unwrap();
         let message = request(&own);
-        assert_eq!(parse_request(&message), Ok(own));
+        assert_eq!(parse_request(&message), Ok(Asked::Count(own)));
+        assert_eq!(parse_request(&carriers_request()), Ok(Asked::Carriers));
         assert_eq!(parse_answer(&answer(Ok(()))), Ok(()));
         assert_eq!(parse_answer(&answer(Err("no"))), Err("no".to_owned()));
         let long = "x".repeat(1000);
@@ -99,6 +125,11 @@ mod tests {
         assert!(parse_request(&good[1..]).is_err());
         for at in [0, 4, 24, 40, 44] {
             let mut bad = good;
+            bad[at] ^= 0xff;
+            assert!(parse_request(&bad).is_err(), "byte {at}");
+        }
+        for at in [0, 4] {
+            let mut bad = carriers_request();
             bad[at] ^= 0xff;
             assert!(parse_request(&bad).is_err(), "byte {at}");
         }

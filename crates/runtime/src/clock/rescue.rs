@@ -137,7 +137,7 @@ fn pass(rt: &Inner, rescue: &Rescue, who: usize) -> bool {
 }
 
 /// Does anything wait that the worker could run?
-fn is_wanted(rt: &Inner, slot: &Slot) -> bool {
+pub(crate) fn is_wanted(rt: &Inner, slot: &Slot) -> bool {
     rt.policy.has_work(slot.id) || slot.next_timer.load(Relaxed) <= tsc::now()
 }
 

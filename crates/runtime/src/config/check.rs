@@ -40,6 +40,7 @@ pub(crate) struct Config {
     pub(crate) max_deferral: Option<Duration>,
     pub(crate) mutex_extension: Duration,
     pub(crate) fault_look: Option<Duration>,
+    pub(crate) monitor: bool,
     /// In percent; `None`: no bound.
     pub(crate) tax: Option<u32>,
     pub(crate) signal: i32,
@@ -162,6 +163,7 @@ impl Builder {
             max_deferral: self.max_deferral,
             mutex_extension: self.mutex_extension,
             fault_look: self.fault_look,
+            monitor: self.monitor,
             tax: (tax < 100).then_some(tax),
             signal: self.signal,
             probes,

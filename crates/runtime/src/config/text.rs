@@ -136,6 +136,7 @@ impl Builder {
             ("max_deferral", Value::Duration(limit)) => self.max_deferral = limit,
             ("mutex_extension", Value::Duration(Some(bound))) => self.mutex_extension = bound,
             ("fault_look", Value::Duration(every)) => self.fault_look = every,
+            ("monitor", Value::Flag(on)) => self.monitor = on,
             ("share", Value::Share(membership)) => self.share = membership,
             ("tax", Value::Number(n)) => self.tax = Some(number(n)?),
             (name, value) => return Err(format!("nothing takes {value:?} as {name}")),

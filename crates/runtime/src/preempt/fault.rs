@@ -47,8 +47,9 @@ pub(crate) enum Attempt {
 }
 
 /// Takes the slot that runs the dispatch `run` from its carrier, if that sleeps in a page fault.
-/// Called by one kernel thread at a time, no carrier; reads files of `/proc`.
+/// From any kernel thread but carriers, of which one at a time tries; reads files of `/proc`.
 pub(crate) fn take_slot(rt: &Inner, slot: &Slot, run: u64) -> Attempt {
+    let Ok(_turn) = rt.fault_turn.try_lock() else { return Attempt::Elsewhere };
     let tid = slot.tid.load(Relaxed);
     let t = rt.table.get(slot.run_task.load(Relaxed));
     if !sleeps_in_fault(rt, t, tid) || slot.run.load(Acquire) != run {

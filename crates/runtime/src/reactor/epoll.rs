@@ -91,24 +91,7 @@ pub(super) fn take(epoll: i32, events: &mut Events) -> Result<(), i32> {
     Ok(())
 }
 
-/// A file that wakes who waits for it.
-pub(super) fn eventfd() -> Result<i32, i32> {
-    let flags = libc::EFD_CLOEXEC | libc::EFD_NONBLOCK;
-    // SAFETY: no memory is involved.
-    let r = unsafe { syscall6(libc::SYS_eventfd2, [0, flags as u64, 0, 0, 0, 0]) };
-    result(r).map(|fd| fd as i32)
-}
-
-/// Makes an [`eventfd`] readable.
-pub(super) fn signal(eventfd: i32) {
-    let one = 1u64;
-    // SAFETY: the kernel reads `one`. The only error is that it is readable already, to the brim.
-    unsafe {
-        syscall6(libc::SYS_write, [eventfd as u64, &raw const one as u64, 8, 0, 0, 0]);
-    }
-}
-
-/// Makes an [`eventfd`] unreadable.
+/// Makes an [`eventfd`](sys::eventfd) unreadable.
 pub(super) fn clear(eventfd: i32) {
     let mut count = 0u64;
     // SAFETY: the kernel writes `count`. The only error is that it is unreadable already.

@@ -85,7 +85,7 @@ impl Reactor {
             return Ok(epoll);
         }
         let epoll = epoll::out_of_the_way(epoll::create()?);
-        let wake = epoll::eventfd().inspect_err(|_| epoll::close(epoll))?;
+        let wake = crate::sys::eventfd().inspect_err(|_| epoll::close(epoll))?;
         let wake = epoll::out_of_the_way(wake);
         // Level-triggered: another worker may see it, too, and it is still there for the listener.
         let add = (libc::EPOLL_CTL_ADD, wake, libc::EPOLLIN as u32);
@@ -137,7 +137,7 @@ impl Reactor {
 
     /// Wakes the listener.
     pub(crate) fn call_listener(&self) {
-        epoll::signal(self.wake.load(Relaxed));
+        crate::sys::signal_eventfd(self.wake.load(Relaxed));
     }
 
     /// The listener is awake.

@@ -4,6 +4,7 @@ use super::{Inner, OCCUPIED, Runtime};
 use crate::clock::rescue::Rescue;
 use crate::reactor::REACTOR;
 use crate::share::Share;
+use crate::worker::descheduled::Descheduled;
 use crate::{park, preempt, thread, tsc};
 use core::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
@@ -69,6 +70,7 @@ impl Runtime {
             }
             rt.clock.wake();
             rt.rescue.iter().flatten().for_each(Rescue::wake);
+            rt.descheduled.iter().for_each(Descheduled::wake);
             rt.spares.wake_all();
             rt.room.wake(rt);
             rt.watch.wake(rt);

@@ -7,6 +7,7 @@ use crate::kernel_thread::{self, Kind};
 use crate::reactor::{self, REACTOR};
 use crate::share::Share;
 use crate::worker::carrier;
+use crate::worker::descheduled;
 use crate::worker::room;
 use crate::worker::slot::Slot;
 use core::ffi::CStr;
@@ -36,6 +37,9 @@ impl Inner {
         self.start(Kind::Service, self, keeper)?;
         if self.clock.thread().is_some() {
             self.start(Kind::Service, self, clock_thread)?;
+        }
+        if self.descheduled.is_some() {
+            self.start(Kind::Service, self, monitor_thread)?;
         }
         for (rescue, body) in self.rescue.iter().zip([rescue_thread, fault_thread]) {
             if rescue.is_some() {
@@ -109,6 +113,12 @@ extern "C" fn rescue_thread(rt: &'static Inner) {
 extern "C" fn fault_thread(rt: &'static Inner) {
     kernel_thread::name(c"quaver-faults");
     clock::rescue::run(rt, clock::rescue::FAULTS);
+    rt.thread_gone();
+}
+
+extern "C" fn monitor_thread(rt: &'static Inner) {
+    kernel_thread::name(c"quaver-monitor");
+    descheduled::run(rt);
     rt.thread_gone();
 }
 

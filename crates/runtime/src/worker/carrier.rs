@@ -8,6 +8,7 @@ use crate::sys;
 use crate::thread::control::Uthread;
 use crate::tsc::NEVER;
 use crate::uintr::Receiver;
+use crate::worker::descheduled::{Descheduled, UNSEEN};
 use crate::worker::room::Occupant;
 use crate::worker::seat::Seat;
 use crate::worker::slot::Slot;
@@ -55,6 +56,8 @@ pub(crate) struct Carrier {
     /// `gs:[8]`.
     current: Cell<*const Uthread>,
     pub(crate) slot: Cell<*const Slot>,
+    /// Its number for the monitor, which reads these four words, at `gs`.
+    seen_as: u32,
     pub(crate) after: Cell<After>,
     /// Saved stack pointer and `fs` of the native context while a user thread runs.
     pub(crate) native_rsp: Cell<usize>,
@@ -80,6 +83,8 @@ const RESERVED_LOOKS: Duration = Duration::from_millis(10);
 
 const _: () = assert!(offset_of!(Carrier, this) == GS_SELF);
 const _: () = assert!(offset_of!(Carrier, current) == GS_CURRENT);
+// As the kernel program of crates/lock has them (`bpf/carriers.h`).
+const _: () = assert!(offset_of!(Carrier, slot) == 16 && offset_of!(Carrier, seen_as) == 24);
 
 impl Carrier {
     /// The carrier that the caller runs on.
@@ -128,6 +133,7 @@ impl Carrier {
         slot.timer.store(self.timer, Relaxed);
         slot.armed.store(NEVER, Relaxed);
         slot.request.over();
+        slot.seen_as.store(self.seen_as, Relaxed);
         self.slot.set(slot);
         if slot.cpu.is_some() && slot.cpu != self.cpu.get() {
             // The rank first: whoever computes on that CPU may not let this thread run there.
@@ -232,6 +238,7 @@ pub(crate) fn main(rt: &'static Inner, first: Option<&'static Slot>) {
         this: Cell::new(core::ptr::null()),
         current: Cell::new(core::ptr::null()),
         slot: Cell::new(core::ptr::null()),
+        seen_as: rt.descheduled.as_ref().map_or(UNSEEN, Descheduled::enter),
         after: Cell::new(After::None),
         native_rsp: Cell::new(0),
         native_fs: segment::fs_base(),
@@ -262,5 +269,6 @@ pub(crate) fn main(rt: &'static Inner, first: Option<&'static Slot>) {
     // A preemption signal still under way finds gs = 0 and is ignored.
     // SAFETY: nothing on this kernel thread uses `gs` from now on.
     unsafe { segment::set_gs_base(0) };
+    rt.descheduled.iter().for_each(|all| all.leave(carrier.seen_as));
     rt.thread_gone();
 }

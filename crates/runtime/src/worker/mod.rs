@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 pub(crate) mod carrier;
+pub(crate) mod descheduled;
 pub(crate) mod patience;
 pub(crate) mod room;
 pub(crate) mod scheduler;

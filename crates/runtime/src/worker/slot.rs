@@ -15,6 +15,7 @@ use crate::thread::control::Uthread;
 use crate::thread::table::LocalPool;
 use crate::tsc::{self, NEVER, Ticks};
 use crate::worker::carrier::Carrier;
+use crate::worker::descheduled::UNSEEN;
 use crate::worker::patience::Patience;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -88,6 +89,8 @@ pub(crate) struct Slot {
     /// The kernel thread that has the slot, and its state.
     pub(crate) tid: AtomicI32,
     pub(crate) carrier: AtomicPtr<Carrier>,
+    /// The carrier's number for the monitor.
+    pub(crate) seen_as: AtomicU32,
     /// Its POSIX timer.
     pub(crate) timer: AtomicI32,
     /// It can be reached by a user interrupt.
@@ -148,6 +151,7 @@ impl Slot {
             lateness: lateness::Counts::new(),
             tid: AtomicI32::new(0),
             carrier: AtomicPtr::new(core::ptr::null_mut()),
+            seen_as: AtomicU32::new(UNSEEN),
             timer: AtomicI32::new(0),
             interruptible: AtomicBool::new(false),
             ticks_for: AtomicI32::new(0),

@@ -225,6 +225,10 @@ impl Policy for Adaptive {
         self.inner.balance(worker, now)
     }
 
+    fn worker_lost(&self, worker: usize, now: Time) -> usize {
+        self.inner.worker_lost(worker, now)
+    }
+
     fn grants_quantum(&self) -> bool {
         self.inner.grants_quantum()
     }

@@ -261,6 +261,18 @@ impl Policy for Cfs {
         }
     }
 
+    /// Each goes to the one of the others that has least.
+    fn worker_lost(&self, worker: usize, now: Time) -> usize {
+        let others = || (0..self.workers.len()).filter(|&other| other != worker);
+        let least = || others().min_by_key(|&other| self.load(other));
+        let moved = core::iter::from_fn(|| {
+            let least = least()?;
+            Some((least, self.pop(worker).map(|(task, _)| task)?))
+        });
+        let most = self.workers[worker].queue.len();
+        moved.take(most).map(|(to, task)| self.queue(to, task, Why::Preempted, now)).count()
+    }
+
     fn preempt_at(&self, worker: usize, running: &Running, timer: Option<Time>) -> Option<Time> {
         let quantum = self.quantum?;
         let me = &self.workers[worker];

@@ -392,6 +392,18 @@ impl Policy for Eevdf {
         }
     }
 
+    /// Each goes to the one of the others that has least.
+    fn worker_lost(&self, worker: usize, now: Time) -> usize {
+        let others = || (0..self.workers.len()).filter(|&other| other != worker);
+        let least = || others().min_by_key(|&other| self.load(other));
+        let moved = core::iter::from_fn(|| {
+            let least = least()?;
+            Some((least, self.take_from(worker, now)?))
+        });
+        let most = self.workers[worker].queued.load(Acquire);
+        moved.take(most).map(|(to, task)| self.queue(to, task, Why::Preempted, now)).count()
+    }
+
     fn preempt_at(&self, worker: usize, running: &Running, timer: Option<Time>) -> Option<Time> {
         let slice = self.quantum?;
         let me = &self.workers[worker];

@@ -95,6 +95,17 @@ impl Resumed {
         self.victims(worker).find_map(|victim| self.steal_from(victim, worker, links))
     }
 
+    /// Gives all to `keep`, the front first. Returns how many. From anywhere.
+    pub(super) fn move_all(
+        &self,
+        worker: usize,
+        links: &Links,
+        mut keep: impl FnMut(Task),
+    ) -> usize {
+        let front = self.take_front(worker).map(&mut keep).map_or(0, |()| 1);
+        front + self.queues.move_all(worker, links, keep)
+    }
+
     pub(super) fn victims(&self, worker: usize) -> impl Iterator<Item = usize> {
         self.queues.victims(worker)
     }

@@ -405,6 +405,16 @@ impl Policy for TwoQueue {
         self.chosen(worker, self.steal(worker, now))
     }
 
+    /// All become shared work, which is new; preempted work comes last.
+    fn worker_lost(&self, worker: usize, _now: Time) -> usize {
+        if self.alone {
+            return 0;
+        }
+        let share = |task| self.shared.push(&self.links, task);
+        self.new.move_all(worker, &self.links, share)
+            + self.preempted.move_all(worker, &self.links, share)
+    }
+
     fn grants_quantum(&self) -> bool {
         true
     }

@@ -91,6 +91,14 @@ impl Policy for WorkStealing {
         self.pick(worker, self.queues.steal(worker, &self.links))
     }
 
+    /// They become shared ones.
+    fn worker_lost(&self, worker: usize, _now: Time) -> usize {
+        if self.queues.workers() == 1 {
+            return 0;
+        }
+        self.queues.move_all(worker, &self.links, |task| self.shared.push(&self.links, task))
+    }
+
     fn grants_quantum(&self) -> bool {
         true
     }

@@ -114,6 +114,15 @@ impl<const N: usize> WorkerQueues<N> {
         });
     }
 
+    /// Take the tasks that wait in the queue of `worker`, the oldest first, and give each to
+    /// `keep`, which puts it elsewhere. Returns how many. From anywhere; what is added meanwhile
+    /// stays.
+    pub fn move_all(&self, worker: usize, links: &Links, keep: impl FnMut(Task)) -> usize {
+        let queue = &self.workers[worker].queue;
+        let oldest = core::iter::from_fn(|| queue.steal_one(links));
+        oldest.take(queue.len()).map(keep).count()
+    }
+
     /// How many tasks wait in the worker's own queue. From anywhere.
     pub fn len(&self, worker: usize) -> usize {
         self.workers[worker].queue.len()

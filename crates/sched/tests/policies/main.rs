@@ -5,6 +5,7 @@ mod contest;
 mod fairness;
 mod fifo_rr;
 mod host;
+mod lost;
 mod model;
 mod ordered;
 mod priority;

@@ -9,6 +9,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     vec![
         bpf(facts),
         locks(facts),
+        workers(facts),
         sharing(facts),
         perf(facts),
         ptrace(facts),
@@ -55,6 +56,24 @@ fn locks(facts: &Facts) -> Finding {
         (_, false, _) => finding("no rights")
             .missing("without a monitor, quaver-lock blocks early")
             .advice("start `quaver lockd` as root"),
+    }
+}
+
+/// Who can tell the runtime which workers have lost their CPU.
+fn workers(facts: &Facts) -> Finding {
+    let bpf = &facts.bpf;
+    let loads = bpf.capable && bpf.btf && bpf.map_create.is_ok() && bpf.lock_monitor_built;
+    let finding = |value| Finding::new(GROUP, "workers", value);
+    match (bpf.lockd, loads) {
+        (true, _) => {
+            finding("lockd").ok("with monitor=yes, what waits at a worker without a CPU moves")
+        }
+        (_, true) => finding("own programs only")
+            .ok("with monitor=yes, what waits at a worker without a CPU moves")
+            .advice("for `quaver run` start `quaver lockd` as root"),
+        _ => finding("not seen")
+            .missing("what waits at a worker that has lost its CPU waits for it")
+            .advice("start `quaver lockd` as root, for the setting monitor=yes"),
     }
 }
 
@@ -157,6 +176,18 @@ mod tests {
         assert!(find(&facts, "bpf").advice.unwrap().contains("filter"));
         facts.bpf.capable = false;
         assert!(find(&facts, "bpf").advice.unwrap().contains("CAP_BPF"));
+    }
+
+    #[test]
+    fn workers_without_a_cpu_are_seen_or_not() {
+        let mut facts = perfect();
+        assert_eq!(find(&facts, "workers").value, "lockd");
+        facts.bpf.lockd = false;
+        assert_eq!(find(&facts, "workers").value, "own programs only");
+        facts.bpf.capable = false;
+        let unseen = find(&facts, "workers");
+        assert_eq!(unseen.status, Status::Missing);
+        assert!(unseen.advice.unwrap().contains("lockd"));
     }
 
     #[test]

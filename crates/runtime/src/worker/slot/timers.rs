@@ -23,6 +23,21 @@ impl Slot {
         self.next_timer.store(heap.peek().unwrap_or(NEVER), Relaxed);
     }
 
+    /// Wakes threads whose timers have expired, for any worker: this one is not running. From
+    /// anywhere; who takes a timer out of the heap has it.
+    pub(crate) fn fire_timers_for_others(&self, now: Ticks) {
+        let rt = self.rt();
+        while now >= self.next_timer.load(Relaxed) {
+            let mut heap = self.timers.lock();
+            let expired = heap.pop_expired(now);
+            self.next_timer.store(heap.peek().unwrap_or(NEVER), Relaxed);
+            drop(heap);
+            let Some(task) = expired else { return };
+            rt.stats.timers_fired.add_shared(1, true);
+            crate::thread::raw::unpark_from(rt, None, rt.table.get(task.0));
+        }
+    }
+
     /// Sets a thread's timer. A thread has one at most, in one slot. The error is how many timers
     /// to make room for first: nothing may be allocated here, because the allocator's lock may be
     /// held by a preempted thread.
