@@ -23,7 +23,7 @@ while [ $# -gt 0 ]; do
     --suite) suite=${2:?which suite?} && shift ;;
     --seconds) seconds=${2:?how long?} && shift ;;
     --fetch) fetch=1 ;;
-    --runtime | --go) names=vm/names.${1#--} ;;
+    --runtime | --go) names=vm/names.${1#--} seconds=900 ;;
     -*) die "unknown option $1" ;;
     *)
         grep -q "^$1 " "$names" || die "$names has no test $1"
