@@ -72,6 +72,10 @@ wait "$one" || { kill "$two"; die "a program fails with one worker"; }
 wait "$two" || die "a program fails with two workers"
 # Preempted no more often than can be paid for.
 run_one threads --workers 1 --quantum 20us --tax 1
+# Programs that are started by one with pinned workers may run where it could.
+cc -Wall -Wextra -Werror -O2 -g crates/shim/programs/placed.c -o "$work/placed" -lpthread
+timeout 60 "$quaver" run --cpus "$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status)" -- "$work/placed" "$(nproc)" ||
+    die "a program that was started by one with pinned workers is confined"
 printf 'test programs: %s runs\n' "$(wc -c <"$work/runs")"
 
 # A program that replaces itself goes on as what it has become, with the signals that it blocks; those that it starts are their own affair.
