@@ -47,7 +47,7 @@ fn parse(stat: &str) -> Option<(u64, bool)> {
     (!ended).then_some((begun, stopped))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::process::Command;
