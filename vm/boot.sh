@@ -36,7 +36,7 @@ build_runtime() {
     local out=$1 test
     cargo build --locked --quiet --profile fast -p quaver-cli || die "quaver cannot be built"
     with_libraries "$(target_dir)/fast/quaver" "$out" quaver
-    for test in user_interrupts preempt share_queue; do build_test "$out" "$test" -p quaver; done
+    for test in user_interrupts preempt; do build_test "$out" "$test" -p quaver; done
     build_test "$out" switch -p quaver-share --features broker
 }
 
