@@ -52,6 +52,8 @@ pub enum Work {
     ShareBestEffort(share::BestEffortSpec),
     /// Two applications in one run queue.
     ShareSwitch(share::SwitchSpec),
+    /// A plain program that is frozen.
+    ShareFrozen(share::FrozenSpec),
     /// A program with probes, or without.
     Probes(probes::ProbesSpec),
     /// A server over sockets, and its client.
@@ -103,6 +105,7 @@ pub fn run(work: &str) -> anyhow::Result<()> {
         Work::Share(spec) => share::run(spec),
         Work::ShareBestEffort(spec) => share::run_best_effort(spec),
         Work::ShareSwitch(spec) => share::run_switch(spec),
+        Work::ShareFrozen(spec) => share::run_frozen(spec),
         Work::Probes(spec) => probes::run(spec),
         Work::Net(spec) => net::run(spec),
         Work::NetBypass(spec) => net::bypass::run(spec),
