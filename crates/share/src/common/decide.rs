@@ -5,7 +5,9 @@ use super::layout::{
     ASIDE, CORE, Entry, Head, LIVE, Now, READY, attributes_from_word, attributes_to_word,
 };
 use super::seat::OWED;
-use super::{AcqRel, Acquire, Common, Held, Life, MOST_MEMBERS, Relaxed, Release, lock, ticks};
+use super::{
+    AcqRel, Acquire, Common, Held, Life, MOST_MEMBERS, Relaxed, Release, life, lock, ticks,
+};
 use quaver_sched::{Attributes, Pick, Place, Task, Time, Why};
 use rustix::process::{Pid, kill_process};
 use std::cell::Cell;
@@ -69,8 +71,8 @@ impl Common {
 
     pub(super) fn lock_as(&self, inherits: bool) -> Section<'_> {
         let signal = |member: usize, signal| {
-            let pid = self.head().members[member].who.load(Acquire) as i32;
-            let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, signal));
+            let pid = life::pid_of(self.head().members[member].who.load(Acquire));
+            let _ = Pid::from_raw(pid as i32).map(|pid| kill_process(pid, signal));
         };
         let life = |member| self.life(member);
         let held = lock::acquire(&self.head().lock, self.me, inherits, life, signal);

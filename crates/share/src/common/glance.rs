@@ -31,7 +31,7 @@ impl Glance {
         let members = self.head().members.iter().enumerate();
         let members = members.map(|(number, m)| (number, m.who.load(Acquire)));
         let members = members.filter(|&(_, who)| who != 0 && life::look(who) != Life::Ended);
-        members.map(|(number, who)| (number, who as u32)).collect()
+        members.map(|(number, who)| (number, life::pid_of(who))).collect()
     }
 
     /// Which member has this core.
