@@ -16,7 +16,7 @@ static void info(void) {
     memset(&in, 0xff, sizeof(in));
     CHECK(!ioctl(fd, QUAVER_INFO, &in));
     CHECK(in.abi == QUAVER_ABI);
-    CHECK(in.features == (QUAVER_HAS_UINTR | QUAVER_HAS_TIMER | QUAVER_HAS_CORES));
+    CHECK(in.features == (QUAVER_HAS_UINTR | QUAVER_HAS_TIMER | QUAVER_HAS_CORES | QUAVER_HAS_REST));
     CHECK(in.why[0] == 0 && in.hardware_vector == 0xf2);
     CHECK(in.timer_min_ns > 0 && in.timer_min_ns <= 10000 && in.timer_max_ns >= 100000000);
     FAILS(EFAULT, ioctl(fd, QUAVER_INFO, (void *)8));
