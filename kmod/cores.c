@@ -3,7 +3,8 @@
  * Shared cores (Skyloft, section 3.3): of the members of a group that are bound to one CPU, at most one is active.
  *
  * Who is active changes under the group's lock only. A member is made and removed by its own thread; others only make
- * it active, and only while it is suspended.
+ * it active, and wake it. Members that rest (quaver_rest) may run without being active, and may lose that while they
+ * run: they agree by other means who has the CPU.
  */
 #include <linux/hashtable.h>
 #include <linux/list.h>
@@ -30,6 +31,7 @@ struct member {
 	struct quaver_group *group;
 	unsigned int cpu;
 	bool active;
+	bool woken; /* and has not returned from a suspension since */
 	struct cpumask before; /* where it could run before it joined */
 };
 
@@ -125,7 +127,18 @@ static void activate(struct member *member)
 {
 	lockdep_assert_held(&member->group->lock);
 	WRITE_ONCE(member->active, true);
+	WRITE_ONCE(member->woken, true);
 	wake_up_process(member->task);
+}
+
+/* In place of who is active on its CPU. */
+static void succeed(struct member *member)
+{
+	struct member *before = active_of(member->group, member->cpu);
+
+	if (before && before != member)
+		WRITE_ONCE(before->active, false);
+	activate(member);
 }
 
 /* Removes a member from the list, and lets the one suspended longest succeed if it was the active one. */
@@ -162,7 +175,26 @@ static long suspend(struct member *member)
 		schedule();
 	}
 	__set_current_state(TASK_RUNNING);
+	WRITE_ONCE(member->woken, false);
 	return result;
+}
+
+/* Returns when the calling thread was woken; until: NULL, or the end in any case. */
+static long rest(struct member *member, ktime_t *until)
+{
+	long result = -EINTR;
+
+	for (;;) {
+		set_current_state(TASK_INTERRUPTIBLE | TASK_FREEZABLE);
+		if (READ_ONCE(member->woken) || signal_pending(current))
+			break;
+		if (!schedule_hrtimeout_range(until, current->timer_slack_ns, HRTIMER_MODE_ABS)) {
+			result = -ETIME;
+			break;
+		}
+	}
+	__set_current_state(TASK_RUNNING);
+	return xchg(&member->woken, false) ? 0 : result;
 }
 
 static struct member *member_by_tid(struct quaver_group *group, int tid)
@@ -178,28 +210,39 @@ static struct member *member_by_tid(struct quaver_group *group, int tid)
 	return NULL;
 }
 
-long quaver_park(struct quaver_group *group, const struct quaver_park *park)
+/* The calling thread's, which is bound to this CPU; made if there is none, and then in no list yet. */
+static struct member *member_bound(struct quaver_group *group, unsigned int cpu)
 {
 	struct member *member = member_current();
 	bool is_new = !member;
-	bool active;
-	long result;
 
-	if (park->flags & ~QUAVER_PARK_TAKE || park->cpu >= nr_cpu_ids || !cpu_online(park->cpu))
-		return -EINVAL;
+	if (cpu >= nr_cpu_ids || !cpu_online(cpu))
+		return ERR_PTR(-EINVAL);
 	if (member && member->group != group)
-		return -EBUSY;
+		return ERR_PTR(-EBUSY);
 	if (is_new) {
 		member = member_new(group);
 		if (!member)
-			return -ENOMEM;
+			return ERR_PTR(-ENOMEM);
 	}
-	result = set_cpus_allowed_ptr(current, cpumask_of(park->cpu));
-	if (result) {
+	if (set_cpus_allowed_ptr(current, cpumask_of(cpu))) {
 		if (is_new)
 			member_free(member);
-		return -EPERM;
+		return ERR_PTR(-EPERM);
 	}
+	return member;
+}
+
+long quaver_park(struct quaver_group *group, const struct quaver_park *park)
+{
+	struct member *member;
+	bool active;
+
+	if (park->flags & ~QUAVER_PARK_TAKE)
+		return -EINVAL;
+	member = member_bound(group, park->cpu);
+	if (IS_ERR(member))
+		return PTR_ERR(member);
 	spin_lock(&group->lock);
 	retire(member);
 	member->cpu = park->cpu;
@@ -208,6 +251,39 @@ long quaver_park(struct quaver_group *group, const struct quaver_park *park)
 	list_add_tail(&member->link, &group->members);
 	spin_unlock(&group->lock);
 	return active ? 0 : suspend(member);
+}
+
+long quaver_rest(struct quaver_group *group, const struct quaver_rest *call)
+{
+	struct member *member = member_current(), *target = NULL;
+	ktime_t until = ktime_add_safe(ktime_get(), min_t(u64, call->limit_ns, KTIME_MAX));
+	bool bound = member && member->group == group && member->cpu == call->cpu;
+
+	if (!bound) {
+		member = member_bound(group, call->cpu);
+		if (IS_ERR(member))
+			return PTR_ERR(member);
+	}
+	spin_lock(&group->lock);
+	if (!bound) {
+		retire(member);
+		member->cpu = call->cpu;
+		list_add_tail(&member->link, &group->members);
+	}
+	if (call->tid) {
+		target = member_by_tid(group, call->tid);
+		if (!target || target == member || target->cpu != member->cpu) {
+			spin_unlock(&group->lock);
+			return -ESRCH;
+		}
+		succeed(target);
+	}
+	/* Who was woken meanwhile does not rest. */
+	if (!member->woken)
+		WRITE_ONCE(member->active, false);
+	list_move_tail(&member->link, &group->members);
+	spin_unlock(&group->lock);
+	return rest(member, call->limit_ns ? &until : NULL);
 }
 
 long quaver_switch_to(struct quaver_group *group, int tid)
@@ -230,21 +306,29 @@ long quaver_switch_to(struct quaver_group *group, int tid)
 	return result ? result : suspend(member);
 }
 
-long quaver_wakeup(struct quaver_group *group, int tid)
+long quaver_wakeup(struct quaver_group *group, const struct quaver_thread_id *thread)
 {
 	struct member *target;
 	long result = 0;
 
+	if (thread->flags > QUAVER_WAKE_ASIDE)
+		return -EINVAL;
 	spin_lock(&group->lock);
-	target = member_by_tid(group, tid);
-	if (!target)
+	target = member_by_tid(group, thread->tid);
+	if (!target) {
 		result = -ESRCH;
-	else if (target->active)
+	} else if (thread->flags == QUAVER_WAKE_INSTEAD) {
+		succeed(target);
+	} else if (thread->flags == QUAVER_WAKE_ASIDE) {
+		WRITE_ONCE(target->woken, true);
+		wake_up_process(target->task);
+	} else if (target->active) {
 		result = -EALREADY;
-	else if (active_of(group, target->cpu))
+	} else if (active_of(group, target->cpu)) {
 		result = -EBUSY;
-	else
+	} else {
 		activate(target);
+	}
 	spin_unlock(&group->lock);
 	return result;
 }

@@ -111,7 +111,8 @@ struct quaver_group *quaver_group_new(void);
 void quaver_group_put(struct quaver_group *group);
 long quaver_park(struct quaver_group *group, const struct quaver_park *park);
 long quaver_switch_to(struct quaver_group *group, int tid);
-long quaver_wakeup(struct quaver_group *group, int tid);
+long quaver_wakeup(struct quaver_group *group, const struct quaver_thread_id *thread);
+long quaver_rest(struct quaver_group *group, const struct quaver_rest *rest);
 long quaver_leave(void);
 void quaver_member_end(void);
 

@@ -56,7 +56,7 @@ static void info_fill(struct quaver_info *info)
 
 	memset(info, 0, sizeof(*info));
 	info->abi = QUAVER_ABI;
-	info->features = QUAVER_HAS_CORES;
+	info->features = QUAVER_HAS_CORES | QUAVER_HAS_REST;
 	info->entries = QUAVER_ENTRIES;
 	info->hardware_vector = QUAVER_HARDWARE_VECTOR;
 	if (!why) {
@@ -94,6 +94,7 @@ static long device_ioctl(struct file *file, unsigned int call, unsigned long add
 		struct quaver_timer timer;
 		struct quaver_park park;
 		struct quaver_thread_id thread;
+		struct quaver_rest rest;
 	} in;
 	long result;
 
@@ -134,9 +135,11 @@ static long device_ioctl(struct file *file, unsigned int call, unsigned long add
 	case QUAVER_SWITCH_TO:
 		return in.thread.flags ? -EINVAL : quaver_switch_to(open->group, in.thread.tid);
 	case QUAVER_WAKEUP:
-		return in.thread.flags ? -EINVAL : quaver_wakeup(open->group, in.thread.tid);
+		return quaver_wakeup(open->group, &in.thread);
 	case QUAVER_LEAVE:
 		return quaver_leave();
+	case QUAVER_REST:
+		return quaver_rest(open->group, &in.rest);
 	}
 	return -ENOTTY;
 }

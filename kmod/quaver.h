@@ -25,6 +25,7 @@
 #define QUAVER_HAS_UINTR (1U << 0) /* send and receive user interrupts */
 #define QUAVER_HAS_TIMER (1U << 1) /* the local APIC's timer can be given to a thread */
 #define QUAVER_HAS_CORES (1U << 2) /* park, switch, wake up, leave; on every machine */
+#define QUAVER_HAS_REST (1U << 3) /* QUAVER_REST, and flags of QUAVER_WAKEUP; on every machine */
 
 struct quaver_info {
 	__u32 abi; /* QUAVER_ABI of the module */
@@ -75,9 +76,18 @@ struct quaver_park {
 	__u32 flags; /* 0 or QUAVER_PARK_TAKE */
 };
 
+#define QUAVER_WAKE_INSTEAD (1U << 0) /* in place of the CPU's active thread, if there is one */
+#define QUAVER_WAKE_ASIDE (1U << 1) /* the end of a QUAVER_REST only: who is active stays so */
+
 struct quaver_thread_id {
 	__s32 tid; /* as gettid() says in the caller's PID namespace */
-	__u32 flags; /* 0 */
+	__u32 flags; /* 0, or one of the two for QUAVER_WAKEUP */
+};
+
+struct quaver_rest {
+	__s32 tid; /* who becomes active, or 0: nobody */
+	__u32 cpu;
+	__u64 limit_ns; /* 0: none */
 };
 
 #define QUAVER_MAGIC 0xb9
@@ -166,7 +176,8 @@ struct quaver_thread_id {
 
 /*
  * Makes a suspended thread active. Any thread that has the file may call it.
- * ESRCH: tid is not in this group. EBUSY: its CPU has an active thread. EALREADY: it is active.
+ * ESRCH: tid is not in this group. EBUSY: its CPU has an active thread. EALREADY: it is active. With a flag neither of
+ * the last two: a thread that is not suspended then finds its next QUAVER_REST ended.
  */
 #define QUAVER_WAKEUP _IOW(QUAVER_MAGIC, 0x22, struct quaver_thread_id)
 
@@ -175,5 +186,15 @@ struct quaver_thread_id {
  * ENOENT: it is in no group.
  */
 #define QUAVER_LEAVE _IO(QUAVER_MAGIC, 0x23)
+
+/*
+ * QUAVER_PARK or QUAVER_SWITCH_TO with an end, for threads that agree by other means who is to be active: in one step
+ * the calling thread, bound to this CPU if it was not, is not active any more, and tid is. The call then suspends the
+ * caller until it is woken (0), the limit is over (ETIME), or a signal comes (EINTR). In the last two cases it runs
+ * without being active.
+ * ESRCH: tid is not in this group on this CPU; nobody was made active, and the caller was not suspended. EINVAL, EPERM,
+ * EBUSY: see QUAVER_PARK.
+ */
+#define QUAVER_REST _IOW(QUAVER_MAGIC, 0x24, struct quaver_rest)
 
 #endif

@@ -72,6 +72,31 @@ wait "$one" || { kill "$two"; die "a program fails with one worker"; }
 wait "$two" || die "a program fails with two workers"
 # Preempted no more often than can be paid for.
 run_one threads --workers 1 --quantum 20us --tax 1
+# Programs that are started by one with pinned workers may run where it could.
+cc -Wall -Wextra -Werror -O2 -g crates/shim/programs/placed.c -o "$work/placed" -lpthread
+cpus=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status)
+timeout 60 "$quaver" run --cpus "$cpus" -- "$work/placed" "$(nproc)" ||
+    die "a program that was started by one with pinned workers is confined"
+# In one run queue with others, also as what they become.
+export QUAVER_SHARE_SOCKET=$work/share.sock
+"$quaver" share --cpus "$cpus" --queue two-queue:quantum=200us >"$work/broker" 2>&1 &
+broker=$!
+trap 'kill "$broker"; rm -rf "$work"' EXIT
+until [ -S "$QUAVER_SHARE_SOCKET" ]; do
+    kill -0 "$broker" || die "no broker: $(cat "$work/broker")"
+    sleep 0.1
+done
+for program in threads locks blocking sockets; do
+    (run_one "$program" --share queue) &
+    first=$!
+    run_one threads --share queue
+    wait "$first" || die "$program fails in a common queue"
+done
+timeout 60 "$quaver" run --share queue -- "$work/placed" "$(nproc)" || die "a program of a common queue cannot replace itself"
+kill "$broker"
+wait "$broker" || die "the broker fails: $(cat "$work/broker")"
+trap 'rm -rf "$work"' EXIT
+unset QUAVER_SHARE_SOCKET
 printf 'test programs: %s runs\n' "$(wc -c <"$work/runs")"
 
 # A program that replaces itself goes on as what it has become, with the signals that it blocks; those that it starts are their own affair.

@@ -23,15 +23,21 @@ with_libraries() {
     ldd "$program" | grep -o '/[^ ]*' | while read -r library; do cp -L "$library" "$out/lib/"; done
 }
 
+# build_test OUT NAME ARGUMENT...: a test of the package that the arguments name
+build_test() {
+    local out=$1 name=$2
+    shift 2
+    with_libraries "$(cargo test --locked --quiet "$@" --test "$name" --no-run --message-format=json |
+        sed -n 's/.*"kind":\["test"\].*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)" "$out" "$name"
+}
+
 # build_runtime OUT: `quaver` and tests of the runtime, built here for a guest with their libraries
 build_runtime() {
     local out=$1 test
     cargo build --locked --quiet --profile fast -p quaver-cli || die "quaver cannot be built"
     with_libraries "$(target_dir)/fast/quaver" "$out" quaver
-    for test in user_interrupts preempt; do
-        with_libraries "$(cargo test --locked --quiet -p quaver --test "$test" --no-run --message-format=json |
-            sed -n 's/.*"kind":\["test"\].*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)" "$out" "$test"
-    done
+    for test in user_interrupts preempt; do build_test "$out" "$test" -p quaver; done
+    build_test "$out" switch -p quaver-share --features broker
 }
 
 # build_go OUT: programs that need no library, by the Go that is here

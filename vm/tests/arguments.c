@@ -16,7 +16,7 @@ static void info(void) {
     memset(&in, 0xff, sizeof(in));
     CHECK(!ioctl(fd, QUAVER_INFO, &in));
     CHECK(in.abi == QUAVER_ABI);
-    CHECK(in.features == (QUAVER_HAS_UINTR | QUAVER_HAS_TIMER | QUAVER_HAS_CORES));
+    CHECK(in.features == (QUAVER_HAS_UINTR | QUAVER_HAS_TIMER | QUAVER_HAS_CORES | QUAVER_HAS_REST));
     CHECK(in.why[0] == 0 && in.hardware_vector == 0xf2);
     CHECK(in.timer_min_ns > 0 && in.timer_min_ns <= 10000 && in.timer_max_ns >= 100000000);
     FAILS(EFAULT, ioctl(fd, QUAVER_INFO, (void *)8));
@@ -165,9 +165,20 @@ static void core_arguments(void) {
         FAILS(ESRCH, ioctl(fd, QUAVER_SWITCH_TO, &id));
         FAILS(ESRCH, ioctl(fd, QUAVER_WAKEUP, &id));
     }
-    id = (struct quaver_thread_id){.tid = getpid(), .flags = 1};
+    id = (struct quaver_thread_id){.tid = getpid(), .flags = 3};
     FAILS(EINVAL, ioctl(fd, QUAVER_WAKEUP, &id));
+    id.flags = 1;
     FAILS(EINVAL, ioctl(fd, QUAVER_SWITCH_TO, &id));
+    struct quaver_rest rest = {.cpu = (uint32_t)cpus()};
+    FAILS(EINVAL, ioctl(fd, QUAVER_REST, &rest));
+    rest.cpu = 0;
+    FAILS(EBUSY, ioctl(other, QUAVER_REST, &rest));
+    for (size_t i = 1; i < sizeof(tids) / sizeof(tids[0]); i++) {
+        rest.tid = tids[i];
+        FAILS(ESRCH, ioctl(fd, QUAVER_REST, &rest));
+    }
+    rest.tid = getpid();
+    FAILS(ESRCH, ioctl(fd, QUAVER_REST, &rest));
     CHECK(!ioctl(fd, QUAVER_PARK, &in));
     CHECK(!ioctl(fd, QUAVER_LEAVE));
     FAILS(ENOENT, ioctl(fd, QUAVER_LEAVE));
@@ -184,7 +195,7 @@ static uint64_t next(uint64_t *state) {
 static const unsigned long calls[] = {QUAVER_INFO,          QUAVER_REGISTER,      QUAVER_ATTACH,    QUAVER_DETACH,
                                       QUAVER_VECTOR,        QUAVER_ROUTE,         QUAVER_TIMER_SET, QUAVER_TIMER_ENABLE,
                                       QUAVER_TIMER_DISABLE, QUAVER_PARK,          QUAVER_SWITCH_TO, QUAVER_WAKEUP,
-                                      QUAVER_LEAVE};
+                                      QUAVER_LEAVE,         QUAVER_REST};
 enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
 
 struct fuzz {
@@ -236,6 +247,11 @@ static void *fuzzes(void *argument) {
             case QUAVER_PARK:
                 in[0] = (uint32_t)(random >> 16 & 1);
                 in[1] = 1;
+                break;
+            case QUAVER_REST:
+                in[0] = word(&state);
+                in[1] = (uint32_t)(random >> 16 & 1);
+                in[2] = word(&state) % 10000000;
                 break;
             default: in[0] = word(&state);
             }

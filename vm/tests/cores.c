@@ -32,9 +32,18 @@ static int switch_to(int fd, int tid) {
     return ioctl(fd, QUAVER_SWITCH_TO, &in);
 }
 
-static int wake_up(int fd, int tid) {
-    struct quaver_thread_id in = {.tid = tid};
+static int wake(int fd, int tid, unsigned flags) {
+    struct quaver_thread_id in = {.tid = tid, .flags = flags};
     return ioctl(fd, QUAVER_WAKEUP, &in);
+}
+
+static int wake_up(int fd, int tid) {
+    return wake(fd, tid, 0);
+}
+
+static int rest_for(int fd, int tid, uint64_t limit_ns) {
+    struct quaver_rest in = {.tid = tid, .limit_ns = limit_ns};
+    return ioctl(fd, QUAVER_REST, &in);
 }
 
 /* Suspended: the state of a thread in /proc is D or S, not R. */
@@ -254,12 +263,121 @@ static void interrupt_while_suspended(void) {
     CHECK(ended(pid) == 0);
 }
 
+/* As goes_round, by one call that hands over and rests. */
+static int rests_in_turn(void *argument) {
+    struct member *member = argument;
+    struct core *core = member->core;
+    core->tids[member->number] = getpid();
+    CHECK(!rest_for(core->fd, 0, 0));
+    for (;;) {
+        enter_turn(member);
+        core->active--;
+        if (core->stop)
+            return 0;
+        if (rest_for(core->fd, core->tids[(member->number + 1) % 3], 0))
+            return errno == ESRCH ? 0 : 1;
+    }
+}
+
+static void hands_over(void) {
+    struct core *core = new_core();
+    struct member members[3];
+    int pids[3];
+    populate(core, rests_in_turn, pids, members);
+    CHECK(!wake(core->fd, pids[0], QUAVER_WAKE_INSTEAD));
+    while (core->turns[2] < 300)
+        sleep_ms(5);
+    core->stop = 1;
+    for (int i = 0; i < 3; i++)
+        CHECK(ended(pids[i]) == 0);
+    CHECK(!core->broken);
+    for (int i = 0; i < 3; i++)
+        CHECK(core->turns[i] >= 299);
+}
+
+static void nothing(int signal) {
+    (void)signal;
+}
+
+/* Every way in which a rest ends, in order. */
+static int rests_until(void *argument) {
+    struct member *member = argument;
+    struct core *core = member->core;
+    struct sigaction action = {.sa_handler = nothing};
+    CHECK(!sigaction(SIGUSR1, &action, NULL));
+    FAILS(ETIME, rest_for(core->fd, 0, 1000000));
+    core->tids[member->number] = getpid();
+    FAILS(EINTR, rest_for(core->fd, 0, 0));
+    core->turns[member->number] = 1;
+    CHECK(!rest_for(core->fd, 0, 0));
+    core->turns[member->number] = 2;
+    CHECK(!rest_for(core->fd, 0, 0));
+    core->turns[member->number] = 3;
+    while (!core->stop)
+        sched_yield();
+    /* It was woken meanwhile. */
+    CHECK(!rest_for(core->fd, 0, 0));
+    return 0;
+}
+
+static void ends_of_a_rest(void) {
+    struct core *core = new_core();
+    struct member members[2] = {{.core = core}, {.core = core, .number = 1}};
+    int pid = start(rests_until, &members[0]), other = start(stays, &members[1]);
+    while (!core->tids[0] || !core->tids[1])
+        sched_yield();
+    await_suspended(other);
+    CHECK(!wake_up(core->fd, other));
+    while (!core->turns[1])
+        sleep_ms(1);
+    for (int turn = 0; turn < 3; turn++) {
+        sleep_ms(10);
+        await_suspended(pid);
+        CHECK(core->turns[0] == turn);
+        if (turn == 0)
+            CHECK(!kill(pid, SIGUSR1));
+        else
+            CHECK(!wake(core->fd, pid, turn == 1 ? QUAVER_WAKE_ASIDE : QUAVER_WAKE_INSTEAD));
+        while (core->turns[0] == turn)
+            sleep_ms(1);
+        FAILS(EALREADY, wake_up(core->fd, turn == 2 ? pid : other));
+        FAILS(EBUSY, wake_up(core->fd, turn == 2 ? other : pid));
+    }
+    CHECK(!wake(core->fd, pid, QUAVER_WAKE_INSTEAD));
+    core->stop = 2;
+    CHECK(ended(pid) == 0 && ended(other) == 0);
+}
+
+/* Who rests succeeds an active thread that is killed. */
+static void killed_before_a_rest(void) {
+    struct core *core = new_core();
+    struct member members[3];
+    int pids[3];
+    populate(core, rests_in_turn, pids, members);
+    int active = start(stays, &(struct member){.core = core, .number = 2});
+    while (core->tids[2] != active)
+        sched_yield();
+    await_suspended(active);
+    CHECK(!wake_up(core->fd, active));
+    while (!core->turns[2])
+        sleep_ms(1);
+    core->active = 0;
+    core->stop = 1;
+    CHECK(!kill(active, SIGKILL) && ended(active) == -SIGKILL);
+    for (int i = 0; i < 3; i++)
+        CHECK(ended(pids[i]) == 0);
+    CHECK(!core->broken);
+}
+
 const struct test core_tests[] = {
     {"switch-to", switches, 1},
     {"one-active", one_active, 1},
     {"member-killed", killed, 1},
     {"member-execs", exec_while_active, 1},
     {"leave", leave, 1},
+    {"rest-hands-over", hands_over, 1},
+    {"rest-ends", ends_of_a_rest, 1},
+    {"rest-succeeds", killed_before_a_rest, 1},
     {"interrupt-while-suspended", interrupt_while_suspended, 1},
     {NULL, NULL, 0},
 };

@@ -2,6 +2,7 @@
 
 use crate::SOCKET;
 use crate::class::{self, Class, USUAL};
+use crate::common::Files;
 use crate::door::Doors;
 use crate::layout::{MAGIC, MOST_APPS, Page, Table, VERSION};
 use crate::map::Mapping;
@@ -252,21 +253,22 @@ fn failed(path: PathBuf, failure: Failure) -> JoinError {
     }
 }
 
-/// The memory of the common queue of the membership's broker, for [`Common::join`]. Takes up to two
-/// seconds if the broker hangs.
+/// The common queue of the membership's broker, for [`Common::join`]. Takes up to two seconds if the
+/// broker hangs.
 ///
 /// # Errors
 ///
 /// There is no broker, it has no such queue, or this is not its user.
 ///
 /// [`Common::join`]: crate::common::Common::join
-pub fn common_queue(membership: &Membership) -> Result<OwnedFd, JoinError> {
+pub fn common_queue(membership: &Membership) -> Result<Files, JoinError> {
     let path = socket_path(membership);
-    let exchange = || -> Result<OwnedFd, Failure> {
+    let exchange = || -> Result<Files, Failure> {
         let socket = dial(&path)?;
         wire::send(&socket, &Message::new(Subject::Queue, [0; 4]), &[])?;
-        let (_, mut files) = next(&socket)?;
-        Ok(files.pop().ok_or("an answer without memory")?)
+        let mut files = next(&socket)?.1.into_iter();
+        let memory = files.next().ok_or("an answer without memory")?;
+        Ok(Files { memory, device: files.next() })
     };
     exchange().map_err(|failure| failed(path, failure))
 }

@@ -26,7 +26,7 @@ pub(crate) fn put_all(processes: &[i32], class: Class) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::process::Command;

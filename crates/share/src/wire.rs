@@ -15,7 +15,7 @@
 //!  STATUS ----------------------------> (from anybody)
 //!       <---- text
 //!  QUEUE -----------------------------> (from the broker's own user)
-//!       <---- QUEUE; memory of the common queue
+//!       <---- QUEUE; memory of the common queue; /dev/quaver, if there is one
 //! ```
 
 use rustix::io::Errno;
@@ -154,7 +154,7 @@ pub(crate) fn receive(socket: impl AsFd) -> Result<Option<(Received, Vec<OwnedFd
     Ok((received.bytes > 0).then(|| (Message::parse(&bytes[..received.bytes]), files)))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -4,7 +4,7 @@
 #[allow(dead_code)]
 mod common;
 
-use common::{Actor, Here, Place, cpus, is_actor, left, say, signal, socket, start};
+use common::{Actor, Here, Place, cpus, is_actor, left, say, signal, socket, soon, start};
 use quaver_sched::random::splitmix64;
 use quaver_sched::share::Membership;
 use quaver_sched::{Attributes, Place as At, Policy, Task, Why};
@@ -105,7 +105,17 @@ fn applications_take_turns_on_the_cores() {
         let said = goes_on(actor);
         assert!(said[1] > 100, "cores change hands: {said:?}");
     }
+    let queue = || broker.status().queue.expect("there is one");
+    soon("what each has", || {
+        let queue = queue();
+        queue.applications.iter().filter(|member| member.share_percent > 0.0).count() == 2
+            && queue.applications.iter().any(|member| !member.cpus.is_empty())
+    });
+    soon("how often cores change hands", || queue().switches_per_s > 0);
+    soon("how long that takes", || queue().wait_us.is_some_and(|us| us > 0.0));
+    // Nobody is left who would find out that they are dead.
     drop(actors);
+    assert_eq!(queue().applications, []);
     broker.end();
     assert_eq!(left(&place), 0);
 }

@@ -10,7 +10,7 @@ use crate::signal::new_image;
 use crate::state;
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
-use quaver::foreign::region;
+use quaver::foreign::{confined, region};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::OnceLock;
@@ -57,6 +57,12 @@ pub(crate) fn in_place<R>(f: impl FnOnce() -> R) -> R {
         region::end();
     }
     r
+}
+
+/// The same for an `f` that starts a program, which may run wherever the process may.
+pub(crate) fn in_place_for_program<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: in a region, or in a child.
+    in_place(|| unsafe { confined::outside(f) })
 }
 
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
@@ -163,7 +169,8 @@ unsafe fn replace(given: Strings, f: impl FnOnce(Strings) -> c_int) -> c_int {
     let made = kept.and_then(|kept| unsafe { environment(kept, given) });
     let given = made.as_ref().map_or(given, |made| made.list.as_ptr());
     let Some(me) = state::me() else { return f(given) };
-    new_image::replace(me, || f(given))
+    // SAFETY: in `in_place`, or in a child.
+    new_image::replace(me, || unsafe { confined::outside(|| f(given)) })
 }
 
 /// See `execve(2)`.

@@ -54,6 +54,8 @@ pub enum Work {
     ShareSwitch(share::SwitchSpec),
     /// How often a program calls what must not be left in the middle.
     Regions(regions::RegionsSpec),
+    /// A plain program that is frozen.
+    ShareFrozen(share::FrozenSpec),
     /// A program with probes, or without.
     Probes(probes::ProbesSpec),
     /// A server over sockets, and its client.
@@ -106,6 +108,7 @@ pub fn run(work: &str) -> anyhow::Result<()> {
         Work::ShareBestEffort(spec) => share::run_best_effort(spec),
         Work::ShareSwitch(spec) => share::run_switch(spec),
         Work::Regions(spec) => regions::run(spec),
+        Work::ShareFrozen(spec) => share::run_frozen(spec),
         Work::Probes(spec) => probes::run(spec),
         Work::Net(spec) => net::run(spec),
         Work::NetBypass(spec) => net::bypass::run(spec),

@@ -84,11 +84,16 @@ fn text(status: &Status) -> String {
         text += &format!("\n{}\n", table(&status.applications));
     }
     if let Some(queue) = &status.queue {
-        text +=
-            &format!("\nqueue {}: {} switches between applications", queue.policy, queue.switches);
-        for QueueMember { pid, cpus } in &queue.applications {
+        text += &format!(
+            "\nqueue {}: {} switches between applications, {} a second, by {}",
+            queue.policy, queue.switches, queue.switches_per_s, queue.switches_by
+        );
+        if let Some(us) = queue.wait_us {
+            text += &format!("; a core that was given waits {us:.1} us");
+        }
+        for QueueMember { pid, cpus, share_percent } in &queue.applications {
             let cpus = if cpus.is_empty() { "-".into() } else { cpulist::format(cpus) };
-            text += &format!("\n  process {pid:<8} cpu {cpus}");
+            text += &format!("\n  process {pid:<8} share {share_percent:5.1} %  cpu {cpus}");
         }
         text += "\n";
     }

@@ -25,6 +25,8 @@ pub(crate) struct Config {
     pub(crate) workers: usize,
     /// One for each worker, or empty: not pinned.
     pub(crate) cpus: Vec<usize>,
+    /// Where the process may run.
+    pub(crate) allowed: Vec<usize>,
     pub(crate) policy: Choice,
     /// Its quantum is to be what suits the machine.
     pub(crate) auto_quantum: bool,
@@ -151,6 +153,7 @@ impl Builder {
         Ok(Config {
             workers,
             cpus,
+            allowed,
             policy,
             auto_quantum,
             clock,

@@ -21,6 +21,8 @@ pub mod calls;
 #[cfg(not(loom))]
 pub mod condvar;
 #[cfg(not(loom))]
+pub mod confined;
+#[cfg(not(loom))]
 pub mod files;
 #[cfg(not(loom))]
 pub mod futex;

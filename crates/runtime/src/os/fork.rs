@@ -12,8 +12,10 @@ use crate::overlay;
 use crate::park;
 use crate::reactor::{REACTOR, heard};
 use crate::runtime::Inner;
+use crate::sys;
 use crate::thread::raw;
 use crate::uintr;
+use crate::worker::carrier::Carrier;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 unsafe extern "C" {
@@ -60,6 +62,10 @@ pub unsafe fn in_child() {
             // Of a request that came during a critical section: there is nobody to give the worker
             // to.
             t.deferred.set(false);
+        }
+        // SAFETY: this is the copy of a carrier, and the process's only thread.
+        if let Some((_, all)) = unsafe { Carrier::confinement() } {
+            let _ = sys::pin_to_cpus(all);
         }
         raw::detach();
         // SAFETY: nothing here uses `gs` while the thread is not attached.

@@ -122,6 +122,17 @@ impl Carrier {
     }
 
     #[inline(always)]
+    /// Where the calling carrier may run, if that is one CPU; and where the process may.
+    ///
+    /// # Safety
+    ///
+    /// The caller runs on a carrier, and is not moved before it is back.
+    pub(crate) unsafe fn confinement() -> Option<(usize, &'static [usize])> {
+        // SAFETY: `gs` points to a carrier for the life of its kernel thread.
+        let here = unsafe { &*(segment::gs_read::<GS_SELF>() as *const Carrier) };
+        here.cpu.get().map(|cpu| (cpu, &here.rt.config.allowed[..]))
+    }
+
     pub(crate) fn set_current(&self, t: *const Uthread) {
         self.current.set(t);
     }

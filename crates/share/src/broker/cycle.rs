@@ -112,7 +112,7 @@ fn wake_up(bed: &Bed, tell: &Sender<Duration>) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

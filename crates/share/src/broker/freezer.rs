@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 /// Before the broker's process and the member's number, in the name of a cgroup.
 const NAME: &str = "quaver-share-";
 
-/// Frozen processes. Dropped, they go on in the cgroups where they were.
+/// Processes that a broker has frozen. Dropped, they go on in the cgroups where they were.
 #[derive(Debug)]
-pub(super) struct Frozen {
+pub struct Frozen {
     folder: PathBuf,
     /// Where each process was; its children go where the first one was.
     homes: Vec<(i32, PathBuf)>,
@@ -35,13 +35,13 @@ fn put(pid: i32, group: &Path) -> io::Result<()> {
 }
 
 impl Frozen {
-    /// Freezes these processes, which are those of the member of this number. What they start
-    /// meanwhile is frozen, too.
+    /// Freezes these processes, which are those of the member of this number, of this process's
+    /// broker. What they start meanwhile is frozen, too. Does not wait until they stand still.
     ///
     /// # Errors
     ///
     /// There is no cgroup v2, or this process may not make one.
-    pub(super) fn freeze(number: usize, processes: &[i32]) -> io::Result<Frozen> {
+    pub fn freeze(number: usize, processes: &[i32]) -> io::Result<Frozen> {
         let root = root().ok_or(io::ErrorKind::Unsupported)?;
         let folder = root.join(format!("{NAME}{}-{number}", std::process::id()));
         fs::create_dir(&folder)?;
@@ -56,8 +56,14 @@ impl Frozen {
         Ok(frozen)
     }
 
+    /// Whether all stand still.
+    pub fn is_complete(&self) -> bool {
+        let events = fs::read_to_string(self.folder.join("cgroup.events"));
+        events.is_ok_and(|events| events.lines().any(|line| line == "frozen 1"))
+    }
+
     /// All that are frozen.
-    pub(super) fn processes(&self) -> Vec<i32> {
+    pub fn processes(&self) -> Vec<i32> {
         let all = fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
         all.lines().filter_map(|pid| pid.parse().ok()).collect()
     }

@@ -25,6 +25,7 @@ mod table;
 mod usage;
 mod watch;
 
+pub use freezer::Frozen;
 pub use ranks::Binding;
 pub use server::{Broker, BrokerError};
 pub use status::{Application, Core, Expulsion, QueueMember, QueueStatus, Status};

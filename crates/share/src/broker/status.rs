@@ -101,6 +101,12 @@ pub struct QueueStatus {
     pub applications: Vec<QueueMember>,
     /// How often cores were given from one of them to another, since the broker began.
     pub switches: u64,
+    /// The same, a second, in the last second.
+    pub switches_per_s: u64,
+    /// From a core's being given to a worker's running there, on average in the last second.
+    pub wait_us: Option<f64>,
+    /// By which of the kernel's means: `module` (`/dev/quaver`) or `futex`.
+    pub switches_by: String,
     /// How often it was made anew, because somebody was killed in the middle of a change.
     pub rebuilt: u64,
 }
@@ -112,6 +118,8 @@ pub struct QueueMember {
     pub pid: u32,
     /// The CPUs that it has at this moment.
     pub cpus: Vec<usize>,
+    /// What it has used of all shared CPUs' time in the last second, in percent.
+    pub share_percent: f64,
 }
 
 /// Somebody who was expelled.
@@ -176,7 +184,10 @@ impl Broker {
             cores,
             applications: self.joined().map(application).collect(),
             reallocations_per_s: reallocations,
-            queue: self.queue.as_ref().map(|queue| queue.status(&self.options.cpus)),
+            queue: self
+                .queue
+                .as_ref()
+                .map(|queue| queue.status(&self.options.cpus, |ticks| self.table.us(ticks))),
             expelled: self.expelled.iter().cloned().collect(),
             notes: self.notes.clone(),
         }

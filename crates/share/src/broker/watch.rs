@@ -30,6 +30,9 @@ impl Broker {
     /// Looks at everyone: values, use, ranks; `span` has passed since the last look.
     pub(super) fn look(&mut self, span: Duration) {
         let places = self.options.cpus.len();
+        if let Some(queue) = &mut self.queue {
+            queue.look(&self.options.cpus, span);
+        }
         for number in 0..MOST_APPS {
             let Some(member) = &mut self.members[number] else { continue };
             if member.hesitates() {

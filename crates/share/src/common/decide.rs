@@ -4,7 +4,10 @@
 use super::layout::{
     ASIDE, CORE, Entry, Head, LIVE, Now, READY, attributes_from_word, attributes_to_word,
 };
-use super::{AcqRel, Acquire, Common, Held, Life, MOST_MEMBERS, Relaxed, Release, lock, ticks};
+use super::seat::OWED;
+use super::{
+    AcqRel, Acquire, Common, Held, Life, MOST_MEMBERS, Relaxed, Release, life, lock, ticks,
+};
 use quaver_sched::{Attributes, Pick, Place, Task, Time, Why};
 use rustix::process::{Pid, kill_process};
 use std::cell::Cell;
@@ -51,13 +54,13 @@ impl Common {
 
     /// A change that others may find as the last one of a dead member.
     pub(super) fn set(&self, word: &AtomicU32, value: u32) {
-        #[cfg(test)]
+        #[cfg(all(test, not(loom)))]
         super::tests::death::may_strike();
         word.store(value, Release);
     }
 
     pub(super) fn set_now(&self, core: usize, now: Now) {
-        #[cfg(test)]
+        #[cfg(all(test, not(loom)))]
         super::tests::death::may_strike();
         self.head().cores_now[core].now.store(now.to_word(), Release);
     }
@@ -68,8 +71,8 @@ impl Common {
 
     pub(super) fn lock_as(&self, inherits: bool) -> Section<'_> {
         let signal = |member: usize, signal| {
-            let pid = self.head().members[member].who.load(Acquire) as i32;
-            let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, signal));
+            let pid = life::pid_of(self.head().members[member].who.load(Acquire));
+            let _ = Pid::from_raw(pid as i32).map(|pid| kill_process(pid, signal));
         };
         let life = |member| self.life(member);
         let held = lock::acquire(&self.head().lock, self.me, inherits, life, signal);
@@ -107,13 +110,13 @@ impl Common {
         }
         self.set(&entry.word, word | LIVE | READY);
         self.policy.task_enqueue(place, task, why, now);
-        #[cfg(test)]
+        #[cfg(all(test, not(loom)))]
         super::tests::death::may_strike();
     }
 
     fn pick(&self, core: usize, steals: bool, now: Time) -> Option<Pick> {
         loop {
-            #[cfg(test)]
+            #[cfg(all(test, not(loom)))]
             super::tests::death::may_strike();
             let pick = self.policy.task_dequeue(core, now);
             let steal = || steals.then(|| self.policy.balance(core, now)).flatten();
@@ -173,14 +176,18 @@ impl Common {
             return None;
         }
         let pick = match current.pick {
-            Some(pick) if self.is_given(core) => pick,
+            Some(pick) if self.is_given(core) => {
+                self.count_taken(core);
+                pick
+            }
             _ => {
                 let pick = self.pick(core, steals, now)?;
                 let member = self.owner(pick.task);
                 self.set_now(core, Now { member: Some(member), pick: Some(pick) });
                 if member != self.me {
+                    self.count_given(core);
                     self.count_switch(core);
-                    self.owes[core].store(true, Release);
+                    self.owes[core].store(OWED, Release);
                     return None;
                 }
                 pick
@@ -188,6 +195,17 @@ impl Common {
         };
         self.set(&self.entry(pick.task).word, LIVE | core as u32);
         Some(pick)
+    }
+
+    fn count_given(&self, core: usize) {
+        self.head().cores_now[core].given_at.store(ticks(), Relaxed);
+    }
+
+    fn count_taken(&self, core: usize) {
+        let core = &self.head().cores_now[core];
+        let waited = ticks().saturating_sub(core.given_at.load(Relaxed));
+        core.taken.store(core.taken.load(Relaxed) + 1, Relaxed);
+        core.waited.store(core.waited.load(Relaxed) + waited, Relaxed);
     }
 
     fn count_switch(&self, core: usize) {
@@ -204,6 +222,7 @@ impl Common {
             {
                 let member = self.owner(pick.task);
                 self.set_now(core, Now { member: Some(member), pick: Some(pick) });
+                self.count_given(core);
                 section.kicks.set(section.kicks.get() | 1 << core);
             }
         }
@@ -307,6 +326,13 @@ pub(super) struct Section<'a> {
     common: &'a Common,
     held: Option<Held<'a>>,
     kicks: Cell<u64>,
+}
+
+impl Section<'_> {
+    /// The calling worker wakes who was given this core, its own, by itself.
+    pub(super) fn wakes_later(&self, core: usize) {
+        self.kicks.set(self.kicks.get() & !(1 << core));
+    }
 }
 
 impl Drop for Section<'_> {

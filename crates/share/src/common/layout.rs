@@ -5,6 +5,7 @@
 //! are release, so they are made in the order of the program, and a member that dies between two of
 //! them has made the first.
 
+use super::word::Word;
 use crate::layout::MOST_PLACES;
 use quaver_sched::{Attributes, Class, Pick, Service, Task};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
@@ -30,12 +31,12 @@ pub(super) struct Head {
     /// How often the queue was made anew because somebody died while holding its lock.
     pub(super) rebuilt: AtomicU64,
     /// See `lock`.
-    pub(super) lock: AtomicU32,
+    pub(super) lock: Word,
     pub(super) spec: [AtomicU8; SPEC],
     pub(super) cpus: [AtomicU32; MOST_PLACES],
     pub(super) members: [Member; MOST_MEMBERS],
     pub(super) cores_now: [Core; MOST_PLACES],
-    /// Where the worker of a member sleeps on a core: 1 once it was woken.
+    /// Where the worker of a member sleeps on a core.
     pub(super) seats: [[Seat; MOST_PLACES]; MOST_MEMBERS],
 }
 
@@ -57,10 +58,20 @@ pub(super) struct Core {
     pub(super) now: AtomicU64,
     /// How often it was given from one application to another.
     pub(super) switches: AtomicU64,
+    /// When it was given to a worker that has yet to take it, in ticks.
+    pub(super) given_at: AtomicU64,
+    /// How often one has taken it, and how long that took in all.
+    pub(super) taken: AtomicU64,
+    pub(super) waited: AtomicU64,
 }
 
 #[repr(C, align(64))]
-pub(super) struct Seat(pub(super) AtomicU32);
+pub(super) struct Seat {
+    /// 1 once it was woken.
+    pub(super) word: AtomicU32,
+    /// The kernel thread that rests in the module; 0: it sleeps by the word.
+    pub(super) tid: AtomicU32,
+}
 
 /// A task.
 #[repr(C)]
@@ -117,7 +128,7 @@ pub(super) fn attributes_from_word(word: u32) -> Attributes {
     Attributes { weight: word & 0xffff, priority: (word >> 16) as u8, service }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -2,25 +2,33 @@
 
 use std::fs;
 
-/// Names a process for as long as the machine runs: its number, and when it began. `None`: there is
-/// none of this number, or it runs no more.
+/// Bits of a name: the process's number, when it began, and which program it is.
+const NUMBER: u64 = (1 << 22) - 1;
+const PROGRAM: u64 = !((1 << 44) - 1);
+
+/// Names a program in a process for as long as the machine runs: what a process becomes by `exec`
+/// is another one. `None`: there is no process of this number, or it runs no more.
 pub(super) fn of(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (begun, _) = parse(&stat)?;
-    Some(begun << 32 | u64::from(pid))
+    parse(&stat).map(|stat| stat.name(pid))
 }
 
-/// Whether a process that [`of`] has named still runs.
+/// The process of a name.
+pub(super) fn pid_of(who: u64) -> u32 {
+    (who & NUMBER) as u32
+}
+
+/// Whether a program that [`of`] has named still runs.
 pub(super) fn look(who: u64) -> Life {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", who as u32));
-    match stat.ok().as_deref().and_then(parse) {
-        Some((begun, stopped)) if begun << 32 | who & 0xffff_ffff == who => {
-            if stopped {
-                Life::Stopped
-            } else {
-                Life::Runs
-            }
-        }
+    let pid = pid_of(who);
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+    let Some(stat) = stat.ok().as_deref().and_then(parse) else { return Life::Ended };
+    let now = stat.name(pid);
+    // Of some processes the kernel does not say it.
+    let known = if now & PROGRAM == 0 { !PROGRAM } else { !0 };
+    match (now ^ who) & known {
+        0 if stat.stopped => Life::Stopped,
+        0 => Life::Runs,
         _ => Life::Ended,
     }
 }
@@ -34,28 +42,49 @@ pub(super) enum Life {
     Ended,
 }
 
-/// When the process of this line began, and whether it is stopped; `None` if it has ended, which is
-/// when its last thread has.
-fn parse(stat: &str) -> Option<(u64, bool)> {
+/// What the kernel says of a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Stat {
+    begun: u64,
+    stopped: bool,
+    /// Where its first stack is, at an address that is random for each program; 0: not said.
+    stack: u64,
+}
+
+impl Stat {
+    fn name(&self, pid: u32) -> u64 {
+        // Mixed, so that 20 bits tell them apart.
+        let program = (self.stack >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) & PROGRAM;
+        let program = if self.stack != 0 && program == 0 { PROGRAM } else { program };
+        program | (self.begun << 22 & !PROGRAM & !NUMBER) | u64::from(pid) & NUMBER
+    }
+}
+
+/// `None`: the process of this line has ended, which is when its last thread has.
+fn parse(stat: &str) -> Option<Stat> {
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
-    // The third field of all is the state, the 20th the number of threads, the 22nd the beginning.
+    // The third field of all is the state, the 20th the number of threads, the 22nd the beginning,
+    // the 28th the stack.
     let threads: u32 = fields.get(17)?.parse().ok()?;
     let ended = matches!(*fields.first()?, "Z" | "X" | "x") && threads <= 1;
     let begun: u64 = fields.get(19)?.parse().ok()?;
+    let stack: u64 = fields.get(25)?.parse().ok()?;
     let stopped = *fields.first()? == "T";
-    (!ended).then_some((begun, stopped))
+    (!ended).then_some(Stat { begun, stopped, stack })
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use std::process::Command;
+    use std::io::Write;
+    use std::process::{Command, Stdio};
 
     #[test]
     fn processes_are_told_apart() {
         let own = of(std::process::id()).expect("this one runs");
         assert_eq!((look(own), look(own ^ 1 << 40)), (Life::Runs, Life::Ended));
+        assert_eq!((look(own ^ 1 << 50), pid_of(own)), (Life::Ended, std::process::id()));
         let mut child = Command::new("sleep").arg("100").spawn().expect("starts");
         let who = of(child.id()).expect("it runs");
         let until = |life| {
@@ -79,13 +108,32 @@ mod tests {
     }
 
     #[test]
+    fn a_program_ends_when_its_process_becomes_another() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "read line; exec sleep 100"]).stdin(Stdio::piped());
+        let mut child = command.spawn().expect("starts");
+        let shell = of(child.id()).expect("it runs");
+        assert_eq!(look(shell), Life::Runs);
+        child.stdin.take().expect("piped").write_all(b"\n").expect("it reads");
+        while look(shell) != Life::Ended {
+            std::thread::yield_now();
+        }
+        let sleep = of(child.id()).expect("it runs");
+        assert_eq!((look(sleep), pid_of(sleep)), (Life::Runs, child.id()));
+        child.kill().expect("it runs");
+        child.wait().expect("it has ended");
+    }
+
+    #[test]
     fn a_name_may_contain_anything() {
         let line = |state: &str, threads: u32| {
-            format!("7 (a) Z 1) {state} 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 {threads} 0 4711 0")
+            let begun = format!("20 0 {threads} 0 4711 0");
+            format!("7 (a) Z 1) {state} 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 {begun} 0 0 0 0 99 0")
         };
-        assert_eq!(parse(&line("S", 1)), Some((4711, false)));
-        assert_eq!(parse(&line("T", 2)), Some((4711, true)));
-        assert_eq!(parse(&line("Z", 3)), Some((4711, false)), "its other threads run");
+        let runs = Stat { begun: 4711, stopped: false, stack: 99 };
+        assert_eq!(parse(&line("S", 1)), Some(runs));
+        assert_eq!(parse(&line("T", 2)), Some(Stat { stopped: true, ..runs }));
+        assert_eq!(parse(&line("Z", 3)), Some(runs), "its other threads run");
         assert_eq!(parse(&line("Z", 1)), None);
         assert_eq!(parse(""), None);
     }

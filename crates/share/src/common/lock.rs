@@ -5,22 +5,21 @@
 //! done. One that is stopped is continued, until it has released the lock, and then stopped again.
 
 use super::life::Life;
+use super::word::Word;
 use rustix::process::Signal;
-use rustix::thread::futex;
 use std::hint::spin_loop;
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
 const SLEEPERS: u32 = 1 << 31;
 /// Looks before a waiter sleeps: the holder needs less than a microsecond.
-const LOOKS: u32 = 500;
+const LOOKS: u32 = if cfg!(loom) { 0 } else { 500 };
 /// Between two questions whether the holder lives.
 const NAP: Duration = Duration::from_millis(1);
 
 /// Whoever has this holds the lock.
 pub(super) struct Held<'a> {
-    word: &'a AtomicU32,
+    word: &'a Word,
     /// Who has died while holding it.
     pub(super) after: Option<usize>,
 }
@@ -28,7 +27,7 @@ pub(super) struct Held<'a> {
 /// Waits for the lock. `me` is not held by another thread of this process, unless `inherits`: then
 /// the process that had this number before may have died with the lock.
 pub(super) fn acquire<'a>(
-    word: &'a AtomicU32,
+    word: &'a Word,
     me: usize,
     inherits: bool,
     life: impl Fn(usize) -> Life,
@@ -50,7 +49,7 @@ pub(super) fn acquire<'a>(
 }
 
 fn wait<'a>(
-    word: &'a AtomicU32,
+    word: &'a Word,
     me: usize,
     inherits: bool,
     mut has_ended: impl FnMut(usize) -> bool,
@@ -83,8 +82,7 @@ fn wait<'a>(
         if seen & SLEEPERS == 0 && !take(seen, seen | SLEEPERS) {
             continue;
         }
-        let nap = NAP.try_into().expect("short");
-        let _ = futex::wait(word, futex::Flags::empty(), seen | SLEEPERS, Some(&nap));
+        word.sleep(seen | SLEEPERS, NAP);
     }
 }
 
@@ -98,18 +96,18 @@ impl Drop for Held<'_> {
             return;
         }
         if self.word.swap(0, Release) & SLEEPERS != 0 {
-            let _ = futex::wake(self.word, futex::Flags::empty(), 1);
+            self.word.wake();
         }
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::{AtomicU32, AtomicU64};
 
     fn acquire_among(
-        word: &AtomicU32,
+        word: &Word,
         me: usize,
         inherits: bool,
         life: impl Fn(usize) -> Life,
@@ -119,7 +117,7 @@ mod tests {
 
     #[test]
     fn one_at_a_time() {
-        let (word, sum) = (AtomicU32::new(0), AtomicU64::new(0));
+        let (word, sum) = (Word::new(), AtomicU64::new(0));
         std::thread::scope(|scope| {
             for me in 0..4 {
                 let (word, sum) = (&word, &sum);
@@ -137,7 +135,7 @@ mod tests {
 
     #[test]
     fn it_is_taken_from_the_dead() {
-        let word = AtomicU32::new(0);
+        let word = Word::new();
         let runs = |_| Life::Runs;
         std::mem::forget(acquire_among(&word, 3, false, runs));
         let life = |holder| if holder == 3 { Life::Ended } else { Life::Runs };
@@ -151,7 +149,7 @@ mod tests {
 
     #[test]
     fn who_is_stopped_with_it_goes_on_for_as_long() {
-        let (word, signals) = (AtomicU32::new(0), AtomicU32::new(0));
+        let (word, signals) = (Word::new(), AtomicU32::new(0));
         std::mem::forget(acquire_among(&word, 3, false, |_| Life::Runs));
         let signal = |holder, signal| {
             assert_eq!(holder, 3);

@@ -6,27 +6,34 @@
 //! somebody dies are in this crate's README.
 //!
 //! * `layout`: words of the shared memory. `region`: the memory, and the policy in it.
-//! * `lock`, `life`: who has the lock, and whether he lives.
+//! * `lock`, `word`, `life`: who has the lock, and whether he lives. `models`: in every order.
 //! * `decide`: what is done under the lock.
-//! * `seat`: workers that sleep.
+//! * `seat`: workers that sleep. `device`: by the kernel module, where it is.
 
 mod decide;
+mod device;
 #[cfg(feature = "broker")]
 mod glance;
 mod layout;
 mod life;
 mod lock;
+#[cfg(all(test, loom))]
+mod models;
 mod policy;
 mod region;
 mod seat;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
+mod word;
 
+#[cfg(feature = "broker")]
+pub(crate) use device::open_device;
 #[cfg(feature = "broker")]
 pub(crate) use glance::Glance;
 pub use layout::MOST_MEMBERS;
 
 use crate::door::ticks;
+use device::Device;
 use layout::{Now, READY};
 use life::Life;
 use lock::Held;
@@ -36,7 +43,7 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicBool, fence};
+use std::sync::atomic::{AtomicBool, AtomicU8, fence};
 
 /// Why this process has no part in a common queue.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -68,6 +75,22 @@ impl From<Errno> for QueueError {
     }
 }
 
+/// What a member must have of a queue. One without a device is made of the memory alone.
+#[derive(Debug)]
+pub struct Files {
+    /// Its memory.
+    pub memory: OwnedFd,
+    /// The open file of `/dev/quaver` that all members have in common, if there is this project's
+    /// kernel module: workers hand cores over by it.
+    pub device: Option<OwnedFd>,
+}
+
+impl From<OwnedFd> for Files {
+    fn from(memory: OwnedFd) -> Files {
+        Files { memory, device: None }
+    }
+}
+
 /// The part of one application in a common queue. As a [`Policy`] it schedules the tasks of this
 /// application, numbered from 0 as its host numbers them, among those of all, with one more rule: a
 /// worker that is given nothing calls [`rests`](Self::rests) and [`wait`](Self::wait) before it
@@ -82,9 +105,11 @@ pub struct Common {
     policy: &'static dyn Policy,
     me: usize,
     /// Of each core: another application has it from this one's worker, and was not woken yet.
-    owes: Box<[AtomicBool]>,
+    owes: Box<[AtomicU8]>,
     left: AtomicBool,
     look: Look,
+    device: Option<Device>,
+    process: u32,
 }
 
 /// How a process does, see `life`.
@@ -112,10 +137,13 @@ impl Common {
     /// # Errors
     ///
     /// The file is no queue of the same version, or all places are taken.
-    pub fn join(file: OwnedFd) -> Result<Common, QueueError> {
+    pub fn join(files: impl Into<Files>) -> Result<Common, QueueError> {
+        let Files { memory, device } = files.into();
         let who = life::of(std::process::id());
         let who = who.ok_or_else(|| QueueError::System("no /proc here".into()))?;
-        Common::join_as(Region::open_once(file)?, who, Box::new(life::look))
+        let mut common = Common::join_as(Region::open_once(memory)?, who, Box::new(life::look))?;
+        common.device = device.map(Device);
+        Ok(common)
     }
 
     fn join_as(region: Arc<Region>, who: u64, look: Look) -> Result<Common, QueueError> {
@@ -131,9 +159,9 @@ impl Common {
         // SAFETY: the creator has made it in this memory; footprints were compared by `open`. It is
         // used under the lock only, and made again under the lock.
         let policy = unsafe { region.spec.open_at(memory, cores, all) };
-        let owes = (0..cores).map(|_| AtomicBool::new(false)).collect();
-        let left = AtomicBool::new(false);
-        let common = Common { region, policy, me, owes, left, look };
+        let owes = (0..cores).map(|_| AtomicU8::new(seat::NOTHING)).collect();
+        let (left, process) = (AtomicBool::new(false), std::process::id());
+        let common = Common { region, policy, me, owes, left, look, device: None, process };
         // What the process before of this number has left.
         common.bury(me, &common.lock_as(true));
         Ok(common)
@@ -198,7 +226,7 @@ impl Common {
     }
 
     /// The worker of this core has nothing to run: the core is given to whoever has, and its worker
-    /// is woken. Then [`wait`](Self::wait).
+    /// is woken, at the latest by [`wait`](Self::wait), which comes next.
     pub fn rests(&self, core: usize) {
         if self.has_left() {
             return;
@@ -207,8 +235,12 @@ impl Common {
             let section = self.lock();
             self.set_now(core, Now::NOBODY);
             self.fill(&section);
+            if self.is_away(core) {
+                section.wakes_later(core);
+                self.owes[core].store(seat::OWED, Release);
+            }
         }
-        self.wake_owed(core);
+        self.pay_later(core);
     }
 
     /// Looks whether members have died or are stopped, and gives their cores to others. Members do
@@ -232,6 +264,7 @@ impl Common {
         if self.left.swap(true, AcqRel) {
             return;
         }
+        (0..self.region.cores()).for_each(|core| self.wake_owed(core));
         let section = self.lock();
         self.bury(self.me, &section);
         self.head().members[self.me].who.store(0, Release);

@@ -203,7 +203,7 @@ impl Region {
         Region { file, head, entries, policy, offset: plan.policy, spec }
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn file(&self) -> &OwnedFd {
         &self.file
     }

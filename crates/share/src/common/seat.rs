@@ -1,40 +1,104 @@
 //! Workers that sleep because another application has their core, or nobody.
+//!
+//! By a futex, a core's way to another application's worker is two system calls: one wakes that
+//! one, and one sleeps. With the [module](super::device) it is one, so [`Common::rests`] leaves the
+//! waking to [`Common::wait`].
 
-use super::{AcqRel, Acquire, Common, Life, SeqCst, fence};
-use rustix::thread::futex;
-use std::sync::atomic::AtomicU32;
+use super::device::{Device, Wake};
+use super::layout::Seat;
+use super::{AcqRel, Acquire, Common, Life, Relaxed, SeqCst, fence};
+use rustix::io::Errno;
+use rustix::thread::{futex, gettid};
+use std::cell::Cell;
 use std::sync::atomic::Ordering::Release;
 use std::time::{Duration, Instant};
 
 /// Who could wake a sleeper may have died on the way to it.
 const BACKSTOP: Duration = Duration::from_millis(10);
 
+/// What this application's worker owes to the one that has its core: nothing, a wake-up, or one
+/// that is left to `wait`.
+pub(super) const NOTHING: u8 = 0;
+pub(super) const OWED: u8 = 1;
+const LATER: u8 = 2;
+
+thread_local! {
+    /// The calling kernel thread's number, and the process in which that was found out: a forked
+    /// child has a copy.
+    static TID: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
+}
+
 impl Common {
-    fn seat(&self, member: usize, core: usize) -> &AtomicU32 {
-        &self.head().seats[member][core].0
+    fn seat(&self, member: usize, core: usize) -> &Seat {
+        &self.head().seats[member][core]
     }
 
-    /// Wakes the worker of `member` on this core.
+    fn tid(&self) -> u32 {
+        let (process, tid) = TID.get();
+        if process == self.process {
+            return tid;
+        }
+        let tid = gettid().as_raw_nonzero().get() as u32;
+        TID.set((self.process, tid));
+        tid
+    }
+
+    /// Wakes the worker of `member` on this core, which has it now.
     pub(super) fn wake(&self, member: usize, core: usize) {
-        let seat = self.seat(member, core);
-        seat.store(1, Release);
-        // It fails only for addresses that are none.
-        let _ = futex::wake(seat, futex::Flags::empty(), 1);
+        self.wake_as(self.seat(member, core), Wake::Instead);
+    }
+
+    fn wake_as(&self, seat: &Seat, how: Wake) {
+        let tid = self.call(seat);
+        let woken = |device: &Device| tid != 0 && device.wake(tid, how);
+        if !self.device.as_ref().is_some_and(woken) {
+            // It fails only for addresses that are none.
+            let _ = futex::wake(&seat.word, futex::Flags::empty(), 1);
+        }
+    }
+
+    /// Says to a worker that it is woken; who rests there, 0: nobody.
+    fn call(&self, seat: &Seat) -> u32 {
+        seat.word.store(1, Release);
+        if self.device.is_none() {
+            return 0;
+        }
+        // Of this fence and that in `wait` one is first: either this finds who rests, or that one
+        // finds what was done before it is woken.
+        fence(SeqCst);
+        seat.tid.load(Relaxed)
+    }
+
+    /// Who has this core from this application's worker and was not woken, and is to be now.
+    fn owed(&self, core: usize) -> Option<&Seat> {
+        let owes = &self.owes[core];
+        if owes.load(Relaxed) == NOTHING || owes.swap(NOTHING, AcqRel) == NOTHING {
+            return None;
+        }
+        let other = self.now(core).member.filter(|&member| member != self.me);
+        other.map(|member| self.seat(member, core))
     }
 
     /// Wakes who has this core from this application's worker.
     pub(super) fn wake_owed(&self, core: usize) {
-        if self.owes[core].swap(false, AcqRel)
-            && let Some(member) = self.now(core).member
-            && member != self.me
-        {
-            self.wake(member, core);
+        if let Some(seat) = self.owed(core) {
+            self.wake_as(seat, Wake::Instead);
+        }
+    }
+
+    /// The same, or leaves it to `wait` if that can do it by the way. Whoever came here before and
+    /// not to `wait` may not come there this time either.
+    pub(super) fn pay_later(&self, core: usize) {
+        let later =
+            |_: &Device| self.owes[core].compare_exchange(OWED, LATER, AcqRel, Relaxed).is_ok();
+        if !self.device.as_ref().is_some_and(later) {
+            self.wake_owed(core);
         }
     }
 
     /// Ends the sleep of this application's worker on this core, or its next one.
     pub fn rouse(&self, core: usize) {
-        self.wake(self.me, core);
+        self.wake_as(self.seat(self.me, core), Wake::Aside);
     }
 
     /// The worker of this core sleeps until it is given a task, `asleep` says no, or `limit` is
@@ -43,27 +107,40 @@ impl Common {
     pub fn wait(&self, core: usize, asleep: impl Fn() -> bool, limit: Option<Duration>) {
         let seat = self.seat(self.me, core);
         let until = limit.map(|limit| Instant::now() + limit);
+        let mut device = self.device.as_ref();
         loop {
-            seat.store(0, Release);
+            seat.tid.store(device.map_or(0, |_| self.tid()), Relaxed);
+            seat.word.store(0, Release);
             // The core's word and `asleep` are read after the seat is empty; who changes them fills
             // it afterwards.
             fence(SeqCst);
             if self.is_given(core) || !asleep() {
-                return;
+                break;
             }
             if self.is_aside(self.me) {
                 drop(self.lock());
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
-                return;
+                break;
             }
             let nap = left.map_or(BACKSTOP, |left| left.min(BACKSTOP));
-            let nap = nap.try_into().expect("short");
-            let result = futex::wait(seat, futex::Flags::empty(), 0, Some(&nap));
+            let slept = match device {
+                Some(device) => self.rest(device, core, nap),
+                None => {
+                    self.wake_owed(core);
+                    let nap = nap.try_into().expect("short");
+                    futex::wait(&seat.word, futex::Flags::empty(), 0, Some(&nap))
+                }
+            };
+            if device.is_some() && !matches!(slept, Ok(()) | Err(Errno::TIME | Errno::INTR)) {
+                // The kernel does not let it rest there, on this CPU.
+                device = None;
+                continue;
+            }
             let other = self.now(core).member.filter(|&member| member != self.me);
-            if result.is_err()
-                && seat.load(Acquire) == 0
+            if seat.word.load(Acquire) == 0
+                && slept != Err(Errno::INTR)
                 && let Some(other) = other
                 && self.life(other) != Life::Runs
                 && !self.is_aside(other)
@@ -71,5 +148,20 @@ impl Common {
                 self.tend();
             }
         }
+        self.wake_owed(core);
+    }
+
+    /// Rests in the module; where the core is owed to somebody, the same call hands it over.
+    fn rest(&self, device: &Device, core: usize, nap: Duration) -> Result<(), Errno> {
+        let cpu = self.head().cpus[core].load(Relaxed);
+        if let Some(next) = self.owed(core) {
+            let tid = self.call(next);
+            let handed = if tid == 0 { Err(Errno::SRCH) } else { device.rest(tid, cpu, nap) };
+            if matches!(handed, Ok(()) | Err(Errno::TIME | Errno::INTR)) {
+                return handed;
+            }
+            let _ = futex::wake(&next.word, futex::Flags::empty(), 1);
+        }
+        device.rest(0, cpu, nap)
     }
 }

@@ -3,6 +3,7 @@
 
 use super::aliases;
 use crate::cancel;
+use crate::exec::in_place_for_program;
 use crate::real::real;
 use crate::signal::mask::{self, told_to_kernel};
 use crate::signal::{action, bit, courier};
@@ -21,12 +22,12 @@ aliases! {
         envp: Strings) -> c_int = {
             let attributes = &with_mask(attributes);
             // SAFETY: handed on.
-            unsafe {
+            in_place_for_program(|| unsafe {
                 real!(posix_spawn(pid => *mut pid_t, path => *const c_char,
                     actions => *const c_void,
                     attributes => *const posix_spawnattr_t, argv => Strings, envp => Strings)
                         -> c_int)
-            }
+            })
         };
     /// See `posix_spawnp(3)`.
     fn posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const c_void,
@@ -34,17 +35,19 @@ aliases! {
         envp: Strings) -> c_int = {
             let attributes = &with_mask(attributes);
             // SAFETY: handed on.
-            unsafe {
+            in_place_for_program(|| unsafe {
                 real!(posix_spawnp(pid => *mut pid_t, file => *const c_char,
                     actions => *const c_void,
                     attributes => *const posix_spawnattr_t, argv => Strings, envp => Strings)
                         -> c_int)
-            }
+            })
         };
     /// See `popen(3)`.
     fn popen(command: *const c_char, kind: *const c_char) -> *mut FILE = told_to_kernel(|| {
         // SAFETY: handed on.
-        unsafe { real!(popen(command => *const c_char, kind => *const c_char) -> *mut FILE) }
+        in_place_for_program(|| unsafe {
+            real!(popen(command => *const c_char, kind => *const c_char) -> *mut FILE)
+        })
     });
     /// See `system(3)`.
     fn system(command: *const c_char) -> c_int = {

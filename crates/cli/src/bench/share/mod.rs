@@ -19,6 +19,7 @@
 
 mod best_effort;
 mod critical;
+mod frozen;
 mod page;
 mod run;
 mod switch;
@@ -35,6 +36,7 @@ use super::context::{Context, Task};
 use super::plan::{Aim, Bound, Group, Job, Plan, Reading};
 
 pub use best_effort::{BestEffortSpec, run as run_best_effort};
+pub use frozen::{FrozenSpec, run as run_frozen};
 pub use switch::{SwitchSpec, run as run_switch};
 
 /// What latency is compared with.
@@ -143,6 +145,7 @@ pub struct ShareSpec {
 pub fn plan(context: &Context) -> anyhow::Result<Plan> {
     let mut plan = Plan::default();
     plan.groups.push(switch::group(context));
+    frozen::add(context, &mut plan)?;
     if context.place.helper.is_none() {
         plan.notes.push("share: left out: it takes a second CPU, for the client".into());
         return Ok(plan);

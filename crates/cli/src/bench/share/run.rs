@@ -31,7 +31,8 @@ pub const SLICE: Duration = Duration::from_micros(100);
 pub struct Running(pub Child);
 
 impl Running {
-    fn is_alive(&mut self) -> bool {
+    /// Whether it has not ended.
+    pub fn is_alive(&mut self) -> bool {
         matches!(self.0.try_wait(), Ok(None))
     }
 }
