@@ -165,11 +165,9 @@ impl Core {
         if last.op == Op::Uiret {
             let accesses: Vec<Access> = fetched.accesses.to_vec();
             let steps = self.p.microcode.uiret.clone();
-            entry.resolves = Some(next);
+            self.far(&mut entry, Kind::Uiret, 0, next);
             entry.available = 0;
             self.sequence(&steps, &accesses, &entry, true);
-            self.front.stopped = Some(Stopped::Branch);
-            self.front.blame = Blame::Interrupt;
             return Some((self.p.front.width, true));
         }
         let strings = matches!(last.op, Op::Movs | Op::Stos | Op::Lods | Op::Scas | Op::Cmps);
@@ -236,6 +234,20 @@ impl Core {
         self.queued += total;
         self.front.fuses = false;
         Some((total, true))
+    }
+
+    /// Predicts where the microcode of a delivery or of UIRET goes; `next` is where it will go, and
+    /// `back` where a handler will return to. Fetch is to go on there.
+    pub(super) fn far(&mut self, like: &mut Entry, kind: Kind, back: u64, next: u64) {
+        let branch = Branch { kind, address: like.address, behind: back, target: next };
+        let guess = self.predictor.guess(&branch);
+        like.branch = Some((branch, guess.before));
+        like.resolves = (guess.next != Some(next)).then_some(next);
+        match guess.next {
+            Some(to) => self.ahead.cpu.rip = to,
+            None => self.front.stopped = Some(Stopped::Branch),
+        }
+        self.front.blame = Blame::Interrupt;
     }
 
     /// Hands a sequence of microcode to the window. `like` is what all its uops have in common; its
@@ -305,7 +317,7 @@ impl Core {
                     }
                     StepOp::Jump => {
                         one.needs.class = Class::Branch;
-                        one.resolves = like.resolves;
+                        (one.branch, one.resolves) = (like.branch, like.resolves);
                     }
                 }
                 self.window.push(one);

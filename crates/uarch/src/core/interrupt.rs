@@ -11,6 +11,7 @@ use super::config::{Config, Mechanism, Source, When};
 use super::device::Raised;
 use super::fetch::{Blame, Stopped};
 use super::handler::VECTOR;
+use super::predict::Kind;
 use super::window::{NEVER, Origin};
 use crate::fault::{Error, Fault};
 use crate::mechanism::{self, Action, Rule, View};
@@ -316,7 +317,8 @@ impl Core {
         i.injections += 1;
         let mut like = Self::blank(self.cycle, address, Origin::Interrupt);
         like.number = number;
-        like.resolves = Some(self.ahead.cpu.rip);
+        let handler = self.ahead.cpu.rip;
+        self.far(&mut like, Kind::Delivery, address, handler);
         if self.mechanism == Mechanism::Drain {
             like.available = self.interrupts.rule.map_or(0, |rule| rule.entry(&self.p));
         }
@@ -327,8 +329,6 @@ impl Core {
         }
         let steps = self.p.microcode.delivery.clone();
         self.sequence(&steps, &accesses, &like, true);
-        self.front.stopped = Some(Stopped::Branch);
-        self.front.blame = Blame::Interrupt;
     }
 
     /// The last uop of an interrupt's microcode has retired.

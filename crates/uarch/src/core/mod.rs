@@ -134,7 +134,7 @@ impl Core {
                 line: None,
                 fuses: false,
             },
-            predictor: predict::Predictor::new(&p.predictor),
+            predictor: predict::Predictor::new(&p.predictor, &p.interrupt),
             uop_cache: cache::Cache::new(p.front.uop_cache_lines, p.front.uop_cache_ways),
             memory: cache::Hierarchy::new(&p.memory),
             window: window::Window::default(),

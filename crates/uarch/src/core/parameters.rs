@@ -87,7 +87,8 @@ numbers! {
     /// User interrupts.
     Interrupt {
         stui: u64, clui: u64, flag_renamed: bool, notification_delay: u64, flush_entry: u64,
-        drain_entry: u64, remote_line: u64, signal: u64, safepoint_cached: bool,
+        drain_entry: u64, remote_line: u64, signal: u64, safepoint_cached: bool, in_history: bool,
+        targets_predicted: bool,
     }
 }
 

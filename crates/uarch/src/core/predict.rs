@@ -23,6 +23,17 @@ pub(super) enum Kind {
     IndirectCall,
     /// To the address that the call has pushed.
     Return,
+    /// To the handler of an interrupt, whose address a register of the core has.
+    Delivery,
+    /// UIRET: back from there.
+    Uiret,
+}
+
+impl Kind {
+    /// Whether an interrupt's microcode goes there, and no instruction of a program.
+    pub(super) fn of_interrupt(self) -> bool {
+        matches!(self, Kind::Delivery | Kind::Uiret)
+    }
 }
 
 /// A branch as fetch sees it.
@@ -71,6 +82,10 @@ pub(super) struct Predictor {
     indirect: Vec<(u64, u64)>,
     returns: Vec<u64>,
     top: usize,
+    /// The return stack also has where interrupts return to.
+    stacks: bool,
+    /// Interrupts enter the history.
+    records: bool,
     trained: u64,
 }
 
@@ -78,8 +93,10 @@ pub(super) struct Predictor {
 const AGEING: u64 = 1 << 18;
 
 impl Predictor {
-    pub(super) fn new(p: &parameters::Predictor) -> Predictor {
+    pub(super) fn new(p: &parameters::Predictor, interrupt: &parameters::Interrupt) -> Predictor {
         Predictor {
+            stacks: interrupt.targets_predicted,
+            records: interrupt.in_history,
             history: 0,
             base: vec![0; p.base],
             tables: p
@@ -113,6 +130,8 @@ impl Predictor {
                 ((address == branch.address).then_some(target), false)
             }
             Kind::Return => (Some(self.returns[self.top]), false),
+            Kind::Delivery => (self.stacks.then_some(branch.target), false),
+            Kind::Uiret => (self.stacks.then_some(self.returns[self.top]), false),
         };
         self.advance(branch, next);
         Guess { next, late, before }
@@ -121,23 +140,35 @@ impl Predictor {
     /// Changes history and return stack: the branch goes to `next`.
     fn advance(&mut self, branch: &Branch, next: Option<u64>) {
         let size = self.returns.len();
-        match branch.kind {
-            Kind::Call | Kind::IndirectCall => {
+        match self.stacked(branch.kind) {
+            Some(true) => {
                 self.top = (self.top + 1) % size;
                 self.returns[self.top] = branch.behind;
             }
-            Kind::Return => self.top = (self.top + size - 1) % size,
-            _ => {}
+            Some(false) => self.top = (self.top + size - 1) % size,
+            None => {}
         }
         self.remember(branch, next);
     }
 
+    /// Whether a branch puts an address on the return stack, or takes one off.
+    fn stacked(&self, kind: Kind) -> Option<bool> {
+        match kind {
+            Kind::Call | Kind::IndirectCall => Some(true),
+            Kind::Return => Some(false),
+            Kind::Delivery if self.stacks => Some(true),
+            Kind::Uiret if self.stacks => Some(false),
+            _ => None,
+        }
+    }
+
     fn remember(&mut self, branch: &Branch, next: Option<u64>) {
         match branch.kind {
+            Kind::Delivery | Kind::Uiret if !self.records => {}
             Kind::Conditional => {
                 self.history = self.history << 1 | u128::from(next == Some(branch.target));
             }
-            Kind::Indirect | Kind::IndirectCall => {
+            Kind::Indirect | Kind::IndirectCall | Kind::Delivery | Kind::Uiret => {
                 let target = next.unwrap_or(0);
                 self.history = self.history << 2 | u128::from((target >> 2 ^ target >> 5) & 3);
             }
@@ -148,13 +179,13 @@ impl Predictor {
     /// Takes back the youngest prediction.
     pub(super) fn undo(&mut self, kind: Kind, before: &Before) {
         let size = self.returns.len();
-        match kind {
-            Kind::Call | Kind::IndirectCall => {
+        match self.stacked(kind) {
+            Some(true) => {
                 self.returns[self.top] = before.overwritten;
                 self.top = (self.top + size - 1) % size;
             }
-            Kind::Return => self.top = (self.top + 1) % size,
-            _ => {}
+            Some(false) => self.top = (self.top + 1) % size,
+            None => {}
         }
         self.history = before.history;
     }
@@ -228,6 +259,7 @@ impl Predictor {
                 self.history = history;
                 self.indirect[place] = (branch.address, next);
             }
+            Kind::Delivery | Kind::Uiret => return,
             _ => {}
         }
         let place = slot(branch.address, self.targets.len());
@@ -316,7 +348,8 @@ mod tests {
 
     #[test]
     fn a_pattern_is_learnt() {
-        let mut p = Predictor::new(&Parameters::default().predictor);
+        let all = Parameters::default();
+        let mut p = Predictor::new(&all.predictor, &all.interrupt);
         let b = branch(Kind::Conditional, 0x4010);
         let mut wrong = 0;
         for i in 0..4000u64 {
@@ -333,7 +366,9 @@ mod tests {
 
     #[test]
     fn undoing_leaves_no_trace() {
-        let mut p = Predictor::new(&Parameters::default().predictor);
+        let mut all = Parameters::default();
+        all.interrupt.targets_predicted = true;
+        let mut p = Predictor::new(&all.predictor, &all.interrupt);
         let kinds = [
             Kind::Conditional,
             Kind::Call,
@@ -341,7 +376,9 @@ mod tests {
             Kind::Indirect,
             Kind::IndirectCall,
             Kind::Return,
+            Kind::Delivery,
             Kind::Return,
+            Kind::Uiret,
             Kind::Jump,
         ];
         let at = |i: u64| branch(kinds[(i * 5 + i / 3) as usize % kinds.len()], 0x1000 + 37 * i);

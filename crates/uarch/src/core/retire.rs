@@ -43,8 +43,10 @@ impl Core {
             }
             if let Some((branch, before)) = &entry.branch {
                 let next = self.ahead.next_of(entry.number);
-                self.report.branches += 1;
-                self.report.mispredicts += u64::from(entry.resolves.is_some());
+                if !branch.kind.of_interrupt() {
+                    self.report.branches += 1;
+                    self.report.mispredicts += u64::from(entry.resolves.is_some());
+                }
                 self.predictor.train(branch, before, next);
             }
             if let Some(view) = &mut self.view {
@@ -160,8 +162,8 @@ impl Core {
             self.front.resume = self.cycle + self.p.front.redirect;
             self.rename_from = self.cycle + squashed / self.p.window.squash as u64;
             self.front.blame = match branch {
-                Some(_) => super::fetch::Blame::Mispredict,
-                None => super::fetch::Blame::Interrupt,
+                Some((branch, _)) if !branch.kind.of_interrupt() => super::fetch::Blame::Mispredict,
+                _ => super::fetch::Blame::Interrupt,
             };
         }
     }
