@@ -253,8 +253,8 @@ fn failed(path: PathBuf, failure: Failure) -> JoinError {
     }
 }
 
-/// The common queue of the membership's broker, for [`Common::join`]. Takes up to two seconds if the
-/// broker hangs.
+/// The common queue of the membership's broker, for [`Common::join`]. Takes up to two seconds if
+/// the broker hangs.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! What a core's way from one application's thread to another's takes, by count of system calls: two
-//! by the futex, one by the kernel module. With `QUAVER_TEST_MODULE` the module must be there.
+//! What a core's way from one application's thread to another's takes, by count of system calls:
+//! two by the futex, one by the kernel module. With `QUAVER_TEST_MODULE` the module must be there.
 
 // The other tests use the rest of it.
 #[allow(dead_code)]

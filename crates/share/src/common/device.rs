@@ -1,8 +1,9 @@
 //! This project's kernel module, where it is: a core then goes from one application's worker to
 //! another's by one call, which ends one's sleep and begins the other's. (Skyloft 3.3, `switch_to`)
 //!
-//! The broker opens the device and hands the file to all members: threads that rest through one open
-//! file are a group there. Calls and structures are those of `kmod/quaver.h`, which documents them.
+//! The broker opens the device and hands the file to all members: threads that rest through one
+//! open file are a group there. Calls and structures are those of `kmod/quaver.h`, which documents
+//! them.
 
 use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
