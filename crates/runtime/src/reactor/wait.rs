@@ -8,11 +8,12 @@ use crate::overlay;
 use crate::park::{self, Waiter};
 use crate::runtime::Inner;
 use crate::sync::list::{Node, Signal, WaitList};
+use crate::sys;
 use crate::thread::raw;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::*;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Events after which reading does not wait.
 pub(super) const READS: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLPRI) as u32;
@@ -282,7 +283,13 @@ fn prepare(state: &mut State, file: &File, wanted: &Wanted) -> Result<bool, i32>
         (Kind::Source { .. }, Seen::Events(before)) => {
             register(state, file, wanted.fd, writes)?;
             let count = if writes { &file.writes } else { &file.reads };
-            Ok(count.load(Relaxed) == before)
+            // Of some ends a call that does not wait tells nothing (a socket of UDP that was shut
+            // down and is not connected), and they come once.
+            let has_ended = || {
+                file.special.load(Relaxed)
+                    && sys::poll(wanted.fd, wanted.events, Some(Duration::ZERO)) != Ok(0)
+            };
+            Ok(count.load(Relaxed) == before && !has_ended())
         }
         (_, Seen::New) if heard::become_source(file, state, wanted.fd, writes) => Ok(true),
         _ => {
