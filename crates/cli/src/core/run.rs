@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use quaver_uarch::core::{
-    Config, Core, Measured, Mechanism, Parameters, Report as Timed, Source, When,
+    Config, Core, Measured, Mechanism, Parameters, Report as Timed, SHIPPED, Source, When,
 };
 use quaver_uarch::kernel::Output;
 use quaver_uarch::{Error, Machine};
@@ -41,6 +41,9 @@ pub struct Args {
     /// Read the core's parameters from FILE; crates/uarch/parameters.toml is built in
     #[arg(long, value_name = "FILE", requires = "mechanism")]
     parameters: Option<PathBuf>,
+    /// Change a parameter of the core, such as interrupt.remote_line=40; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", requires = "mechanism")]
+    set: Vec<String>,
     /// Write what the pipeline did for the viewer Konata
     #[arg(long, value_name = "FILE", requires = "mechanism")]
     kanata: Option<PathBuf>,
@@ -221,11 +224,12 @@ fn timed(
 ) -> anyhow::Result<ExitCode> {
     let name = || args.program.display().to_string();
     let mut config = Config { limit: args.limit, ..Config::default() };
-    if let Some(path) = &args.parameters {
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read {}", path.display()))?;
-        config.parameters = Parameters::load(&text).with_context(|| path.display().to_string())?;
-    }
+    let file = args.parameters.as_deref();
+    let text = file.map_or(Ok(SHIPPED.to_owned()), |path| {
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    })?;
+    let named = file.map_or_else(|| "--set".to_owned(), |path| path.display().to_string());
+    config.parameters = Parameters::load_with(&text, &args.set).context(named)?;
     config.safepoints = args.safepoints;
     let baseline = config.clone();
     config.mechanism = match mechanism {

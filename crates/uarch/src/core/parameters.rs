@@ -168,6 +168,37 @@ impl Parameters {
         Ok(parameters)
     }
 
+    /// Reads the text of a parameter file, and changes values: `interrupt.remote_line=40`, the
+    /// value as TOML has it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Parameters::load`]; a change is not of this form, or names no value of the file.
+    pub fn load_with(text: &str, changes: &[String]) -> Result<Parameters, Error> {
+        let mut all: toml::Table =
+            toml::from_str(text).map_err(|e| Error::Parameters(e.to_string()))?;
+        for change in changes {
+            let wrong = |why: &str| Error::Parameters(format!("{change:?}: {why}"));
+            let form = || wrong("a change is NAME=VALUE, such as interrupt.remote_line=40");
+            let (name, value) = change.split_once('=').ok_or_else(form)?;
+            let mut value: toml::Table =
+                toml::from_str(&format!("value = {value}")).map_err(|_| form())?;
+            let mut place = Some(&mut all);
+            let mut names = name.trim().split('.');
+            let last = names.next_back().unwrap_or_default();
+            for name in names {
+                place = place.and_then(|table| table.get_mut(name)?.as_table_mut());
+            }
+            let place = place.and_then(|table| table.get_mut(last));
+            let place = place.ok_or_else(|| wrong("there is no such parameter"))?;
+            *place = value.remove("value").ok_or_else(form)?;
+        }
+        let parameters: Parameters =
+            all.try_into().map_err(|e: toml::de::Error| Error::Parameters(e.to_string()))?;
+        parameters.check().map_err(Error::Parameters)?;
+        Ok(parameters)
+    }
+
     /// Cycles of this many microseconds.
     pub fn cycles(&self, microseconds: f64) -> u64 {
         (microseconds * self.frequency as f64 / 1e6).round() as u64
