@@ -79,8 +79,8 @@ const char *quaver_version(void);
  * `settings` is null or a list of name=value, separated by blanks, commas or semicolons, such as
  * "workers=2, quantum=20us, policy=two-queue:long=100us". Names: workers, cpus, pin, policy, quantum, clock, timer_cpu,
  * notification, signal, resume, tls, stack_size, max_threads, max_blocking, idle_spin, max_deferral, mutex_extension,
- * fault_look, monitor, tax, share. What is not named comes from the environment (QUAVER_WORKERS, QUAVER_QUANTUM, ...), else
- * from defaults.
+ * fault_look, monitor (under `quaver run` only), tax, share. What is not named comes from the environment (QUAVER_WORKERS,
+ * QUAVER_QUANTUM, ...), else from defaults.
  *
  * On a kernel thread. Blocks for some milliseconds. Fails with QUAVER_INVALID, QUAVER_START or, if the runtime is running,
  * QUAVER_STATE. */

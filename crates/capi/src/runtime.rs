@@ -24,7 +24,6 @@ pub unsafe extern "C" fn quaver_start(settings: *const c_char) -> c_int {
 }
 
 fn start(settings: &str) -> Result<(), Failure> {
-    quaver_monitor::provide_by_lockd();
     let builder = Builder::from_env().settings(settings);
     let mut runtime = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
     if runtime.is_some() {
