@@ -421,7 +421,7 @@ fn every_figure_says_what_was_run_and_differs() {
         let figure: toml::Table = text.parse().unwrap();
         let real = figure["real"].as_str().unwrap();
         assert!(!figure["difference"].as_str().unwrap().is_empty(), "{path:?}");
-        let kinds = ["measured", "go", "locks", "probes"];
+        let kinds = ["measured", "go", "locks", "probes", "bars"];
         let measured = kinds.iter().any(|key| figure.contains_key(*key));
         assert_eq!(measured, !real.starts_with("nothing"), "{path:?}");
         let readme = std::fs::read_to_string(path.join("README.md")).unwrap();
