@@ -115,15 +115,22 @@ impl Bench {
     }
 }
 
+/// A program, whose profile (`-pg`) is written beside it.
+fn program_of(path: &Path) -> Command {
+    let mut command = Command::new(path);
+    command.env("GMON_OUT_PREFIX", path);
+    command
+}
+
 /// What a program prints; it must succeed. With the runtime, its probes are not hit.
 pub fn printed(program: &Path) -> String {
-    let output = run(Command::new(program).env("TORTURE_OFF", "1"));
+    let output = run(program_of(program).env("TORTURE_OFF", "1"));
     String::from_utf8(output.stdout).expect("text")
 }
 
 /// What a program prints under torture, and how many probes were hit.
 pub fn tortured(program: &Path, visit: Option<&str>) -> (String, u64) {
-    let mut command = Command::new(program);
+    let mut command = program_of(program);
     if let Some(every) = visit {
         command.env("TORTURE_VISIT", every);
     }
