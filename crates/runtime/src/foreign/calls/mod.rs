@@ -300,10 +300,7 @@ fn park_in<O: Operation>(
         }
         let wanted = &*wanted;
         let look_up = || interrupted() || waiting.has_moved(wanted);
-        let limits = Limits { deadline, interrupted: Some(&look_up) };
-        // A file that is ready, and was, has no further event to tell of.
-        let end = if vain > 0 { files::End::Ready } else { files::wait(wanted, &limits) };
-        match end {
+        match files::wait(wanted, &Limits { deadline, interrupted: Some(&look_up) }) {
             files::End::Ready => {}
             files::End::TimedOut => return Parked::TimedOut,
             // Its number has gone meanwhile.
