@@ -103,13 +103,12 @@ pub fn run(
             for i in order {
                 let job = &group.jobs[i];
                 bar.set_message(format!("{}: {}", group.title, job.implementation));
-                let before = logs[i].clone();
-                logs[i].add(|| start(job));
+                let answer = logs[i].wants_more().then(|| start(job));
                 if interrupt.raised().is_some() {
                     // Ctrl-C reaches the child, too.
-                    logs[i] = before;
                     break 'rounds;
                 }
+                logs[i].add(answer);
                 bar.inc(1);
             }
         }
@@ -134,7 +133,7 @@ fn start(job: &Job) -> anyhow::Result<Outcome> {
 }
 
 /// What a job answered, round by round.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Log {
     samples: Vec<Option<Sample>>,
     /// Why it has no numbers: it cannot do that.
@@ -146,10 +145,13 @@ pub struct Log {
 }
 
 impl Log {
-    /// Adds a round; `run` is not called when it would be in vain.
-    fn add(&mut self, run: impl FnOnce() -> anyhow::Result<Outcome>) {
-        let in_vain = self.unsupported.is_some() || self.failures.len() >= FAILURES;
-        let outcome = if in_vain { None } else { Some(run()) };
+    /// Is a further round worth running?
+    fn wants_more(&self) -> bool {
+        self.unsupported.is_none() && self.failures.len() < FAILURES
+    }
+
+    /// Adds a round; `None`: it was not run.
+    fn add(&mut self, outcome: Option<anyhow::Result<Outcome>>) {
         let failed = |error: anyhow::Error| {
             let text = format!("{error:#}");
             if error.is::<Crash>() {
