@@ -77,15 +77,32 @@ fn parse(stat: &str) -> Option<Stat> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use std::io::Write;
-    use std::process::{Command, Stdio};
+    use std::io::{Read, Write};
+    use std::process::{Child, Command, Stdio};
+
+    /// A shell that becomes `cat` after a line of input. A process that is still about to become a
+    /// program has no settled name, so each says a line first: [`told`].
+    fn shell() -> Child {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo; read line; (sleep 0.01; echo) & exec cat"]);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
+        told(&mut child);
+        child
+    }
+
+    /// Waits for the next line of a child's.
+    fn told(child: &mut Child) {
+        let read = child.stdout.as_mut().expect("piped").read_exact(&mut [0]);
+        read.expect("it says a line");
+    }
 
     #[test]
     fn processes_are_told_apart() {
         let own = of(std::process::id()).expect("this one runs");
         assert_eq!((look(own), look(own ^ 1 << 40)), (Life::Runs, Life::Ended));
         assert_eq!((look(own ^ 1 << 50), pid_of(own)), (Life::Ended, std::process::id()));
-        let mut child = Command::new("sleep").arg("100").spawn().expect("starts");
+        let mut child = shell();
         let who = of(child.id()).expect("it runs");
         let until = |life| {
             while look(who) != life {
@@ -109,17 +126,16 @@ mod tests {
 
     #[test]
     fn a_program_ends_when_its_process_becomes_another() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "read line; exec sleep 100"]).stdin(Stdio::piped());
-        let mut child = command.spawn().expect("starts");
+        let mut child = shell();
         let shell = of(child.id()).expect("it runs");
         assert_eq!(look(shell), Life::Runs);
-        child.stdin.take().expect("piped").write_all(b"\n").expect("it reads");
+        child.stdin.as_mut().expect("piped").write_all(b"\n").expect("it reads");
         while look(shell) != Life::Ended {
             std::thread::yield_now();
         }
-        let sleep = of(child.id()).expect("it runs");
-        assert_eq!((look(sleep), pid_of(sleep)), (Life::Runs, child.id()));
+        told(&mut child);
+        let cat = of(child.id()).expect("it runs");
+        assert_eq!((look(cat), pid_of(cat)), (Life::Runs, child.id()));
         child.kill().expect("it runs");
         child.wait().expect("it has ended");
     }
