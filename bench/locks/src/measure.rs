@@ -115,7 +115,9 @@ impl Spec {
         let preempted = (preemptions() - before) as f64 / done.took.as_secs_f64();
         let sample = sample(&done);
         Ok(match self.lock {
-            Kind::Quaver | Kind::QuaverSlice => sample.with("preempted_per_s", preempted),
+            Kind::Quaver | Kind::QuaverEach | Kind::QuaverSlice => {
+                sample.with("preempted_per_s", preempted)
+            }
             _ => sample,
         }
         .into())

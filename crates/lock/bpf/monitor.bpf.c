@@ -73,6 +73,7 @@ struct task_struct {
 } KERNEL;
 struct pt_regs {
     unsigned long ax;
+    unsigned long di;
     unsigned long orig_ax;
     unsigned long ip;
     unsigned long flags;
@@ -116,20 +117,33 @@ struct cell {
     s32 held;
     u32 spins;
     u64 node;
+    u32 handle;
+    u32 queued;
+    u64 pauses;
+    u64 last;
+};
+struct node {
+    u32 place;
+    u32 free;
+    u64 next;
+    u64 lock;
 };
 #define NONE 0
 
 // The same in ../src/page.rs.
+#define LOCKS 256
 struct state {
     s64 count;
     u64 heartbeat;
     u64 preempted;
     u64 corrected;
+    s64 locks[LOCKS];
 };
 
 struct flag {
     u64 since; // nanoseconds
     u64 seen;  // the last sweep that has seen its thread
+    u64 lock;  // where in `locks` it counts
 };
 
 // Clients map this one. It is frozen when loaded: only this program writes to it.
@@ -211,11 +225,13 @@ INLINE u32 window_of(struct task_struct *task, struct registration *process)
     return 0;
 }
 
-// Whether a thread that leaves the CPU holds a lock or stands in a queue. `task` is current.
-INLINE int critical(struct task_struct *task)
+// Whether a thread that leaves the CPU holds a lock or stands in a queue, and the address of that
+// lock's word. `task` is current.
+INLINE int critical(struct task_struct *task, u64 *lock)
 {
-    u32 group = group_of(task), what, place = NONE;
+    u32 group = group_of(task), what;
     struct registration *process;
+    struct node node = { .place = NONE };
     struct cell cell;
     void *rseq = 0;
 
@@ -225,33 +241,48 @@ INLINE int critical(struct task_struct *task)
     bpf_probe_read_kernel(&rseq, sizeof(rseq), &task->rseq);
     if (!rseq || bpf_probe_read_user(&cell, sizeof(cell), rseq + process->cell))
         return 0;
+    *lock = cell.last;
     if (cell.held > 0)
         return 1;
     what = window_of(task, process);
-    if (what)
+    if (what) {
+        *lock = bpf_task_pt_regs(task)->di; // the word, in all windows that are IN
         return what == IN;
+    }
     if (!cell.node)
         return 0;
-    bpf_probe_read_user(&place, sizeof(place), (void *)cell.node);
-    return place != NONE;
+    bpf_probe_read_user(&node, sizeof(node), (void *)cell.node);
+    *lock = node.lock;
+    return node.place != NONE;
 }
 
-// The thread counts from now on.
-INLINE void raise(struct state *s, u32 thread)
+// The thread counts from now on, for the lock whose word lies at this address.
+INLINE void raise(struct state *s, u32 thread, u64 lock)
 {
-    struct flag flag = { .since = bpf_ktime_get_ns() };
+    struct flag flag = { .since = bpf_ktime_get_ns(), .lock = lock * 0x9e3779b97f4a7c15ull >> 56 };
 
     __sync_fetch_and_add(&s->preempted, 1);
-    if (!bpf_map_update_elem(&flags, &thread, &flag, BPF_NOEXIST))
-        __sync_fetch_and_add(&s->count, 1);
+    if (bpf_map_update_elem(&flags, &thread, &flag, BPF_NOEXIST))
+        return;
+    __sync_fetch_and_add(&s->count, 1);
+    __sync_fetch_and_add(&s->locks[flag.lock % LOCKS], 1);
 }
 
-// The thread does not count any more. Returns whether it did.
+// The thread does not count any more. Returns whether it did. Who deletes the entry counts down;
+// a sweep could take another lock for the entry's only if it stood still here while the thread came
+// and went on another CPU.
 INLINE int drop(struct state *s, u32 thread)
 {
+    struct flag *flag = bpf_map_lookup_elem(&flags, &thread);
+    u64 lock;
+
+    if (!flag)
+        return 0;
+    lock = flag->lock;
     if (bpf_map_delete_elem(&flags, &thread))
         return 0;
     __sync_fetch_and_add(&s->count, -1);
+    __sync_fetch_and_add(&s->locks[lock % LOCKS], -1);
     return 1;
 }
 
@@ -261,14 +292,15 @@ int on_switch(u64 *context)
 {
     struct task_struct *prev = (void *)context[1], *next = (void *)context[2];
     struct state *s = state();
+    u64 lock = 0;
 
     carrier_leaves(prev, next);
     carrier_comes(next->pid);
     if (!s)
         return 0;
     // Who still wants to run was preempted, or yielded. Who is being killed holds nothing.
-    if (prev->__state == TASK_RUNNING && !(prev->flags & (PF_EXITING | PF_KTHREAD)) && critical(prev))
-        raise(s, prev->pid);
+    if (prev->__state == TASK_RUNNING && !(prev->flags & (PF_EXITING | PF_KTHREAD)) && critical(prev, &lock))
+        raise(s, prev->pid, lock);
     else if (s->count && drop(s, prev->pid)) // it ran with its flag up: a switch was missed
         __sync_fetch_and_add(&s->corrected, 1);
     if (s->count)

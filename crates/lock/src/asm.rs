@@ -5,7 +5,8 @@
 //! of the C calling convention. None has a stack frame, so the canonical frame address stays
 //! `rsp + 8`.
 //!
-//! Offsets, checked at compile time below: `Cell` held 0, last 32; `Node` place 0, next 8.
+//! Offsets, checked at compile time below: `Cell` held 0, node 8, last 32; `Node` place 0, next 8,
+//! lock 16. The kernel program uses them, too.
 
 use crate::cell::Cell;
 use crate::node::Node;
@@ -41,9 +42,9 @@ std::arch::global_asm!(
     ".Lquaver_lock_try_decided:", // eax = 0: ours
     "jne 2f",
     "mov rcx, qword ptr [rip + quaver_lock_cell@gottpoff]",
+    "mov qword ptr fs:[rcx + 32], rdi",
     "inc dword ptr fs:[rcx]",
     ".Lquaver_lock_try_counted:",
-    "mov qword ptr fs:[rcx + 32], rdi",
     "2:",
     "ret",
     ".cfi_endproc",
@@ -61,9 +62,9 @@ std::arch::global_asm!(
     "test eax, eax",
     "jne 2f",
     "mov rcx, qword ptr [rip + quaver_lock_cell@gottpoff]",
+    "mov qword ptr fs:[rcx + 32], rdi",
     "inc dword ptr fs:[rcx]",
     ".Lquaver_lock_mark_counted:",
-    "mov qword ptr fs:[rcx + 32], rdi",
     "2:",
     "ret",
     ".cfi_endproc",
@@ -177,6 +178,7 @@ const _: () = {
     assert!(offset_of!(Cell, held) == 0 && offset_of!(Cell, node) == 8);
     assert!(offset_of!(Cell, last) == 32);
     assert!(offset_of!(Node, place) == 0 && offset_of!(Node, next) == 8);
+    assert!(offset_of!(Node, lock) == 16);
     assert!(size_of::<Cell>() == 64);
 };
 

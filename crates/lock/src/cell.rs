@@ -23,7 +23,7 @@ pub(crate) struct Cell {
     pub(crate) queued: u32,
     /// Pauses in all its waits.
     pub(crate) pauses: u64,
-    /// The word of the lock that the thread took last; only to compare.
+    /// The word of the lock that the thread took last; only to compare, and for the monitor.
     pub(crate) last: *const AtomicU32,
     /// When it last had to stand back, by the TSC, and for how many cycles.
     pub(crate) stood: u64,

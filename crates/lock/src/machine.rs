@@ -7,8 +7,9 @@ use crate::futex::{self, Deadline};
 use crate::node::{self, FIRST, Node};
 use crate::page;
 use std::hint::spin_loop;
-use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
-use std::sync::atomic::{AtomicU32, compiler_fence};
+use std::ptr;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicI64, AtomicU32, compiler_fence};
 
 /// Cycles of the TSC that a wait may spin while the monitor sees nobody preempted.
 pub(crate) const BUDGET: u64 = 1 << 20;
@@ -31,6 +32,8 @@ static NOBODY: Node = Node::new();
 pub(crate) struct Waiter<'a> {
     word: &'a AtomicU32,
     tail: &'a AtomicU32,
+    /// Above 0: block.
+    counter: &'static AtomicI64,
     node: Option<(&'static Node, u32)>,
     deadline: Option<Deadline>,
     monitored: bool,
@@ -45,7 +48,13 @@ impl<'a> Waiter<'a> {
         deadline: Option<Deadline>,
     ) -> Self {
         let monitored = page::monitored();
-        Self { word, tail, node: None, deadline, monitored, pauses: 0, begun: cycles() }
+        let counter = page::counter(word);
+        Self { word, tail, counter, node: None, deadline, monitored, pauses: 0, begun: cycles() }
+    }
+
+    /// Whether somebody is preempted for whom this wait should block.
+    fn preempted(&self) -> bool {
+        self.counter.load(Relaxed) > 0
     }
 
     /// Whether the CPU may still be spent, by the clocks.
@@ -103,7 +112,7 @@ impl Machine for Waiter<'_> {
     }
 
     fn may_queue(&mut self) -> bool {
-        if !self.monitored || page::anyone_preempted() {
+        if !self.monitored || self.preempted() {
             return false;
         }
         // A signal handler that has interrupted a wait must leave the node where it is.
@@ -123,7 +132,7 @@ impl Machine for Waiter<'_> {
         if !self.monitored {
             return self.pauses < Self::short_limit();
         }
-        if page::anyone_preempted() {
+        if self.preempted() {
             return false;
         }
         !self.pauses.is_multiple_of(LOOKS) || self.in_time()
@@ -131,7 +140,8 @@ impl Machine for Waiter<'_> {
 
     fn may_spin_again(&mut self) -> bool {
         self.monitored = page::monitored();
-        if !self.monitored || page::anyone_preempted() {
+        self.counter = page::counter(self.word);
+        if !self.monitored || self.preempted() {
             return false;
         }
         self.begun = cycles();
@@ -144,6 +154,7 @@ impl Machine for Waiter<'_> {
 
     fn enqueue(&mut self) -> Option<&'static Node> {
         let (own, handle) = self.node.expect("may_queue was true");
+        own.lock.store(ptr::from_ref(self.word).cast_mut(), Relaxed);
         // SAFETY: the node is the calling thread's, and in no queue.
         match unsafe { asm::enqueue(self.tail, own, handle) } {
             0 => None,
@@ -159,13 +170,13 @@ impl Machine for Waiter<'_> {
         let cell = unsafe { &mut *cell() };
         // SAFETY: as above. Volatile, because the compiler does not see the write.
         let last = unsafe { (&raw const cell.last).read_volatile() };
-        if !std::ptr::eq(last, self.word) {
+        if !ptr::eq(last, self.word) {
             return;
         }
         let begun = cycles();
         let hot = begun.wrapping_sub(cell.stood) < AGAIN;
         cell.back = if hot { (2 * cell.back).clamp(BACK[0], BACK[1]) } else { BACK[0] };
-        while cycles().wrapping_sub(begun) < cell.back && !page::anyone_preempted() {
+        while cycles().wrapping_sub(begun) < cell.back && !self.preempted() {
             spin_loop();
             self.pauses += 1;
         }
@@ -174,7 +185,7 @@ impl Machine for Waiter<'_> {
 
     fn link(&mut self, before: &'static Node) {
         let (own, _) = self.node.expect("in the queue");
-        before.next.store(std::ptr::from_ref(own).cast_mut(), Release);
+        before.next.store(ptr::from_ref(own).cast_mut(), Release);
     }
 
     fn is_first(&mut self) -> bool {

@@ -28,6 +28,9 @@ pub(crate) struct Node {
     free: AtomicU32,
     /// Who is behind. Written by that thread, once for each time in a queue.
     pub(crate) next: AtomicPtr<Node>,
+    /// The word of the lock whose queue it is, for the monitor. Written by the owner before it
+    /// joins.
+    pub(crate) lock: AtomicPtr<AtomicU32>,
 }
 
 impl Node {
@@ -36,6 +39,7 @@ impl Node {
             place: AtomicU32::new(NONE),
             free: AtomicU32::new(0),
             next: AtomicPtr::new(null_mut()),
+            lock: AtomicPtr::new(null_mut()),
         }
     }
 }

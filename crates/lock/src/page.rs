@@ -2,7 +2,10 @@
 
 use crate::futex;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64};
+
+/// Locks that have a counter of their own. Others share one with a lock before them.
+const LOCKS: usize = 256;
 
 /// What the monitor says. The same in `bpf/monitor.bpf.c`.
 #[derive(Debug)]
@@ -16,6 +19,8 @@ pub(crate) struct State {
     pub(crate) preempted: AtomicU64,
     /// How many flags were wrong and have been corrected, ever.
     pub(crate) corrected: AtomicU64,
+    /// `count`, by the lock that is held or queued for: [`of_lock`].
+    locks: [AtomicI64; LOCKS],
 }
 
 impl State {
@@ -25,6 +30,7 @@ impl State {
             heartbeat: AtomicU64::new(0),
             preempted: AtomicU64::new(0),
             corrected: AtomicU64::new(0),
+            locks: [const { AtomicI64::new(0) }; LOCKS],
         }
     }
 }
@@ -35,6 +41,8 @@ const STALE: u64 = 1_000_000_000;
 static NOBODY: State = State::new();
 static STATE: AtomicPtr<State> = AtomicPtr::new((&raw const NOBODY).cast_mut());
 static ALIVE: AtomicBool = AtomicBool::new(false);
+/// Whether waiters look at their own lock's counter only.
+static EACH: AtomicBool = AtomicBool::new(false);
 
 /// The page of the monitor, or one of zeros.
 #[inline]
@@ -47,6 +55,23 @@ pub(crate) fn state() -> &'static State {
 #[inline]
 pub(crate) fn anyone_preempted() -> bool {
     state().count.load(Relaxed) > 0
+}
+
+/// The counter that makes waiters for the lock of `word` block.
+pub(crate) fn counter(word: &AtomicU32) -> &'static AtomicI64 {
+    if EACH.load(Relaxed) { of_lock(word) } else { &state().count }
+}
+
+/// The counter of the lock of `word` alone.
+pub(crate) fn of_lock(word: &AtomicU32) -> &'static AtomicI64 {
+    // The same in `bpf/monitor.bpf.c`.
+    let mixed = (std::ptr::from_ref(word) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    &state().locks[(mixed >> 56) as usize]
+}
+
+/// Whether waiters look at their own lock's counter only, from their next wait on.
+pub(crate) fn count_each(each: bool) {
+    EACH.store(each, Relaxed);
 }
 
 /// Whether the monitor was there at the last [`look`].

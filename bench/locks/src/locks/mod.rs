@@ -19,7 +19,7 @@ mod u_scl;
 
 use std::time::Duration;
 
-use quaver_lock::monitor;
+use quaver_lock::monitor::{self, Counting};
 use serde::{Deserialize, Serialize};
 
 pub use both::Both;
@@ -91,6 +91,8 @@ pub enum Kind {
     Unmonitored,
     /// Ours.
     Quaver,
+    /// Ours, with a counter for each lock.
+    QuaverEach,
     /// Ours, whose holder asks not to be preempted.
     QuaverSlice,
 }
@@ -106,7 +108,7 @@ pub trait Use {
 
 impl Kind {
     /// All of them, the reference first.
-    pub const ALL: [Kind; 13] = [
+    pub const ALL: [Kind; 14] = [
         Kind::Pthread,
         Kind::Futex,
         Kind::SpinPark,
@@ -119,6 +121,7 @@ impl Kind {
         Kind::Slice,
         Kind::Unmonitored,
         Kind::Quaver,
+        Kind::QuaverEach,
         Kind::QuaverSlice,
     ];
 
@@ -137,6 +140,7 @@ impl Kind {
             Kind::Slice => "slice",
             Kind::Unmonitored => "quaver unmonitored",
             Kind::Quaver => "quaver",
+            Kind::QuaverEach => "quaver each",
             Kind::QuaverSlice => "quaver slice",
         }
     }
@@ -153,9 +157,10 @@ impl Kind {
     /// Why this lock cannot be used here, for people.
     pub fn prepare(self) -> Result<(), String> {
         match self {
-            Kind::Quaver => monitor::attach().map(drop).map_err(|absent| absent.to_string()),
+            Kind::Quaver => watched(Counting::System),
+            Kind::QuaverEach => watched(Counting::EachLock),
             Kind::Slice => slice::enable(),
-            Kind::QuaverSlice => slice::enable().and_then(|()| Kind::Quaver.prepare()),
+            Kind::QuaverSlice => slice::enable().and_then(|()| watched(Counting::System)),
             _ => Ok(()),
         }
     }
@@ -174,7 +179,13 @@ impl Kind {
             Kind::UScl => job.with::<UScl>(),
             Kind::Slice => job.with::<Slice>(),
             Kind::QuaverSlice => job.with::<Both>(),
-            Kind::Unmonitored | Kind::Quaver => job.with::<quaver_lock::Lock>(),
+            Kind::Unmonitored | Kind::Quaver | Kind::QuaverEach => job.with::<quaver_lock::Lock>(),
         }
     }
+}
+
+fn watched(counting: Counting) -> Result<(), String> {
+    monitor::attach().map_err(|absent| absent.to_string())?;
+    monitor::count(counting);
+    Ok(())
 }

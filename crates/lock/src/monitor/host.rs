@@ -164,8 +164,8 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
     use std::sync::mpsc;
 
-    /// When a flag went up, and the last sweep that saw its thread.
-    type Flag = [u64; 2];
+    /// When a flag went up, the last sweep that saw its thread, and for which lock it is.
+    type Flag = [u64; 3];
 
     /// A host whose counter nobody else changes: it watches no process.
     fn alone() -> Option<(Host, HashMap<MapData, u32, Flag>, &'static State)> {
@@ -183,7 +183,7 @@ mod tests {
     /// when it is taken down, because it never went up.
     fn raise(flags: &mut HashMap<MapData, u32, Flag>, thread: u32, age: Duration) {
         let since = futex::now() - age.as_nanos() as u64;
-        flags.insert(thread, [since, 0], 0).unwrap();
+        flags.insert(thread, [since, 0, 0], 0).unwrap();
     }
 
     #[test]

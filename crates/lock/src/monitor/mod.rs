@@ -258,6 +258,22 @@ fn map(page: impl AsFd) -> Result<&'static State, Reason> {
     Ok(unsafe { &*at.cast::<State>() })
 }
 
+/// Which preempted threads make a waiter block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counting {
+    /// All in the system: the default.
+    System,
+    /// Those that hold the waiter's own lock, or stand in its queue. A thread that holds several
+    /// locks counts for the one that it took last.
+    EachLock,
+}
+
+/// Chooses whom this process's waiters look at, from their next wait on; for measurements.
+/// Condition variables, read-write locks and barriers look at the whole system. (FlexGuard 3.2.2.)
+pub fn count(counting: Counting) {
+    page::count_each(counting == Counting::EachLock);
+}
+
 /// What the monitor has counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
