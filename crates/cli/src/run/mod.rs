@@ -8,6 +8,7 @@ pub mod program;
 
 use crate::companion::SHIM;
 use anyhow::{Context, bail};
+use quaver_sched::settings;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -50,6 +51,9 @@ pub struct Args {
     /// need be
     #[arg(long, value_name = "ROLE", env = "QUAVER_SHARE")]
     share: Option<String>,
+    /// Any other setting of the runtime, as `monitor=yes`; may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    settings: Vec<String>,
     /// Say at the end how often threads were switched and preempted
     #[arg(long)]
     stats: bool,
@@ -181,6 +185,10 @@ fn configure(args: &Args, command: &mut Command, shim: PathBuf) -> anyhow::Resul
             command.env(name, value);
         }
     }
+    for list in &args.settings {
+        let all = settings::parse_list(list).map_err(anyhow::Error::msg)?;
+        command.envs(all.into_iter().map(|(setting, value)| (setting.variable, value)));
+    }
     if let Some(file) = &args.stats_json {
         command.env("QUAVER_SHIM_STATS_JSON", fresh(file)?);
     }
@@ -217,6 +225,7 @@ fn check_options(args: &Args) -> anyhow::Result<()> {
     if let Some(quantum) = &args.quantum {
         b = b.quantum_str(quantum);
     }
+    b = args.settings.iter().fold(b, |b, list| b.settings(list));
     Ok(b.validate()?)
 }
 
