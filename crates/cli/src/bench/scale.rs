@@ -22,9 +22,9 @@ use super::settings::{Settings, TICKLESS};
 
 const QUANTUM_US: u64 = 50;
 
-/// What a thread takes at most, for the decision whether so many fit: ours (stack pages, TLS block,
-/// page tables, control block).
-const BYTES: u64 = 24 * 1024;
+/// What a thread takes at most, for the decision whether so many fit: ours (two pages of stack, TLS
+/// block and control block; page tables, and the kernel's record of the mapping).
+const BYTES: u64 = 11 * 1024;
 
 /// As many kernel threads at most: their stacks in the kernel are in no statistics, and the kernel
 /// limits their number.

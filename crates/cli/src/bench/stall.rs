@@ -73,7 +73,7 @@ pub fn plan(context: &Context) -> Plan {
 fn group(context: &Context, lock: Kind) -> Group {
     let place = &context.place;
     let clocks = if place.helper.is_some() { &CLOCKS[..] } else { &TICKLESS };
-    let stalls = context.effort.pick(100, 500);
+    let stalls = context.effort.pick(100, 200);
     let each = clocks.iter().flat_map(|&clock| QUANTA_US.map(|quantum_us| (clock, quantum_us)));
     let jobs = each.map(|(clock, quantum_us)| {
         let settings = Settings::preemptive(clock, quantum_us, &[place.worker]);
