@@ -1,8 +1,9 @@
-//! What rounds show of prices: how late preemptions came, what they and wake-ups took.
+//! What rounds show of prices: how late preemptions came, what they, wake-ups and requests took,
+//! and how fast the worker is.
 //!
 //! [`prices`](super::prices) measures the same beforehand, while nothing else happens. Among
 //! requests it differs: the clock's thread has competition for its CPU, a worker sleeps less deeply
-//! than between the pauses there. What rounds have shown counts, as far as they have shown it.
+//! than between the pauses there; and a virtual machine has fast and slow minutes. What rounds have shown counts, as far as they have shown it.
 
 use quaver_sim::Delay;
 
@@ -31,8 +32,17 @@ impl Calibration {
             all.seen.gaps.extend(&seen.gaps);
             all.seen.looks.extend(&seen.looks);
             all.seen.starts.extend(&seen.starts);
+            all.seen.waits.extend(&seen.waits);
+            all.seen.took_ns += seen.took_ns;
+            all.seen.should_ns += seen.should_ns;
             all
         })
+    }
+
+    /// By how much work takes longer than the speed that was measured before says.
+    pub fn pace(&self) -> f64 {
+        let Seen { took_ns, should_ns, .. } = self.seen;
+        if should_ns == 0 { 1.0 } else { took_ns as f64 / should_ns as f64 }
     }
 
     /// The prices, with what is known better from here.
@@ -59,6 +69,9 @@ impl Calibration {
         }
         if let Some(starts) = usual(&self.seen.starts, prices.send_ns) {
             prices.start = starts;
+        }
+        if let Some(request) = median(self.seen.waits.iter().copied()) {
+            prices.request_ns = request;
         }
         prices
     }
@@ -99,11 +112,15 @@ mod tests {
         let mut prices = Prices::none();
         prices.send_ns = 1_000;
         let (gaps, looks) = (vec![12_000, 12_000, 900_000], vec![7_000, 700_000, 7_000]);
-        let seen = Seen { gaps, looks, starts: vec![31_000; 2] };
+        let starts = vec![31_000; 2];
+        let waits = vec![2_000, 2_000, 90_000];
+        let seen = Seen { gaps, looks, starts, waits, took_ns: 3_000, should_ns: 2_000 };
         let one = Calibration { late: Lateness::default(), seen };
         let both = Calibration::of([&one, &one].into_iter());
         assert_eq!([both.seen.gaps.len(), both.seen.starts.len()], [6, 4]);
-        let Prices { preemption, look, start, .. } = both.in_place_of(&prices);
+        assert_eq!([both.pace(), Calibration::default().pace()], [1.5, 1.0]);
+        let Prices { preemption, look, start, request_ns, .. } = both.in_place_of(&prices);
         assert_eq!([&preemption, &look, &start].map(mean), [10_000, 7_000, 30_000]);
+        assert_eq!(request_ns, 2_000);
     }
 }

@@ -24,7 +24,7 @@
 //!
 //! Each load is offered in many short rounds, every second of which is predicted from the
 //! **others**: of the rounds that it predicts the model knows only which requests came, and when. A
-//! round of whose time the machine took too much is neither predicted nor used for that; another
+//! round of whose time long stops took too much is neither predicted nor used for that; another
 //! one takes its place, within a bound, and where few are undisturbed they become shorter
 //! ([`rounds`]).
 //!
@@ -51,7 +51,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use quaver::Clock;
 use quaver_bench_common::affinity;
-use quaver_load::{ArrivalProcess, Limit, Mix, Schedule};
+use quaver_load::{ArrivalProcess, Limit, Mix, Request, Schedule};
 use quaver_sched::Spec;
 
 use self::calibration::Calibration;
@@ -71,9 +71,12 @@ use crate::output::{self, Target};
 const LOADS: [u32; 4] = [30, 50, 70, 80];
 /// How many rounds are predicted, from as many.
 const PREDICTED: usize = 24;
-/// A round is disturbed if the machine took more than this share of the worker's time, in percent:
-/// at 80 % load that lengthens the queue by as much as the tolerance.
+/// A round is disturbed if stops took more than this share of the worker's time, in percent: at 80 %
+/// load that lengthens the queue by as much as the tolerance.
 const DISTURBED_PERCENT: f64 = 2.0;
+/// Stops that are not longer do not count there: the kernel's ticks and interrupts come in every
+/// round, so the model knows as many from the others.
+const ORDINARY: Duration = Duration::from_micros(100);
 /// How many preemptions cost as much as a quantum of the case in proportion.
 const QUANTUM_PRICES: u32 = 25;
 const QUANTA: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(1)];
@@ -219,11 +222,16 @@ struct Round {
 
 impl Round {
     fn is_disturbed(&self) -> bool {
-        self.stops.summary().percent > DISTURBED_PERCENT
+        self.stops.percent_beyond(ORDINARY) > DISTURBED_PERCENT
     }
 
-    fn simulated<'a>(&self, stops: &'a Stops) -> model::Round<'a> {
-        model::Round { requests: self.answers.iter().map(|answer| answer.request).collect(), stops }
+    /// The same requests, where work takes so many times what it should.
+    fn simulated<'a>(&self, stops: &'a Stops, pace: f64) -> model::Round<'a> {
+        let paced = |request: Request| Request {
+            service_ns: (request.service_ns as f64 * pace) as u64,
+            ..request
+        };
+        model::Round { requests: self.answers.iter().map(|a| paced(a.request)).collect(), stops }
     }
 }
 
@@ -268,12 +276,13 @@ impl Real<'_> {
         let witness = Arc::new(Witness::of(self.runtime.handle()));
         let Real { runtime, client, speed, .. } = self;
         let served = real::serve(runtime, &schedule, *client, *speed, span, Some(&witness))?;
-        let stops = witness.stops(served.start, prices.request_ns);
+        let request_ns = witness.request_ns().unwrap_or(prices.request_ns);
+        let stops = witness.stops(served.start, request_ns);
         let preempted = witness.preempted(served.start);
         let again = witness.preempted_again(served.start);
         let quantum_ns = self.case.quantum_ns;
         let late = Lateness::of(&preempted, &again, quantum_ns, &served.answers, &stops);
-        let calibration = Calibration { late, seen: witness.seen(prices.request_ns) };
+        let calibration = Calibration { late, seen: witness.seen(request_ns) };
         let classes = schedule.classes().to_vec();
         Ok(Round { classes, answers: served.answers, stops, calibration })
     }
@@ -296,9 +305,10 @@ fn compare(
     }
     let (pairs, _) = chosen.as_chunks();
     let seen = Calibration::of(pairs.iter().map(|[seen, _]| &seen.calibration));
+    let pace = seen.pace();
     let facts = Facts { prices: seen.in_place_of(&facts.prices), ..facts.clone() };
     let simulated: Vec<_> =
-        pairs.iter().map(|[seen, predicted]| predicted.simulated(&seen.stops)).collect();
+        pairs.iter().map(|[seen, predicted]| predicted.simulated(&seen.stops, pace)).collect();
     let predicted: Vec<_> = pairs.iter().map(|&[_, predicted]| predicted).collect();
     let Some(first) = predicted.first() else { return Ok(Vec::new()) };
     let outcome = model::run(&first.classes, &simulated, &facts)?;

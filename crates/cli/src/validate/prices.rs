@@ -10,7 +10,7 @@
 //! * *deliver*: a thread has had its quantum; the client brings work, and interrupts it itself. How
 //!   long it still runs.
 //!
-//! What rounds show of the last five among requests counts instead, as far as they do
+//! What rounds show of them counts instead, as far as they do
 //! ([`calibration`](super::calibration)).
 //!
 //! The first two are medians. The others are kept as they are, for a mean says nothing of the few

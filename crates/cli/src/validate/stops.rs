@@ -30,6 +30,7 @@ use std::time::{Duration, Instant};
 use quaver::Handle;
 use serde::Serialize;
 
+use super::median;
 use super::real::{Speed, turn};
 use super::spans::Spans;
 use super::turns::Turns;
@@ -38,6 +39,8 @@ use super::turns::Turns;
 pub const PIECE: Duration = Duration::from_micros(4);
 /// A worker that has had nothing to do for so long is asleep when work comes.
 pub const SPIN: Duration = Duration::from_micros(20);
+/// So many waits behind others say what a request costs.
+const ENOUGH: usize = 20;
 /// How many numbers of turns are told apart.
 const NUMBERS: u64 = 1 << 24;
 
@@ -49,6 +52,9 @@ pub struct Witness {
     count: Count,
     counted: AtomicU64,
     watched_ns: AtomicU64,
+    /// Of the pieces that nothing disturbed: how long they took, and should have.
+    took_ns: AtomicU64,
+    should_ns: AtomicU64,
     epoch: Instant,
     /// The last reading of the clock in the turn under way, with its number; 0 when a request has
     /// ended.
@@ -80,6 +86,8 @@ impl Default for Witness {
             count: Count(Box::new(|| 0)),
             counted: AtomicU64::new(0),
             watched_ns: AtomicU64::new(0),
+            took_ns: AtomicU64::new(0),
+            should_ns: AtomicU64::new(0),
             epoch: Instant::now(),
             last: AtomicU64::new(0),
             ended_ns: AtomicU64::new(0),
@@ -149,11 +157,16 @@ impl Witness {
             if self.turns.is_still(number) {
                 self.last.store(self.reading(now, number), Relaxed);
                 let took = (now - last).as_nanos() as u64;
-                let late = took.saturating_sub(here * should_ns / piece);
+                let should = here * should_ns / piece;
+                let late = took.saturating_sub(should);
                 watched += took;
                 let now_ns = self.since_epoch(now);
                 match self.interruptions() {
                     0 if late > should_ns => self.pieces.push(now_ns - late, now_ns),
+                    0 => {
+                        self.took_ns.fetch_add(took, Relaxed);
+                        self.should_ns.fetch_add(should, Relaxed);
+                    }
                     looks => (0..looks).for_each(|_| {
                         self.looks.push(now_ns - late / looks, now_ns);
                     }),
@@ -231,7 +244,17 @@ impl Witness {
             gaps: lengths(&self.gaps),
             looks: looks.map(|(_, ns)| ns).collect(),
             starts: lengths(&self.starts),
+            waits: lengths(&self.waits),
+            took_ns: self.took_ns.load(Relaxed),
+            should_ns: self.should_ns.load(Relaxed),
         }
+    }
+
+    /// What a request costs the worker: from the end of one to the next turn of one that waited.
+    /// `None`: too few have waited.
+    pub fn request_ns(&self) -> Option<u64> {
+        let waits: Vec<_> = self.waits.all().map(|(from, to)| to - from).collect();
+        (waits.len() >= ENOUGH).then(|| median(waits.into_iter())).flatten()
     }
 
     /// The stops that were seen since `start`, beyond what is usual; all requests have ended. A
@@ -271,6 +294,12 @@ pub struct Seen {
     pub looks: Vec<u64>,
     /// From when a request was sent to its first turn, where that found the worker asleep.
     pub starts: Vec<u64>,
+    /// From the end of a request to the next turn of one that waited.
+    pub waits: Vec<u64>,
+    /// How long undisturbed work took.
+    pub took_ns: u64,
+    /// How long it should have, by the speed measured before.
+    pub should_ns: u64,
 }
 
 /// A time in which the worker did nothing for the worker.
@@ -316,6 +345,12 @@ impl Stops {
         self.all[first..].iter().take_while(|s| s.at_ns < to_ns).map(|stop| stop.ns).sum()
     }
 
+    /// The share of the time that longer stops than this took, in percent.
+    pub fn percent_beyond(&self, least: Duration) -> f64 {
+        let long = self.all.iter().map(|stop| stop.ns).filter(|&ns| ns > least.as_nanos() as u64);
+        100.0 * long.sum::<u64>() as f64 / self.watched_ns.max(1) as f64
+    }
+
     /// In numbers.
     pub fn summary(&self) -> Summary {
         let seconds = (self.watched_ns as f64 / 1e9).max(f64::MIN_POSITIVE);
@@ -330,7 +365,6 @@ impl Stops {
 
 #[cfg(test)]
 mod tests {
-    use super::super::median;
     use super::*;
 
     fn spans(spans: &Spans) -> Vec<u64> {
@@ -354,6 +388,8 @@ mod tests {
         let both = stops(&[(0, 5_000)]).and(&stops(&[(0, 1_000), (9, 20_000)])).summary();
         assert!((both.per_second - 1_500.0).abs() < 1e-6 && (both.percent - 1.3).abs() < 1e-6);
         assert!((both.longest_us - 20.0).abs() < 1e-9);
+        let long = stops(&[(0, 5_000), (7, 30_000)]).percent_beyond(Duration::from_micros(5));
+        assert!((long - 3.0).abs() < 1e-9, "{long}");
     }
 
     #[test]
