@@ -71,8 +71,8 @@ use crate::output::{self, Target};
 const LOADS: [u32; 4] = [30, 50, 70, 80];
 /// How many rounds are predicted, from as many.
 const PREDICTED: usize = 24;
-/// A round is disturbed if stops took more than this share of the worker's time, in percent: at 80 %
-/// load that lengthens the queue by as much as the tolerance.
+/// A round is disturbed if stops took more than this share of the worker's time, in percent: at
+/// 80 % load that lengthens the queue by as much as the tolerance.
 const DISTURBED_PERCENT: f64 = 2.0;
 /// Stops that are not longer do not count there: the kernel's ticks and interrupts come in every
 /// round, so the model knows as many from the others.
