@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(lack(1_000_000, Some(100 << 30)), None);
         assert_eq!(lack(1_000_000, None), None);
         let note = lack(1_000_000, Some(10 << 30)).unwrap();
-        assert!(note.contains("1000000 parked") && note.contains("22.9 GiB"), "{note}");
+        assert!(note.contains("1000000 parked") && note.contains("10.5 GiB"), "{note}");
         assert!(note.contains("10.0 GiB"), "{note}");
     }
 }

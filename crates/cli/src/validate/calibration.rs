@@ -48,7 +48,11 @@ impl Calibration {
     /// The prices, with what is known better from here.
     pub fn in_place_of(self, prices: &Prices) -> Prices {
         let mut prices = prices.clone();
+        if let Some(request) = median(self.seen.waits.iter().copied()) {
+            prices.request_ns = request;
+        }
         let Lateness { mut clock, mut bringer } = self.late;
+        bringer.iter_mut().for_each(|ns| *ns = ns.saturating_sub(prices.send_ns));
         let delivered = median(bringer.iter().copied());
         let delivered = delivered.unwrap_or(prices.deliver.mean_ns() as u64);
         if !clock.is_empty() {
@@ -60,18 +64,16 @@ impl Calibration {
             prices.deliver = Delay::measured(&mut bringer);
         }
         // A gap begins with the last reading of the clock, on average half a piece before its turn
-        // ended.
-        if let Some(gaps) = usual(&self.seen.gaps, PIECE.as_nanos() as u64 / 2) {
+        // ended. It ends, as a start does, with what is paid at each beginning of a turn.
+        let unseen = PIECE.as_nanos() as u64 / 2;
+        if let Some(gaps) = usual(&self.seen.gaps, unseen + prices.request_ns) {
             prices.preemption = gaps;
         }
         if let Some(looks) = usual(&self.seen.looks, 0) {
             prices.look = looks;
         }
-        if let Some(starts) = usual(&self.seen.starts, prices.send_ns) {
+        if let Some(starts) = usual(&self.seen.starts, prices.send_ns + prices.request_ns) {
             prices.start = starts;
-        }
-        if let Some(request) = median(self.seen.waits.iter().copied()) {
-            prices.request_ns = request;
         }
         prices
     }
@@ -120,7 +122,7 @@ mod tests {
         assert_eq!([both.seen.gaps.len(), both.seen.starts.len()], [6, 4]);
         assert_eq!([both.pace(), Calibration::default().pace()], [1.5, 1.0]);
         let Prices { preemption, look, start, request_ns, .. } = both.in_place_of(&prices);
-        assert_eq!([&preemption, &look, &start].map(mean), [10_000, 7_000, 30_000]);
+        assert_eq!([&preemption, &look, &start].map(mean), [8_000, 7_000, 28_000]);
         assert_eq!(request_ns, 2_000);
     }
 }

@@ -95,6 +95,8 @@ fn mechanism(clock: &str, prices: &Prices) -> String {
     )
 }
 
+/// What a request costs is paid at each beginning of a turn: for one that was preempted there is as
+/// much to do after another's end as for a new one.
 fn scenario(trace: &str, requests: usize, facts: &Facts) -> String {
     let Facts { policy, clock, prices } = facts;
     let mechanism = mechanism(clock, prices);
@@ -104,7 +106,7 @@ fn scenario(trace: &str, requests: usize, facts: &Facts) -> String {
         "[load]\ntrace = '{trace}'\nrequests = {requests}\nwarm-up = 0.0\n\
          network = \"{send_ns}ns\"\n\
          [server]\nworkers = 1\npolicy = \"{policy}\"\nsystem = \"quaver\"\n\
-         {mechanism}dispatch = \"0ns\"\npreempt-switch = \"0ns\"\nrequest = \"{request_ns}ns\"\n\
+         {mechanism}dispatch = \"{request_ns}ns\"\npreempt-switch = \"0ns\"\nrequest = \"0ns\"\n\
          spin = \"{spin}ns\"\nwake = \"{start}\"\n"
     )
 }
