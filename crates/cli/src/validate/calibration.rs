@@ -3,7 +3,8 @@
 //!
 //! [`prices`](super::prices) measures the same beforehand, while nothing else happens. Among
 //! requests it differs: the clock's thread has competition for its CPU, a worker sleeps less deeply
-//! than between the pauses there; and a virtual machine has fast and slow minutes. What rounds have shown counts, as far as they have shown it.
+//! than between the pauses there; and a virtual machine has fast and slow minutes. What rounds have
+//! shown counts, as far as they have shown it.
 
 use quaver_sim::Delay;
 
