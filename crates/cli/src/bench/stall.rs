@@ -1,8 +1,8 @@
 //! `quaver bench stall`: for how long a lock that waits in the kernel keeps a worker from its other
 //! threads.
 //!
-//! Three threads share one worker. One holds a lock for about three quanta at a time and leaves it
-//! free for as long; one takes it whenever it is held, and is then blocked in the kernel with the
+//! Three threads share one worker. One holds a lock for three quanta at a time and leaves it free
+//! for as long; one takes it whenever it is held, and is then blocked in the kernel with the
 //! worker; one only looks at the clock. The stall is the time from the moment before the lock is
 //! asked for to the first moment that another thread runs:
 //!
@@ -28,8 +28,6 @@ use super::plan::{Group, Plan, Reading};
 use super::settings::{CLOCKS, Settings, TICKLESS};
 
 const QUANTA_US: [u64; 2] = [20, 100];
-/// By how much one hold is longer than the one before, up to a bound: a prime.
-const STEP_NS: u64 = 7_919;
 /// Metrics, and the shares of stalls that are not longer.
 const QUANTILES: [(&str, &str, f64); 3] =
     [("p50", "stall_p50_us", 0.5), ("p99", "stall_p99_us", 0.99), ("max", "stall_max_us", 1.0)];
@@ -125,12 +123,8 @@ fn measure(spec: &StallSpec, lock: &impl Lock) -> Histogram<u64> {
     quaver::scope(|s| {
         let holder = s.spawn(|| {
             let mut seen = histogram();
-            // Equal times could fall into step with the kernel's ticks, and then whoever waits for
-            // the lock never finds it free.
-            let mut turn = 0;
             let mut run_on = || {
-                turn += 1;
-                let end = monotonic_ns() + hold_ns / 2 + turn * STEP_NS % hold_ns;
+                let end = monotonic_ns() + hold_ns;
                 while monotonic_ns() < end {
                     stalled.ends(&mut seen);
                 }
