@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use quaver_lock::monitor::{self, Host, Source};
 use rustix::process::{Pid, Signal, kill_process};
@@ -115,7 +116,7 @@ fn lose_a_cpu(program: &Path, socket: &Path, setting: &str) -> (String, u64) {
     // Within the half second workers do not even out what they have.
     command.args(["--quantum", "20ms", "--stats-json"]).arg(&stats).arg("--").arg(program);
     let running = command.env("QUAVER_LOCKD", socket).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    std::thread::sleep(Duration::from_millis(300));
     let mut hog = Command::new("sh");
     hog.args(["-c", "while :; do :; done"]);
     // SAFETY: system calls between fork and exec.
@@ -130,16 +131,15 @@ fn lose_a_cpu(program: &Path, socket: &Path, setting: &str) -> (String, u64) {
         });
     }
     let mut hog = hog.spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    std::thread::sleep(Duration::from_millis(500));
     hog.kill().unwrap();
     hog.wait().unwrap();
     let output = running.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let stats: serde_json::Value =
         serde_json::from_slice(&std::fs::read(stats).unwrap()).expect("one line");
-    let count = stats.to_string().split_once("\"taken_over\":").expect("a counter").1.to_owned();
-    let digits = count.split(|c: char| !c.is_ascii_digit()).next().unwrap();
-    (String::from_utf8(output.stderr).unwrap(), digits.parse().unwrap())
+    let count = stats["taken_over"].as_u64().expect("a counter");
+    (String::from_utf8(output.stderr).unwrap(), count)
 }
 
 #[test]
