@@ -6,7 +6,7 @@
 //!   "asked", word = 1 in its                  word set: counts down; below 0 it looks
 //!   control block                             at the clock (`on_probe`)
 //!   a timer, two quanta late:                   nobody waits           word = 0
-//!   the signal, where no probe                  not due yet            passes for about 1 us
+//!   the signal, where no probe                  not due yet            passes for half of the time
 //!   was met                                     due                    switches
 //! ```
 //!
@@ -58,7 +58,8 @@ impl Notifier for Probes {
     }
 }
 
-/// How a slot's threads find out how often to look at the clock: about once in [`LOOK`].
+/// How a slot's threads find out how often to look at the clock: after half of the time that is
+/// left, since the probes to come may be slower than those that were met.
 pub(crate) struct Pacing {
     /// How many probes are met between two looks, by the last count.
     rate: AtomicU32,
@@ -67,9 +68,12 @@ pub(crate) struct Pacing {
     awaited: AtomicU32,
 }
 
-/// Between two looks at the clock.
+/// Between two looks at the clock, at least. A look takes a tenth of it.
 const LOOK: Duration = Duration::from_micros(1);
-/// However quickly probes are met: those to come may be a hundred times slower.
+/// The same at most, in looks.
+const APART: u64 = 16;
+/// Probes in the least time between two looks, however quickly they are met: those to come may be a
+/// hundred times slower.
 const MOST: u64 = 256;
 /// For a thread of which nothing has been counted since its dispatch.
 const FIRST: u64 = 16;
@@ -97,8 +101,8 @@ impl Pacing {
         Pacing { rate: AtomicU32::new(1), looked_at: AtomicU64::new(0), awaited: AtomicU32::new(1) }
     }
 
-    /// A look at `now`, too early by `left`, where `look` is the time between two: how many probes
-    /// to let pass before the next.
+    /// A look at `now`, too early by `left`, where `look` is the least time between two: how many
+    /// probes to let pass before the next.
     fn after(&self, cause: Cause, now: tsc::Ticks, left: tsc::Ticks, look: tsc::Ticks) -> i32 {
         let took = now.saturating_sub(self.looked_at.swap(now, Relaxed)).max(1);
         let rate = u64::from(self.rate.load(Relaxed));
@@ -113,7 +117,8 @@ impl Pacing {
         };
         self.rate.store(rate as u32, Relaxed);
         // The last look is on time.
-        let awaited = (rate * left.min(look) / look).max(1);
+        let span = (left / 2).clamp(look, APART * look).min(left);
+        let awaited = (rate * span / look).max(1);
         self.awaited.store(awaited as u32, Relaxed);
         awaited as i32 - 1
     }
@@ -164,7 +169,7 @@ pub(crate) extern "C" fn on_probe() {
         if let Some(slot) = unsafe { Carrier::here() }.slot()
             && answers_bells(slot)
         {
-            look_again(t, slot, Cause::Counted, tsc::now(), tsc::Ticks::MAX);
+            look_again(t, slot, Cause::Counted, tsc::now(), least());
         }
         t.preempt_enable_only();
         return;
@@ -186,10 +191,15 @@ fn answers_bells(slot: &Slot) -> bool {
     true
 }
 
-/// The thread looks again in `left`, or after the time between two looks.
+/// The least time between two looks.
+fn least() -> tsc::Ticks {
+    tsc::from_duration(LOOK).max(1)
+}
+
+/// The thread must look again in `left`.
 fn look_again(t: &Uthread, slot: &Slot, cause: Cause, now: tsc::Ticks, left: tsc::Ticks) {
-    let (tp, look) = (t.fs.get(), tsc::from_duration(LOOK).max(1));
-    passes(tp).store(slot.pacing.after(cause, now, left.min(look), look), Relaxed);
+    let tp = t.fs.get();
+    passes(tp).store(slot.pacing.after(cause, now, left, least()), Relaxed);
     word(tp).store(1, Relaxed);
 }
 
@@ -211,7 +221,7 @@ unsafe fn look(t: &'static Uthread) {
     let now = tsc::now();
     if looks_on && !rt.probes() {
         // Told by something else.
-        return look_again(t, slot, cause, now, tsc::Ticks::MAX);
+        return look_again(t, slot, cause, now, least());
     }
     // Whatever was asked, here it is answered.
     slot.request.over();
@@ -221,8 +231,12 @@ unsafe fn look(t: &'static Uthread) {
         slot.charge_at_probe(now);
     }
     match due {
-        Some(due) if !is_due => look_again(t, slot, cause, now, due - now),
-        _ if looks_on => look_again(t, slot, cause, now, tsc::Ticks::MAX),
+        Some(due) if !is_due => {
+            // Nobody asks for a bell.
+            let left = if looks_on { (due - now).min(least()) } else { due - now };
+            look_again(t, slot, cause, now, left);
+        }
+        _ if looks_on => look_again(t, slot, cause, now, least()),
         _ => {}
     }
     if is_due && extension::prolong(slot, t, now) {
@@ -244,14 +258,19 @@ mod tests {
     use super::{Cause::*, *};
 
     const LOOK: tsc::Ticks = 1000;
-    const FAR: tsc::Ticks = 1 << 40;
 
-    /// Looks of a thread that meets a probe every `each` ticks: how many it lets pass, from the
-    /// first on.
-    fn passes(pacing: &Pacing, now: &mut u64, each: u64, looks: usize) -> Vec<i32> {
+    /// Looks of a thread that meets a probe every `each` ticks and has `left`: how many it lets
+    /// pass, from the first on.
+    fn passes(
+        pacing: &Pacing,
+        now: &mut u64,
+        each: u64,
+        left: tsc::Ticks,
+        looks: usize,
+    ) -> Vec<i32> {
         let causes = core::iter::once(First).chain(core::iter::repeat(Counted));
         let look = |cause| {
-            let passes = pacing.after(cause, *now, FAR, LOOK);
+            let passes = pacing.after(cause, *now, left, LOOK);
             *now += each * (passes as u64 + 1);
             passes
         };
@@ -261,29 +280,47 @@ mod tests {
     #[test]
     fn looks_come_to_be_as_far_apart_as_they_should() {
         let (pacing, mut now) = (Pacing::new(), 1 << 20);
-        assert_eq!(passes(&pacing, &mut now, 100, 8), [0, 1, 3, 7, 9, 9, 9, 9]);
+        assert_eq!(passes(&pacing, &mut now, 100, LOOK, 8), [0, 1, 3, 7, 9, 9, 9, 9]);
         // However quick a loop is, and a thread that meets few probes begins anew.
-        assert_eq!(passes(&pacing, &mut now, 1, 10)[9], MOST as i32 - 1);
-        assert_eq!(passes(&pacing, &mut now, 5000, 3), [FIRST as i32 - 1, 0, 0]);
+        assert_eq!(passes(&pacing, &mut now, 1, LOOK, 10)[9], MOST as i32 - 1);
+        assert_eq!(passes(&pacing, &mut now, 5000, LOOK, 3), [FIRST as i32 - 1, 0, 0]);
+    }
+
+    #[test]
+    fn looks_halve_what_is_left() {
+        let (pacing, mut now) = (Pacing::new(), 1 << 20);
+        passes(&pacing, &mut now, 100, LOOK, 8);
+        let due = now + 12 * LOOK;
+        let mut seen = Vec::new();
+        while now < due {
+            let passes = pacing.after(Counted, now, due - now, LOOK);
+            seen.push(passes);
+            now += 100 * (passes as u64 + 1);
+        }
+        assert_eq!(seen, [59, 29, 14, 9, 4], "and is on time");
+        // Where there is much time, or no end to it.
+        for left in [100 * LOOK, tsc::Ticks::MAX] {
+            assert_eq!(pacing.after(Asked, now, left, LOOK), APART as i32 * 10 - 1);
+        }
     }
 
     #[test]
     fn who_asks_often_changes_nothing() {
         let (pacing, mut now) = (Pacing::new(), 1 << 20);
-        let rate = *passes(&pacing, &mut now, 100, 8).last().unwrap();
+        let rate = *passes(&pacing, &mut now, 100, LOOK, 8).last().unwrap();
         for _ in 0..100 {
             now += 20;
-            assert_eq!(pacing.after(Asked, now, FAR, LOOK), rate);
+            assert_eq!(pacing.after(Asked, now, LOOK, LOOK), rate);
         }
     }
 
     #[test]
     fn the_last_look_is_on_time() {
         let (pacing, mut now) = (Pacing::new(), 1 << 20);
-        passes(&pacing, &mut now, 100, 8);
+        passes(&pacing, &mut now, 100, LOOK, 8);
         assert_eq!(pacing.after(Counted, now, 500, LOOK), 4);
         // Few were awaited, and counted as few.
-        assert_eq!(pacing.after(Counted, now + 500, FAR, LOOK), 9);
+        assert_eq!(pacing.after(Counted, now + 500, LOOK, LOOK), 9);
         assert_eq!(pacing.after(Asked, now + 1500, 1, LOOK), 0);
     }
 }
