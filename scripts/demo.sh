@@ -10,8 +10,8 @@ scripts/setup.sh build
 target=$(target_dir)
 build=(build --locked --profile demo)
 cargo "${build[@]}" -p cargo-quaver
-# The requests' own code is in these two.
-PATH=$target/demo:$PATH cargo quaver "${build[@]}" -p quaver-cli --only redb,quaver-bench-common
+# The requests' own code is in these two. What the demonstration does not need is left out.
+PATH=$target/demo:$PATH cargo quaver "${build[@]}" -p quaver-cli --no-default-features --only redb,quaver-bench-common
 quaver=$target/quaver/x86_64-unknown-linux-gnu/demo/quaver
 "$quaver" demo "${args[@]}"
 # `--out` may have put it somewhere else; the command itself has said where.

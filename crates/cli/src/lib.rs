@@ -7,11 +7,13 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+#[cfg(feature = "bench")]
 pub mod bench;
 pub mod cache;
 pub mod cc;
 pub mod chart;
 pub mod companion;
+#[cfg(feature = "core")]
 pub mod core;
 pub mod demo;
 pub mod doctor;
@@ -26,6 +28,7 @@ pub mod output;
 pub mod parse;
 pub mod plan;
 pub mod probes;
+pub mod process;
 pub mod report;
 pub mod run;
 pub mod runtime_args;
@@ -51,6 +54,7 @@ enum Command {
     Doctor(doctor::Args),
     Demo(Box<demo::Args>),
     /// Measure the runtime's operations, beside other thread libraries
+    #[cfg(feature = "bench")]
     Bench(bench::Args),
     /// Find out whether preemption changes a result on this machine
     #[cfg(feature = "selftest")]
@@ -65,6 +69,7 @@ enum Command {
     Cc(cc::Args),
     Probes(probes::Args),
     Sim(Box<sim::Args>),
+    #[cfg(feature = "core")]
     Core(core::Args),
     Plan(plan::Args),
     Report(report::Args),
@@ -88,6 +93,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Doctor(args) => doctor::run(args),
         Command::Demo(args) => demo::run(&args),
+        #[cfg(feature = "bench")]
         Command::Bench(args) => bench::run(args),
         #[cfg(feature = "selftest")]
         Command::Selftest(args) => selftest::run(*args),
@@ -101,6 +107,7 @@ pub fn main() -> ExitCode {
         Command::Cc(args) => Ok(cc::run(&args)),
         Command::Probes(args) => probes::run(&args),
         Command::Sim(args) => sim::run(&args),
+        #[cfg(feature = "core")]
         Command::Core(args) => core::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Report(args) => report::run(&args).map(|()| ExitCode::SUCCESS),

@@ -94,6 +94,14 @@ impl Noise {
     }
 }
 
+/// A warning when others use the machine, from the content of `/proc/loadavg`.
+pub fn busy(loadavg: &str) -> Option<String> {
+    let load: f64 = loadavg.split_whitespace().next()?.parse().ok()?;
+    (load > 0.5).then(|| {
+        format!("the machine was busy when this began (load average {load}): wait until it is idle")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,5 +153,12 @@ mod tests {
         let noise = Noise::watch(cpu, Duration::from_millis(5)).unwrap();
         assert!(noise.watched_s >= 0.005);
         assert!(Noise::watch(8000, Duration::from_millis(5)).is_err());
+    }
+
+    #[test]
+    fn a_busy_machine_is_mentioned() {
+        assert_eq!(busy("0.42 0.10 0.05 1/100 12345"), None);
+        assert!(busy("1.90 0.10 0.05 1/100 12345").unwrap().contains("1.9"));
+        assert_eq!(busy("?"), None);
     }
 }

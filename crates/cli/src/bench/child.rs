@@ -5,7 +5,6 @@ use quaver_bench_common::spec::KvSpec;
 use quaver_bench_common::{Outcome, Spec};
 use serde::{Deserialize, Serialize};
 
-use super::process::Crash;
 use super::settings::Settings;
 #[cfg(feature = "selftest")]
 use super::shim;
@@ -13,6 +12,7 @@ use super::{
     chase, defer, kv, l3fwd, lock, mixes, net, notify, ours, preempt, probes, regions, schbench,
     servers, share, short, stall,
 };
+use crate::process::Crash;
 
 /// One measurement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

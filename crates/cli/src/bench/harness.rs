@@ -16,9 +16,9 @@ use serde::Serialize;
 
 use super::lock;
 use super::plan::{Aim, Bound, Group, Job, Labels, Pick, Plan};
-use super::process::{self, Crash};
 use super::stats::{Summary, median_interval, paired_ratios};
 use crate::interrupt::Interrupt;
+use crate::process::{self, Crash};
 
 /// After so many failures a job is not tried again: a livelock costs its whole time limit every
 /// time.

@@ -34,7 +34,6 @@ mod place;
 pub mod plan;
 mod preempt;
 mod probes;
-pub mod process;
 mod regions;
 pub mod report;
 mod scale;
@@ -65,6 +64,7 @@ use self::plan::{Effort, Plan};
 use self::report::Report;
 use crate::doctor::detect;
 use crate::interrupt::Interrupt;
+use crate::noise::busy;
 use crate::output::{self, Target};
 
 /// The command line of `quaver bench`.
@@ -376,14 +376,6 @@ fn measure(
     Ok(report)
 }
 
-/// A warning when others use the machine, from the content of `/proc/loadavg`.
-pub(crate) fn busy(loadavg: &str) -> Option<String> {
-    let load: f64 = loadavg.split_whitespace().next()?.parse().ok()?;
-    (load > 0.5).then(|| {
-        format!("the machine was busy when this began (load average {load}): wait until it is idle")
-    })
-}
-
 /// The benchmarks in the order in which they were named, each once.
 fn chosen(names: &[Name]) -> Vec<Name> {
     let mut chosen = Vec::new();
@@ -435,13 +427,6 @@ mod tests {
         let scale_first = chosen(&[Name::Scale, Name::All]);
         assert_eq!(scale_first[..2], [Name::Scale, Name::Ops]);
         assert_eq!(scale_first.len(), Name::BENCHMARKS.len());
-    }
-
-    #[test]
-    fn a_busy_machine_is_mentioned() {
-        assert_eq!(busy("0.42 0.10 0.05 1/100 12345"), None);
-        assert!(busy("1.90 0.10 0.05 1/100 12345").unwrap().contains("1.9"));
-        assert_eq!(busy("?"), None);
     }
 
     #[test]

@@ -15,10 +15,10 @@ use quaver_selftest::{Counts, Outcome, boundaries, torture};
 use serde::{Deserialize, Serialize};
 
 use super::Job;
-use crate::bench::process;
 use crate::doctor::detect::cpus::allowed;
 use crate::interrupt::Interrupt;
 use crate::output;
+use crate::process;
 
 /// A line of the child's.
 #[derive(Debug, Serialize, Deserialize)]

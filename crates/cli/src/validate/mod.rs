@@ -63,8 +63,8 @@ use self::report::{Document, Machine};
 use self::rounds::Rounds;
 use self::stops::{SPIN, Stops, Witness};
 use self::verdict::{CLASSES, PERCENTILES, Row, Verdict};
-use crate::bench::busy;
 use crate::noise::Noise;
+use crate::noise::busy;
 use crate::output::{self, Target};
 
 /// In percent of what the worker can bear if every quantum ends with a preemption.

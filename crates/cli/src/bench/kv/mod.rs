@@ -27,9 +27,9 @@ use serde::{Deserialize, Serialize};
 use super::child::Work;
 use super::context::{Context, Task};
 use super::plan::{Effort, Group, Job, Plan, Reading};
-use super::process;
 use super::settings::{CLOCKS, Settings, TICKLESS};
 use crate::demo::calibrate::{ScanSize, Services, calibrate as measure_services};
+use crate::process;
 use quaver_bench_common::store::Store;
 
 /// Rows of the store.

@@ -22,7 +22,7 @@ use quaver_load::{Clock, Recorder, Request, Sent, Summary};
 use serde_json::json;
 use tempfile::NamedTempFile;
 
-use crate::bench::process;
+use crate::process;
 
 const VERSION: u64 = 1;
 const TOTAL: usize = 1;

@@ -93,7 +93,7 @@ fn group(context: &Context, program: &str, helper: usize, connections: usize) ->
 ///
 /// # Errors
 ///
-/// The namespaces cannot be made; a [`Crash`](crate::bench::process::Crash) when the server dies;
+/// The namespaces cannot be made; a [`Crash`](crate::process::Crash) when the server dies;
 /// or it answers wrongly.
 pub fn run(spec: &BypassSpec) -> anyhow::Result<Outcome> {
     let [there, here] = [Namespace::new()?, Namespace::new()?];

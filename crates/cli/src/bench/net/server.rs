@@ -11,7 +11,7 @@ use quaver_bench_common::Outcome;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-use crate::bench::process::{self, Crash};
+use crate::process::{self, Crash};
 
 /// How long a server may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);

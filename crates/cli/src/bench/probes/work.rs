@@ -10,8 +10,8 @@ use anyhow::{Context, bail};
 use quaver_bench_common::{Outcome, Sample};
 use serde::{Deserialize, Serialize};
 
-use super::super::process;
 use super::samples::Samples;
+use crate::process;
 
 /// Metric: CPU time of the program.
 pub const CPU_MS: &str = "cpu_ms";

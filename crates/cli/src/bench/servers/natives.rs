@@ -175,7 +175,7 @@ fn group(context: &Context, native: Native, program: &str, cpus: usize, shim: bo
 ///
 /// # Errors
 ///
-/// A [`Crash`](crate::bench::process::Crash) when the server dies; or it answers wrongly.
+/// A [`Crash`](crate::process::Crash) when the server dies; or it answers wrongly.
 pub fn run(spec: &NativeSpec) -> anyhow::Result<Outcome> {
     let folder = tempfile::tempdir()?;
     let server = Server::start_foreign(

@@ -101,7 +101,7 @@ pub fn at(load: u32, metric: &str) -> String {
 ///
 /// # Errors
 ///
-/// A [`Crash`](crate::bench::process::Crash) when the server dies; or it refuses requests, does not
+/// A [`Crash`](crate::process::Crash) when the server dies; or it refuses requests, does not
 /// answer any, or is not idle again when they have ended.
 pub fn run(spec: &RoundSpec) -> anyhow::Result<Outcome> {
     let host = Noise::watch(spec.server_cpu, WATCH)?;

@@ -24,7 +24,7 @@ use super::workload::{KEYS, VALUE_BYTES, Which, Workload};
 use crate::bench::child::Work;
 use crate::bench::context::{Context, OVERHEAD};
 use crate::bench::net::server::Server;
-use crate::bench::process;
+use crate::process;
 
 /// How long a SCAN takes: between Aspen's 260 us and Skyloft's 591, and long beside the network's
 /// own time.

@@ -17,7 +17,7 @@ use super::run::{Running, command};
 use crate::bench::child::Work;
 use crate::bench::context::{Context, Task};
 use crate::bench::plan::{Group, Plan, Reading};
-use crate::bench::process;
+use crate::process;
 
 const ROW: &str = "frozen after the decision";
 /// A program that has written the time so many nanoseconds ago is running.

@@ -19,7 +19,7 @@ use super::critical::{Server, Waiting};
 use super::page::Page;
 use super::{BestEffortSpec, ShareSpec, Variant};
 use crate::bench::child::Work;
-use crate::bench::process;
+use crate::process;
 use crate::slice;
 use crate::validate::real::{self, Speed};
 

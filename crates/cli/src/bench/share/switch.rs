@@ -20,7 +20,7 @@ use super::run::{Running, command};
 use crate::bench::child::Work;
 use crate::bench::context::{self, Context};
 use crate::bench::plan::{Aim, Bound, Group, Reading};
-use crate::bench::process;
+use crate::process;
 
 /// What a switch between applications should come to by one of the kernel's within one.
 const AIM: f64 = 1.3;
