@@ -202,6 +202,7 @@ fn several_benchmarks_make_one_report() {
         "1000 parked: memory of a thread",
         "yield with 1 workers",
         "pthread mutex 20us p99",
+        "blocking read 100us back p99",
     ] {
         assert!(names.contains(name), "{name} in {names:?}; {}", notes(&report));
     }

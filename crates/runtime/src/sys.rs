@@ -324,39 +324,6 @@ pub(crate) fn timer_delete(timer: i32) {
     unsafe { syscall3(libc::SYS_timer_delete, timer as u64, 0, 0) };
 }
 
-/// Asks the kernel's scheduler for short turns, soon: a thread that sleeps most of the time and
-/// then has little to do need not wait until the one that runs on its CPU has had its slice. For
-/// threads of the default policy, by anybody, since Linux 6.12; older kernels ignore it. What it
-/// does not change (niceness) stays.
-pub(crate) fn ask_for_short_slices() {
-    /// `struct sched_attr` of `linux/sched/types.h`, its first version.
-    #[repr(C)]
-    struct SchedAttr {
-        size: u32,
-        policy: u32,
-        flags: u64,
-        nice: i32,
-        priority: u32,
-        runtime: u64,
-        deadline: u64,
-        period: u64,
-    }
-    /// The kernel's smallest, in ns.
-    const SLICE: u64 = 100_000;
-    // SAFETY: plain integers.
-    let mut attr: SchedAttr = unsafe { core::mem::zeroed() };
-    let size = size_of::<SchedAttr>() as u64;
-    // SAFETY: the kernel writes, then reads, a structure of the given size.
-    unsafe {
-        if syscall6(libc::SYS_sched_getattr, [0, &raw mut attr as u64, size, 0, 0, 0]) == 0
-            && attr.policy == libc::SCHED_OTHER as u32
-        {
-            attr.runtime = SLICE;
-            syscall3(libc::SYS_sched_setattr, 0, &raw const attr as u64, 0);
-        }
-    }
-}
-
 /// Lets the calling kernel thread's sleeps end on time instead of up to 50 µs late.
 pub(crate) fn set_minimal_timer_slack() {
     // SAFETY: no memory is involved.

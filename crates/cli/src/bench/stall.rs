@@ -1,5 +1,5 @@
-//! `quaver bench stall`: for how long a lock that waits in the kernel keeps a worker from its other
-//! threads.
+//! `quaver bench stall`: for how long a thread that waits in the kernel keeps a worker from its
+//! other threads, and how soon it is back.
 //!
 //! Three threads share one worker. One holds a lock for three quanta at a time and leaves it free
 //! for as long; one takes it whenever it is held, and is then blocked in the kernel with the
@@ -10,14 +10,21 @@
 //!   thread when its quantum is used;
 //! * *std mutex*: the wait goes through `syscall`, which Quaver defines, so the thread parks at
 //!   once.
+//!
+//! In *blocking read* there is no lock: the thread reads a pipe into which a kernel thread on
+//! another CPU writes the time a while later, and two others look at the clock. The kernel has two
+//! kernel threads to choose from when the read ends, so the thread may be *back* late.
 
 use std::cell::UnsafeCell;
+use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use anyhow::ensure;
 use hdrhistogram::Histogram;
+use quaver_bench_common::affinity;
 use quaver_bench_common::clock::monotonic_ns;
 use quaver_bench_common::{Outcome, Sample};
 use serde::{Deserialize, Serialize};
@@ -31,6 +38,14 @@ const QUANTA_US: [u64; 2] = [20, 100];
 /// Metrics, and the shares of stalls that are not longer.
 const QUANTILES: [(&str, &str, f64); 3] =
     [("p50", "stall_p50_us", 0.5), ("p99", "stall_p99_us", 0.99), ("max", "stall_max_us", 1.0)];
+/// The same of the times from a write to the end of the read.
+const BACK: [(&str, &str, f64); 3] = [
+    ("back p50", "back_p50_us", 0.5),
+    ("back p99", "back_p99_us", 0.99),
+    ("back max", "back_max_us", 1.0),
+];
+/// From the beginning of a read to the write.
+const READ: Duration = Duration::from_millis(2);
 
 /// The work of one child.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -39,26 +54,35 @@ pub struct StallSpec {
     quantum_us: u64,
     lock: Kind,
     stalls: u64,
+    /// Where the kernel thread runs that writes.
+    writer: Option<usize>,
 }
 
-/// Whose lock.
+/// What is waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Kind {
-    /// The C library's.
+    /// A lock of the C library.
     Pthread,
-    /// That of Rust's standard library.
+    /// One of Rust's standard library.
     Std,
+    /// A pipe.
+    Read,
 }
 
 impl Kind {
-    const ALL: [Kind; 2] = [Kind::Pthread, Kind::Std];
+    const ALL: [Kind; 3] = [Kind::Pthread, Kind::Std, Kind::Read];
 
     fn name(self) -> &'static str {
         match self {
             Kind::Pthread => "pthread mutex",
             Kind::Std => "std mutex",
+            Kind::Read => "blocking read",
         }
+    }
+
+    fn quantiles(self) -> impl Iterator<Item = (&'static str, &'static str, f64)> {
+        QUANTILES.into_iter().chain(BACK.into_iter().filter(move |_| self == Kind::Read))
     }
 }
 
@@ -78,7 +102,7 @@ fn group(context: &Context, lock: Kind) -> Group {
     let jobs = each.map(|(clock, quantum_us)| {
         let settings = Settings::preemptive(clock, quantum_us, &[place.worker]);
         let settings = settings.timer_cpu(place.helper);
-        let reading = |(q, metric, _): (&str, &'static str, f64)| {
+        let reading = |(q, metric, _)| {
             Reading::new(format!("{} {quantum_us}us {q}", lock.name()), metric, "us")
         };
         let task = Task {
@@ -86,10 +110,10 @@ fn group(context: &Context, lock: Kind) -> Group {
             // The kernel may run the carrier that waited beside the worker only at its next tick,
             // and the lock may be taken again by then.
             expected: Duration::from_micros(stalls * (20 * quantum_us + 10_000)),
-            readings: QUANTILES.map(reading).into(),
+            readings: lock.quantiles().map(reading).collect(),
         };
         let name = format!("quaver {clock}");
-        let spec = StallSpec { settings, quantum_us, lock, stalls };
+        let spec = StallSpec { settings, quantum_us, lock, stalls, writer: place.helper };
         task.job(name, context.child(&Work::Stall(spec)))
     });
     Group { title: format!("stall {}", lock.name()), jobs: jobs.collect() }
@@ -103,16 +127,75 @@ fn group(context: &Context, lock: Kind) -> Group {
 pub fn run(spec: &StallSpec) -> anyhow::Result<Outcome> {
     let runtime = spec.settings.build()?;
     let start = monotonic_ns();
-    let stalls = match spec.lock {
-        Kind::Pthread => runtime.run(|| measure(spec, &Pthread::new())),
-        Kind::Std => runtime.run(|| measure(spec, &Mutex::new(()))),
+    let (stalls, backs) = match spec.lock {
+        Kind::Pthread => (runtime.run(|| measure(spec, &Pthread::new())), None),
+        Kind::Std => (runtime.run(|| measure(spec, &Mutex::new(()))), None),
+        Kind::Read => {
+            let (stalls, backs) = measure_reads(spec, &runtime)?;
+            (stalls, Some(backs))
+        }
     };
-    ensure!(!stalls.is_empty(), "the lock was never found held");
+    ensure!(!stalls.is_empty(), "nobody waited in the kernel");
     let sample = Sample { ops: stalls.len(), wall_ns: monotonic_ns() - start, ..Sample::default() };
-    let with_quantile = |sample: Sample, (_, metric, q): (&str, &'static str, f64)| {
-        sample.with(metric, stalls.value_at_quantile(q) as f64 / 1000.0)
+    let seen = |all: &Histogram<u64>, q| all.value_at_quantile(q) as f64 / 1000.0;
+    let sample = QUANTILES
+        .into_iter()
+        .fold(sample, |sample, (_, metric, q)| sample.with(metric, seen(&stalls, q)));
+    let backs = backs.iter().flat_map(|backs| BACK.map(|(_, metric, q)| (metric, seen(backs, q))));
+    Ok(backs.fold(sample, |sample, (metric, time)| sample.with(metric, time)).into())
+}
+
+/// Stalls, and times from a write to the end of the read, in nanoseconds.
+fn measure_reads(
+    spec: &StallSpec,
+    runtime: &quaver::Runtime,
+) -> anyhow::Result<(Histogram<u64>, Histogram<u64>)> {
+    let (read, mut write) = std::io::pipe()?;
+    let (asked, asks) = std::sync::mpsc::channel::<()>();
+    let cpu = spec.writer;
+    let writer = std::thread::spawn(move || -> anyhow::Result<()> {
+        if let Some(cpu) = cpu {
+            affinity::pin(&[cpu])?;
+        }
+        while asks.recv().is_ok() {
+            std::thread::sleep(READ);
+            write.write_all(&monotonic_ns().to_ne_bytes())?;
+        }
+        Ok(())
+    });
+    let (stalled, done, mut backs) = (Stalled::default(), AtomicBool::new(false), histogram());
+    let look = || {
+        let mut seen = histogram();
+        while !done.load(SeqCst) {
+            stalled.ends(&mut seen);
+        }
+        seen
     };
-    Ok(QUANTILES.into_iter().fold(sample, with_quantile).into())
+    let stalls = runtime.run(|| {
+        quaver::scope(|s| {
+            let others = [s.spawn(look), s.spawn(look)];
+            for _ in 0..spec.stalls {
+                asked.send(()).expect("it listens");
+                stalled.begins();
+                let mut written = [0; 8];
+                // As any program's own: `read` of the C library is Quaver's.
+                // SAFETY: eight bytes are written to eight.
+                let got = unsafe {
+                    libc::syscall(libc::SYS_read, read.as_raw_fd(), written.as_mut_ptr(), 8)
+                };
+                let now = monotonic_ns();
+                assert_eq!(got, 8, "the time was written");
+                stalled.is_over();
+                backs.saturating_record(now.saturating_sub(u64::from_ne_bytes(written)));
+            }
+            done.store(true, SeqCst);
+            let all = others.map(|other| other.join().expect("nothing here panics"));
+            all.into_iter().reduce(|a, b| a + b).expect("there are two")
+        })
+    });
+    drop(asked);
+    writer.join().expect("nothing here panics")?;
+    Ok((stalls, backs))
 }
 
 /// Stalls in nanoseconds.

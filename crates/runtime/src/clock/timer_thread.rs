@@ -2,6 +2,7 @@
 
 use super::duty::Duty;
 use super::sleep::Sleep;
+use crate::os::turns;
 use crate::preempt;
 use crate::runtime::Inner;
 use crate::sys;
@@ -67,7 +68,7 @@ pub(crate) fn run(rt: &'static Inner) {
     let crate::clock::Running::Thread(clock) = &rt.clock else { return };
     super::leave_workers_alone(rt);
     sys::set_minimal_timer_slack();
-    sys::ask_for_short_slices();
+    turns::shorten();
     let longest_nap = tsc::from_duration(LONGEST_NAP);
     let mut duty = Duty::new(rt.config.clock_shares);
     let mut watch = Watch::new(clock.quantum, rt.timer_slop);

@@ -4,3 +4,4 @@
 pub mod fork;
 pub(crate) mod pages;
 pub mod reserved;
+pub(crate) mod turns;

@@ -4,6 +4,7 @@ use super::defer::put_off;
 use super::frame::{Call, Frame};
 use super::judge::Verdict;
 use crate::arch::pkru;
+use crate::os::turns::Role;
 use crate::runtime::Inner;
 use crate::sys;
 use crate::thread::control::Uthread;
@@ -76,6 +77,8 @@ pub(super) unsafe fn make_call_without_slot(
     // SAFETY: the arguments are what the thread itself was about to pass to the kernel.
     unsafe {
         let rights = pkru::get();
+        // A spare waits for this CPU already, and it will be busy when the call returns.
+        Carrier::here().turns.change(Role::Away);
         pkru::set(frame.rights());
         t.away.store(sys::gettid(), SeqCst);
         let result = sys::syscall6(number, args);

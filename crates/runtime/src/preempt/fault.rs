@@ -26,6 +26,7 @@ use super::judge::Verdict;
 use super::place::{Place, interrupted_at};
 use super::ranges::{Code, code_of_thread};
 use crate::arch::{entry, pkru};
+use crate::os::turns::Role;
 use crate::runtime::Inner;
 use crate::thread::control::Uthread;
 use crate::tsc;
@@ -75,7 +76,9 @@ pub(crate) fn take_slot(rt: &Inner, slot: &Slot, run: u64) -> Attempt {
     // handler, which writes the same word. Should another handler's frame come first, it finds no
     // slot.
     unsafe {
-        (*slot.carrier.load(Relaxed)).slot.set(core::ptr::null());
+        let sleeper = &*slot.carrier.load(Relaxed);
+        sleeper.slot.set(core::ptr::null());
+        sleeper.turns.change_for(tid, Role::Away);
         scheduler::release(slot, Some(t));
     }
     spare.take_over(slot);

@@ -8,6 +8,7 @@
 
 use super::{REACTOR, bell};
 use crate::clock::Sleep;
+use crate::os::turns;
 use crate::runtime::Inner;
 use crate::sys;
 use crate::tsc::{self, Ticks};
@@ -150,7 +151,7 @@ pub(crate) fn run(rt: &'static Inner) {
     let watch = &rt.watch;
     watch.tid.store(sys::gettid(), SeqCst);
     sys::set_minimal_timer_slack();
-    sys::ask_for_short_slices();
+    turns::shorten();
     let mut gait = Gait { quantum: watch.quantum, pace: rt.pace, later: 0, long_at: 0 };
     let mut quiet = 0;
     while !rt.stopping.load(Relaxed) {

@@ -1,6 +1,7 @@
 //! A carrier: the kernel thread on which user threads run.
 
 use crate::arch::segment::{self, GS_CURRENT, GS_SELF};
+use crate::os::turns::{Role, Turns};
 use crate::preempt::AltStack;
 use crate::runtime::Inner;
 use crate::share::Share;
@@ -70,6 +71,7 @@ pub(crate) struct Carrier {
     cpu: Cell<Option<usize>>,
     /// It has given its slot away and has not been back on its native stack since.
     away: Cell<bool>,
+    pub(crate) turns: Turns,
     pub(crate) alt_stack: libc::stack_t,
     /// Where it waits for a slot.
     seat: Seat,
@@ -139,6 +141,7 @@ impl Carrier {
 
     /// Takes possession of a slot.
     pub(crate) fn take_slot(&self, slot: &'static Slot) {
+        self.turns.change(Role::Worker);
         slot.tid.store(self.tid, Relaxed);
         slot.carrier.store(core::ptr::from_ref(self).cast_mut(), Relaxed);
         slot.timer.store(self.timer, Relaxed);
@@ -259,6 +262,7 @@ pub(crate) fn main(rt: &'static Inner, first: Option<&'static Slot>) {
         receiver,
         cpu: Cell::new(None),
         away: Cell::new(false),
+        turns: Turns::of_caller(),
         alt_stack: alt_stack.as_stack_t(),
         seat: Seat::new(),
         reserved_for: Cell::new(core::ptr::null()),

@@ -31,6 +31,7 @@
 
 use crate::clock::rescue;
 use crate::monitor::Monitor;
+use crate::os::turns;
 use crate::preempt::fault::{self, Attempt};
 use crate::runtime::Inner;
 use crate::sys;
@@ -175,7 +176,7 @@ fn take_over(rt: &Inner, slot: &Slot) {
 pub(crate) fn run(rt: &'static Inner) {
     let Some(all) = &rt.descheduled else { return };
     sys::set_minimal_timer_slack();
-    sys::ask_for_short_slices();
+    turns::shorten();
     let mut again = AGAIN;
     while !rt.stopping.load(Acquire) {
         let next = pass(rt, all);

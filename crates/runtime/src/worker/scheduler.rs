@@ -2,6 +2,7 @@
 
 use crate::arch::{pkru, segment, switch::switch};
 use crate::clock::rescue::Rescue;
+use crate::os::turns::Role;
 use crate::preempt::extension;
 use crate::runtime::Inner;
 use crate::thread::control::{Uthread, park_state};
@@ -18,6 +19,7 @@ pub(crate) fn run(c: &Carrier) {
     loop {
         let Some(slot) = c.slot() else {
             c.is_back();
+            c.turns.change(Role::Spare);
             if c.reserved_for().is_none() {
                 rt.spares.add(c);
             }
@@ -258,6 +260,7 @@ pub(crate) unsafe fn leave_if_work(t: &'static Uthread, why: Why) -> bool {
         return true;
     }
     let now = if why == Why::Preempted {
+        slot.lets_back();
         // Otherwise it would have been interrupted for what is queued already (Aspen, 3.2.3).
         slot.poll_next();
         tsc::now()

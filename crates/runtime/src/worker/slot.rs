@@ -5,6 +5,7 @@ mod timers;
 
 use crate::clock::rescue::Seen;
 use crate::lateness;
+use crate::os::turns;
 use crate::park::SpinLock;
 use crate::park::shim::Futex;
 use crate::preempt::{Request, probe::Pacing};
@@ -64,6 +65,8 @@ pub(crate) struct Slot {
     /// When this worker tells the others' clocks again that work waits. Used by the slot's carrier
     /// only.
     tells_at: AtomicU64,
+    /// When the kernel is asked again whether a carrier that comes back may run here.
+    lets_back_at: AtomicU64,
     /// When a thread has outlived its quantum last, and how much later this worker's timer is set
     /// meanwhile (see [`Pace`](quaver_sched::clock::Pace)). Written by the slot's carrier only.
     pub(crate) long_at: AtomicU64,
@@ -138,6 +141,7 @@ impl Slot {
             charged_run: AtomicU64::new(0),
             rested_at: AtomicU64::new(tsc::now()),
             tells_at: AtomicU64::new(0),
+            lets_back_at: AtomicU64::new(0),
             long_at: AtomicU64::new(0),
             later: AtomicU64::new(0),
             switched_at: AtomicU64::new(0),
@@ -380,6 +384,20 @@ impl Slot {
             self.tells_at.store(now.saturating_add(self.rt.tell_every), Relaxed);
         }
         is_time
+    }
+
+    /// Carriers that are away may have come back and wait for this CPU: the kernel looks, now and
+    /// then. The slot's carrier only.
+    #[inline]
+    pub(crate) fn lets_back(&self) {
+        if self.rt.away.load(Relaxed) == 0 {
+            return;
+        }
+        let now = tsc::now();
+        if now >= self.lets_back_at.load(Relaxed) {
+            self.lets_back_at.store(now + tsc::from_duration(turns::APART), Relaxed);
+            turns::look_again();
+        }
     }
 
     /// When the policy wants the running thread to be preempted.

@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 /// One reads what the other, on the same worker, writes later.
@@ -46,6 +46,54 @@ fn reading_what_is_written_later() {
             busy.join().unwrap();
         });
     }
+}
+
+/// Who waits in a call has short slices then, spares preempt nobody when they wake, and who
+/// computes is as the kernel made it.
+#[test]
+fn the_kernel_runs_who_comes_back_before_who_computes() {
+    // SAFETY: asks for a number.
+    let own_tid = || unsafe { libc::syscall(libc::SYS_gettid) as i32 };
+    // Policy and slice, in ns (0 before Linux 6.12), in `struct sched_attr`.
+    let turns = |tid: i32| {
+        let mut attr = [0u64; 6];
+        // SAFETY: the kernel writes as much as it is told.
+        let r = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &mut attr, 48, 0) };
+        // A spare may have ended since it was found.
+        if r == 0 { ((attr[0] >> 32) as i32, attr[3]) } else { (-1, 0) }
+    };
+    let spares = || {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+        let named = |path: &std::path::PathBuf| {
+            std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name == "quaver-spare\n")
+        };
+        let tid = |path: std::path::PathBuf| path.file_name()?.to_str()?.parse().ok();
+        tasks.filter(named).filter_map(tid).collect::<Vec<i32>>()
+    };
+    let usual = turns(0);
+    assert_eq!(usual.0, libc::SCHED_OTHER, "these tests run under another policy");
+    Setup { workers: 1, ..Setup::all()[0] }.run(|| {
+        let (mut rx, mut tx) = pipe().unwrap();
+        let reads_on = &*Box::leak(Box::new(AtomicI32::new(0)));
+        let reader = quaver::spawn(move || {
+            reads_on.store(own_tid(), SeqCst);
+            rx.read_exact(&mut [0]).unwrap();
+        });
+        let computes = quaver::spawn(move || {
+            until(|| stats().handovers > 0, |_| _ = spin(500));
+            // Its thread makes its call on the kernel thread that was the worker.
+            let (away, worker) = (reads_on.load(SeqCst), own_tid());
+            assert!(away != 0 && away != worker, "{away} {worker}");
+            assert_eq!(turns(worker), usual);
+            until(|| turns(away).1 < usual.1 || usual.1 == 0, |_| _ = spin(500));
+            assert_eq!(turns(away).0, libc::SCHED_OTHER);
+            let waits = |tid: &i32| turns(*tid).0 == libc::SCHED_BATCH;
+            until(|| spares().iter().any(waits), |_| _ = spin(500));
+            tx.write_all(&[1]).unwrap();
+        });
+        computes.join().unwrap();
+        reader.join().unwrap();
+    });
 }
 
 /// A pipe that is full blocks its writer.
