@@ -16,7 +16,9 @@ use quaver_sched::Why;
 /// A blocking call outside `block_in_place` works as well: when other threads wait, the clock
 /// notices, interrupts the call and does the same for it (see the architecture page); without a
 /// quantum, or with one of more than 100 ms, a fifth of a second later. `block_in_place` does so at
-/// once, and without interrupting the call.
+/// once, and without interrupting the call. On a busy CPU the thread may then come back a tick of
+/// the kernel later than from such a call, for which the scheduler is asked to prefer it: what `f`
+/// starts would inherit that.
 ///
 /// If no spare kernel thread is ready, the thread waits until one has been started, and others run
 /// meanwhile. If there are [`Builder::max_blocking`](crate::Builder::max_blocking) already, all of
