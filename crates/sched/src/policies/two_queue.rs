@@ -20,10 +20,11 @@
 //!   it goes to the tail at once.
 //! * *Age.* Preempted work could wait for ever behind a stream of new work (Aspen's footnote 3
 //!   leaves it to a load balancer). So if the oldest of a worker's preempted tasks has waited for
-//!   longer than the maximal age, it is dispatched before new work; but never at two dispatches in
-//!   a row, so new work keeps half of them. A preempted task with `p` older ones before it in its
-//!   queue is therefore dispatched at the latest `2 (p + 1)` dispatches after it came of age, each
-//!   of which lasts one quantum at most while new work waits.
+//!   longer than the maximal age, it is dispatched before new work, for a quantum. Then new work has
+//!   nine times as long: where there is more work than can be done all preempted work is old, and
+//!   short requests would wait for it in turn. So a preempted task with `p` older ones before it in
+//!   its queue is dispatched at the latest `11 (p + 1)` quanta after it came of age: one for an old
+//!   task, nine for new work, and one for the new task that is running then.
 //! * *History* (`history`), if wanted: who ran for long the last time is queued with preempted work
 //!   when it wakes.
 //! * From time to time a worker evens out its preempted work with the worker that has most
@@ -83,6 +84,9 @@ pub struct TwoQueue {
 /// As a quantum: none.
 const NEVER: Time = Time::MAX;
 
+/// How much time new work has for each that old work has had.
+const NEW_FOR_OLD: Time = 9;
+
 /// Whose turn it is on one worker. Written by that worker alone.
 #[derive(Debug)]
 struct Worker {
@@ -93,6 +97,10 @@ struct Worker {
     has_more: AtomicBool,
     /// The last dispatch went to preempted work though new work waited.
     out_of_turn: AtomicBool,
+    /// When that was, because it is old; or [`NEVER`].
+    old_began: AtomicU64,
+    /// Until when new work comes before old.
+    new_until: AtomicU64,
     /// How often a task has yielded while preempted work waited, since such work was dispatched
     /// out of turn.
     yields: AtomicU32,
@@ -109,6 +117,8 @@ impl Worker {
             turns: Turns::new(),
             has_more: AtomicBool::new(false),
             out_of_turn: AtomicBool::new(false),
+            old_began: AtomicU64::new(NEVER),
+            new_until: AtomicU64::new(0),
             yields: AtomicU32::new(0),
             turn_of: AtomicU32::new(0),
             began: AtomicU64::new(0),
@@ -185,13 +195,17 @@ impl TwoQueue {
         let state = &self.workers[worker];
         if state.out_of_turn.load(Relaxed) {
             state.out_of_turn.store(false, Relaxed);
+            // `NEVER` is later than any time.
+            let ran = now.saturating_sub(state.old_began.load(Relaxed));
+            let turn = NEW_FOR_OLD.saturating_mul(ran);
+            state.new_until.store(now.saturating_add(turn), Relaxed);
             return None;
         }
         if self.preempted.is_empty(worker) {
             return None;
         }
         let gave_way = self.yields_outnumber_new(worker);
-        if !gave_way && self.max_age.is_none() {
+        if !gave_way && (self.max_age.is_none() || now < state.new_until.load(Relaxed)) {
             return None;
         }
         let since = |task: Task| self.preempted_at[task.0 as usize].load(Relaxed);
@@ -208,6 +222,7 @@ impl TwoQueue {
         }
         state.yields.store(0, Relaxed);
         state.out_of_turn.store(true, Relaxed);
+        state.old_began.store(if gave_way { NEVER } else { now }, Relaxed);
         Some(task)
     }
 

@@ -36,6 +36,10 @@ struct Worker {
     from_shared: bool,
     /// The last dispatch went to preempted work though new work waited.
     out_of_turn: bool,
+    /// When that was, if it was old.
+    old_began: Option<Time>,
+    /// Until when old work waits for new.
+    new_until: Time,
     /// Since the last dispatch out of turn, while preempted work waited.
     yields: usize,
     /// When it looks what others have; none before its first dispatch.
@@ -150,8 +154,14 @@ impl Model {
         let aged = oldest.is_some_and(is_old);
         let gave_way = me.yields > me.new.len() + self.shared.len();
         let was_out_of_turn = std::mem::take(&mut me.out_of_turn);
-        if oldest.is_some() && !was_out_of_turn && (aged || gave_way) {
+        if was_out_of_turn {
+            let ran = me.old_began.map_or(0, |began| now.saturating_sub(began));
+            me.new_until = now + 9 * ran;
+        }
+        let its_turn = aged && now >= me.new_until;
+        if oldest.is_some() && !was_out_of_turn && (its_turn || gave_way) {
             me.out_of_turn = true;
+            me.old_began = Some(now).filter(|_| !gave_way);
             me.yields = 0;
             let task = if at_front { me.front.take() } else { me.preempted.pop_front() };
             if aged || at_front {

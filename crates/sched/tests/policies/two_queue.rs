@@ -170,7 +170,7 @@ fn long_quantum_is_at_least_the_quantum() {
 
 #[test]
 fn aged_work_takes_turns_with_new_work() {
-    let policy = build("two-queue:max-age=1ms", 1, 100);
+    let policy = build("two-queue:quantum=20us,max-age=1ms", 1, 100);
     enqueue(&*policy, Place::Local(0), Why::Preempted, [1, 2]);
     enqueue(&*policy, Place::Local(0), Why::New, 10..20);
     let mut now = 1_000_000;
@@ -180,10 +180,11 @@ fn aged_work_takes_turns_with_new_work() {
     };
     assert_eq!(dequeue(0), 10, "as old as allowed, not older");
     assert_eq!(dequeue(1), 1);
-    assert_eq!(dequeue(0), 11, "new work between two aged tasks");
-    assert_eq!(dequeue(0), 2);
-    assert_eq!(dequeue(0), 12);
-    assert_eq!(dequeue(0), 13);
+    assert_eq!(dequeue(20_000), 11, "then new work has nine times as long");
+    assert_eq!(dequeue(179_999), 12);
+    assert_eq!(dequeue(1), 2);
+    assert_eq!(dequeue(0), 13, "new work between two dispatches of aged tasks");
+    assert_eq!(dequeue(0), 14);
 }
 
 /// A task that is preempted again begins to wait anew.
@@ -194,8 +195,9 @@ fn age_counts_from_the_last_preemption() {
     enqueue(&*policy, Place::Local(0), Why::New, 10..20);
     assert_eq!(policy.task_dequeue(0, 1_000_001).unwrap().task, Task(1));
     policy.task_enqueue(Place::Local(0), Task(1), Why::Preempted, 1_100_000);
-    assert_eq!(policy.task_dequeue(0, 2_000_000).unwrap().task, Task(10));
-    assert_eq!(policy.task_dequeue(0, 2_100_000).unwrap().task, Task(11));
+    assert_eq!(policy.task_dequeue(0, 1_100_000).unwrap().task, Task(10));
+    assert_eq!(policy.task_dequeue(0, 2_000_000).unwrap().task, Task(11));
+    assert_eq!(policy.task_dequeue(0, 2_100_000).unwrap().task, Task(12));
     assert_eq!(policy.task_dequeue(0, 2_100_001).unwrap().task, Task(1));
 }
 
@@ -206,6 +208,7 @@ fn ageing_reaches_beyond_the_ring() {
     let preempted = 1_000;
     enqueue(&*policy, Place::Local(0), Why::Preempted, 0..preempted);
     enqueue(&*policy, Place::Local(0), Why::New, preempted..4 * preempted);
+    // Old ones take no time, so new work gets one dispatch for each.
     let order: Vec<_> =
         (0..2 * preempted).map(|_| policy.task_dequeue(0, 2_000_000).unwrap().task.0).collect();
     let aged: Vec<_> = order.iter().copied().step_by(2).collect();
