@@ -110,7 +110,7 @@ unsafe fn raw_read(fd: i32, byte: &mut u8) -> i64 {
 fn the_shortest_quantum_leaves_time_to_work() {
     let expected: Vec<u64> = (0..3).map(compute).collect();
     let quantum = Some(Clock::DelegatedTimer.min_quantum());
-    on_runtime(builder(Clock::DelegatedTimer, 1).quantum(quantum).stack_size(64 * 1024), || {
+    on_runtime(builder(Clock::DelegatedTimer, 1).quantum(quantum).stack_size(128 * 1024), || {
         compute_until(50, &expected);
     });
 }

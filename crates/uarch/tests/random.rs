@@ -36,7 +36,12 @@ fn ours(machine: &mut Machine, state: &State) -> (State, Option<Fault>) {
 
 /// The bits of RFLAGS that an instruction leaves undefined.
 fn undefined(sample: &Sample) -> u64 {
-    let bits = sample.instruction.rflags_undefined();
+    let mut bits = sample.instruction.rflags_undefined();
+    // Once around and back to the beginning: to the decoder no rotation, and some CPUs change OF.
+    if matches!(sample.instruction.mnemonic(), Mnemonic::Rcl | Mnemonic::Rcr) {
+        let count = sample.instruction.try_immediate(1).unwrap_or(0) & 31;
+        bits |= if count > 1 { RflagsBits::OF } else { 0 };
+    }
     [
         (RflagsBits::CF, flag::CF),
         (RflagsBits::PF, flag::PF),

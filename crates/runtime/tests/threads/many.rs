@@ -28,8 +28,9 @@ fn trees_of_threads() {
 #[test]
 fn a_hundred_thousand_threads() {
     let n = if full() { 100_000 } else { 20_000 };
+    let small = quaver::platform::facts().min_stack_size.max(32 * 1024);
     for setup in Setup::clocks(2) {
-        setup.run_with(setup.builder().stack_size(32 * 1024), move || {
+        setup.run_with(setup.builder().stack_size(small), move || {
             let gate = Arc::new((Mutex::new(false), Condvar::new()));
             let inside = Arc::new(AtomicUsize::new(0));
             let threads: Vec<_> = (0..n)
