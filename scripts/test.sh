@@ -99,6 +99,15 @@ computing() {
     else
         skip shellcheck "shellcheck is not installed"
     fi
+    if have go; then
+        step go scripts/check_go.sh
+        go_timeout=1800
+        [ "$size" = quick ] || go_timeout=21600
+        STEP_TIMEOUT=$go_timeout step quaver-go scripts/check_quaver_go.sh
+    else
+        skip go "Go is not installed"
+        skip quaver-go "Go is not installed"
+    fi
 }
 
 aside computing
@@ -121,15 +130,6 @@ if have python3; then
     step scripts-python python3 -B -m unittest discover -s scripts -p 'test_*.py'
 else
     skip scripts-python "python3 is not installed"
-fi
-if have go; then
-    step go scripts/check_go.sh
-    go_timeout=1800
-    [ "$size" = quick ] || go_timeout=21600
-    STEP_TIMEOUT=$go_timeout step quaver-go scripts/check_quaver_go.sh
-else
-    skip go "Go is not installed"
-    skip quaver-go "Go is not installed"
 fi
 together
 
