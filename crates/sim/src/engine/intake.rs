@@ -67,7 +67,7 @@ impl Engine<'_> {
     pub(super) fn arrive(&mut self) {
         let request = self.intake.next.take().expect("a request is due");
         let task = self.new_job(Kind::Request, request.class, request.service_ns);
-        self.jobs[task].counted = self.books.arrives();
+        self.jobs[task].counted = self.books.arrives(request.service_ns);
         self.books.overrun = self.jobs.len() as u32 >= MOST_TASKS - 1;
         if self.rules.dispatcher {
             let done = self.core.occupy(self.now, self.rules.system.ingest);

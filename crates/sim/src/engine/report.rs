@@ -22,10 +22,15 @@ pub(super) struct Books {
     pub(super) counts: Counts,
     /// There are more tasks than the simulator can have.
     pub(super) overrun: bool,
-    /// When the last request came, and what was done, waiting and spent by then.
+    /// Service times of the requests that have come, and of those that are not over.
+    work: u64,
+    work_left: u64,
+    longest: u64,
+    /// When the last request came, and what was done, left and spent by then.
     last_arrival: u64,
     completed_by_last: u64,
     backlog: u64,
+    work_late: u64,
     best_effort_time: u64,
     pub(super) timeline: Timeline,
 }
@@ -76,9 +81,13 @@ impl Books {
             total: Class::new("all"),
             counts: Counts::default(),
             overrun: false,
+            work: 0,
+            work_left: 0,
+            longest: 0,
             last_arrival: 0,
             completed_by_last: 0,
             backlog: 0,
+            work_late: 0,
             best_effort_time: 0,
             timeline: Timeline { classes: names, spans: Vec::new() },
         }
@@ -90,8 +99,11 @@ impl Books {
     }
 
     /// A request comes; is it counted?
-    pub(super) fn arrives(&mut self) -> bool {
+    pub(super) fn arrives(&mut self, service: u64) -> bool {
         self.counts.arrived += 1;
+        self.work += service;
+        self.work_left += service;
+        self.longest = self.longest.max(service);
         self.counts.arrived > self.warm_up
     }
 
@@ -122,6 +134,7 @@ impl Engine<'_> {
             Kind::Request => {
                 assert!(latency >= service, "a request ended before its service time was over");
                 self.books.counts.completed += 1;
+                self.books.work_left -= service;
                 if job.counted {
                     self.books.record(class, latency, service);
                 }
@@ -145,6 +158,7 @@ impl Engine<'_> {
         books.last_arrival = self.now;
         books.completed_by_last = books.counts.completed;
         books.backlog = books.counts.arrived - books.counts.completed;
+        books.work_late = books.work_left;
         books.best_effort_time =
             current + self.workers.iter().map(|worker| worker.best_effort).sum::<u64>();
     }
@@ -162,13 +176,17 @@ impl Engine<'_> {
             Some(_) => books.counts.completed,
             None => books.completed_by_last,
         };
-        // What grows without bound shows by a backlog that is a good part of all requests.
+        // What grows without bound shows by a backlog that is a good part of all requests, or, where
+        // those are few that are long, of all work. In a short run there may be as much at any time.
         let limit = (books.counts.arrived / 20).max(1_000.max(20 * workers.len() as u64));
+        let many_long = books.longest.saturating_mul(100 + 20 * workers.len() as u64);
+        let much_work = (books.work / 20).max(many_long);
+        let grows = books.backlog > limit || books.work_late > much_work;
         let outcome = Outcome {
             rate: books.rate,
             load: books.load,
             throughput: completed as f64 / span * 1e9,
-            unstable: books.overrun || books.load >= 1.0 || books.backlog > limit,
+            unstable: books.overrun || books.load >= 1.0 || grows,
             seconds: end / 1e9,
             classes: books.classes.iter().map(Class::outcome).collect(),
             total: books.total.outcome(),
