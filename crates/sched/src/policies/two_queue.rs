@@ -20,11 +20,11 @@
 //!   it goes to the tail at once.
 //! * *Age.* Preempted work could wait for ever behind a stream of new work (Aspen's footnote 3
 //!   leaves it to a load balancer). So if the oldest of a worker's preempted tasks has waited for
-//!   longer than the maximal age, it is dispatched before new work, for a quantum. Then new work has
-//!   nine times as long: where there is more work than can be done all preempted work is old, and
-//!   short requests would wait for it in turn. So a preempted task with `p` older ones before it in
-//!   its queue is dispatched at the latest `11 (p + 1)` quanta after it came of age: one for an old
-//!   task, nine for new work, and one for the new task that is running then.
+//!   longer than the maximal age, it is dispatched before new work, for a quantum. Then new work
+//!   has nine times as long: where there is more work than can be done all preempted work is old,
+//!   and short requests would wait for it in turn. So a preempted task with `p` older ones before
+//!   it in its queue is dispatched at the latest `11 (p + 1)` quanta after it came of age: one for
+//!   an old task, nine for new work, and one for the new task that is running then.
 //! * *History* (`history`), if wanted: who ran for long the last time is queued with preempted work
 //!   when it wakes.
 //! * From time to time a worker evens out its preempted work with the worker that has most

@@ -176,8 +176,9 @@ impl Engine<'_> {
             Some(_) => books.counts.completed,
             None => books.completed_by_last,
         };
-        // What grows without bound shows by a backlog that is a good part of all requests, or, where
-        // those are few that are long, of all work. In a short run there may be as much at any time.
+        // What grows without bound shows by a backlog that is a good part of all requests, or,
+        // where those are few that are long, of all work. In a short run there may be as much at
+        // any time.
         let limit = (books.counts.arrived / 20).max(1_000.max(20 * workers.len() as u64));
         let many_long = books.longest.saturating_mul(100 + 20 * workers.len() as u64);
         let much_work = (books.work / 20).max(many_long);
