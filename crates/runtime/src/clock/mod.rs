@@ -16,7 +16,7 @@ use crate::runtime::Inner;
 use crate::sys;
 use crate::tsc::{self, Ticks};
 use crate::worker::slot::Slot;
-use core::sync::atomic::{Ordering::SeqCst, fence};
+use core::sync::atomic::{Ordering::*, fence};
 use posix::PosixTimer;
 use quaver_sched::clock::is_due;
 use timer_core::TimerCore;
@@ -195,6 +195,19 @@ impl Running {
             Running::Posix(c) => c.arm(slot, at, now),
             Running::Thread(c) => c.sleep.nudge(),
         }
+    }
+
+    /// The same for a worker's own timer, where it has one: a clock's thread finds `retry_at` by
+    /// itself.
+    pub(crate) fn arm_own_timer(&self, slot: &Slot, at: Ticks, now: Ticks) {
+        if let Running::Posix(c) = self {
+            c.arm(slot, at, now);
+        }
+    }
+
+    /// Has the worker a timer of its own, which will not fire?
+    pub(crate) fn own_timer_is_off(&self, slot: &Slot) -> bool {
+        matches!(self, Running::Posix(_)) && slot.armed.load(Relaxed) == tsc::NEVER
     }
 
     /// A request was judged before the running thread's quantum was over: one is due at its end,

@@ -57,6 +57,9 @@ pub(super) fn defer_to_region(slot: &Slot, t: &Uthread, now: tsc::Ticks) {
 
 /// Lets the clock ask again, in a while: the thread is in a region of the user.
 pub(super) fn repeat_in_region(slot: &Slot, now: tsc::Ticks) {
-    slot.retry_at.store(now + slot.rt().region_retry, Relaxed);
+    let (rt, at) = (slot.rt(), now + slot.rt().region_retry);
+    slot.retry_at.store(at, Relaxed);
     slot.request.over();
+    // Nobody looks, where each worker has a timer of its own.
+    rt.clock.arm_own_timer(slot, at, now);
 }

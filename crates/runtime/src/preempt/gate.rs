@@ -165,7 +165,8 @@ pub(crate) fn take_deferred(t: &'static Uthread) {
 pub(super) unsafe fn give_to_region() {
     // SAFETY: preemption is disabled until the slot has been used.
     let Some(slot) = (unsafe { Carrier::here() }).slot() else { return };
-    if slot.request.is_under_way() {
+    // A timer's request is over as soon as it has come.
+    if slot.request.is_under_way() || slot.rt().clock.own_timer_is_off(slot) {
         super::defer::repeat_in_region(slot, tsc::now());
     }
 }
