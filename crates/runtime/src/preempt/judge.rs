@@ -13,7 +13,7 @@ use crate::tsc;
 use crate::worker::carrier::Carrier;
 use crate::worker::scheduler;
 use crate::worker::slot::Slot;
-use core::sync::atomic::{Ordering::*, compiler_fence};
+use core::sync::atomic::{Ordering::*, compiler_fence, fence};
 use quaver_sched::Why;
 
 /// Closes the gate, before anything else: from here on nothing moves the thread, and `pending`
@@ -141,7 +141,11 @@ unsafe fn receive(
         slot.charge(now);
     }
     match source {
-        Source::Timer => slot.armed.store(tsc::NEVER, Relaxed),
+        Source::Timer => {
+            slot.armed.store(tsc::NEVER, Relaxed);
+            // Who brings work sees that the timer is off, or this side sees the work.
+            fence(SeqCst);
+        }
         Source::Tick => {}
         Source::Clock => {
             // A timer that has expired, too, may have its frame beneath this one (the kernel
