@@ -5,34 +5,21 @@ use std::time::Duration;
 /// The longest time slice that the kernel accepts.
 const LONGEST: Duration = Duration::from_millis(100);
 
-/// The first version of the kernel's `struct sched_attr`.
-#[repr(C)]
-struct SchedAttr {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime: u64,
-    deadline: u64,
-    period: u64,
-}
-
 /// Asks for this time slice for the calling kernel thread, as Linux does from 6.12 on: 100 us to
 /// 100 ms. A shorter one is served sooner when the thread wakes up, and interrupted sooner for
 /// others.
 ///
 /// Older kernels ignore the wish, and a refusal leaves the default, so there is no error.
 pub fn set(slice: Duration) {
-    let attr = SchedAttr {
-        size: size_of::<SchedAttr>() as u32,
-        policy: libc::SCHED_OTHER as u32,
-        flags: 0,
-        nice: 0,
-        priority: 0,
-        runtime: slice.as_nanos() as u64,
-        deadline: 0,
-        period: 0,
+    let attr = libc::sched_attr {
+        size: size_of::<libc::sched_attr>() as u32,
+        sched_policy: libc::SCHED_OTHER as u32,
+        sched_flags: 0,
+        sched_nice: 0,
+        sched_priority: 0,
+        sched_runtime: slice.as_nanos() as u64,
+        sched_deadline: 0,
+        sched_period: 0,
     };
     // SAFETY: the kernel reads `size` bytes, all of which are there; 0 is the calling thread.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
