@@ -345,9 +345,11 @@ fn what_is_not_there_is_said() {
     let session = Session::attached(&target);
     // Each of these is noticed before the one above. The first field of the table is the offset of
     // the control blocks.
-    let offset = "set *(long *)((char *)&QUAVER_GDB + 72) = -1";
+    //
+    // C's `char` would be Rust's, of four bytes, where gdb finds that first.
+    let offset = "set *(long *)((unsigned long)&QUAVER_GDB + 72) = -1";
     expect(&session, &["set language c", offset], "the runtime's thread table is corrupted");
-    let name = "set *((char *)&QUAVER_GDB + 48) = 'X'";
+    let name = "set *(short *)((unsigned long)&QUAVER_GDB + 48) = 0x5858";
     expect(&session, &["set language c", name], "it has no 'Inner.table.blocks'");
     let version = "set *((int *)&QUAVER_GDB + 2) = 7";
     expect(&session, &["set language c", version], "has version 7");
