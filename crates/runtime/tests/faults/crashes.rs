@@ -3,6 +3,7 @@
 use crate::support::{Setup, child, spin, until_preempted};
 use crate::{busy_threads, on_all, setups};
 use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Panics of a thread with a name, of one without, and of a kernel thread.
 pub(crate) fn panics(setup: Setup) {
@@ -60,6 +61,28 @@ pub(crate) fn overflow(setup: Setup) {
     });
 }
 
+/// What the kernel takes of the stack for a signal of this kernel thread. Less than it says a frame
+/// may take, where large registers (AMX) are not in use.
+fn frame_here() -> usize {
+    static TAKEN: AtomicUsize = AtomicUsize::new(0);
+    unsafe extern "C" fn measure(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: the kernel filled it.
+        let rsp = unsafe {
+            (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RSP as usize]
+        };
+        TAKEN.store(rsp as usize - context as usize, Relaxed);
+    }
+    // SAFETY: a complete sigaction; the handler is async-signal-safe.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = measure as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        assert_eq!(libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()), 0);
+        libc::raise(libc::SIGUSR2);
+    }
+    TAKEN.load(Relaxed)
+}
+
 /// Uses the stack up to a little above its guard, then waits for a signal, whose frame does not fit
 /// any more.
 pub(crate) fn overflow_by_a_frame(setup: Setup) {
@@ -75,15 +98,15 @@ pub(crate) fn overflow_by_a_frame(setup: Setup) {
         }
         local[7]
     }
+    let frame = frame_here();
     let rt = setup.builder().stack_size(STACK).build().unwrap();
-    rt.run(|| {
+    rt.run(move || {
         busy_threads(2);
         let shallow = quaver::thread::Builder::new().name("shallow".into());
-        let body = || {
+        let body = move || {
             quaver::foreign::thread::current().unwrap().set_label(*b"deep\0 not it\0\0\0\0");
             let near_the_top = 0u8;
-            let left = quaver::platform::facts().signal_frame - 600;
-            down_to(&raw const near_the_top as usize - STACK + left);
+            down_to(&raw const near_the_top as usize - STACK + frame - 600);
         };
         _ = shallow.spawn(body).unwrap().join();
     });
