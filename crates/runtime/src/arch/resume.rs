@@ -33,7 +33,7 @@
 //! larger than that carrier's are, all of AVX with them. So frames with tiles are always resumed
 //! here.
 
-use crate::thread::control::Uthread;
+use crate::thread::control::{Uthread, deferred};
 use core::ffi::c_void;
 use core::mem::offset_of;
 
@@ -90,6 +90,9 @@ pub(crate) unsafe fn has_tiles(uc: *const libc::ucontext_t) -> bool {
 const NO_PREEMPT: usize = offset_of!(Uthread, no_preempt);
 const REGIONS: usize = offset_of!(Uthread, regions);
 const DEFERRED: usize = offset_of!(Uthread, deferred);
+/// The state that nobody has seen yet; one that is greater has been.
+pub(super) const ASKED: u8 = deferred::ASKED;
+const _: () = assert!(deferred::NONE < ASKED && ASKED < deferred::KEPT);
 
 core::arch::global_asm!(
     ".pushsection .text.quaver_resume, \"ax\", @progbits",
@@ -155,6 +158,7 @@ core::arch::global_asm!(
         no_preempt = const NO_PREEMPT,
         regions = const REGIONS,
         deferred = const DEFERRED,
+        asked = const ASKED,
         rt_sigreturn = const libc::SYS_rt_sigreturn,
         fpregs = const FPREGS,
         xfeatures = const SW_XFEATURES,

@@ -247,6 +247,7 @@ core::arch::global_asm!(
     no_preempt = const offset_of!(Uthread, no_preempt),
     regions = const offset_of!(Uthread, regions),
     deferred = const offset_of!(Uthread, deferred),
+    asked = const super::resume::ASKED,
     area = sym AREA,
     compact = sym COMPACT,
     avx = sym AVX,

@@ -3,7 +3,7 @@
 use crate::runtime::Inner;
 use crate::sys;
 use crate::tsc::{self, NEVER, Ticks};
-use crate::worker::slot::Slot;
+use crate::worker::slot::{FLAGGED, Slot};
 use core::sync::atomic::Ordering::*;
 use quaver_sched::clock::Alarm;
 use std::sync::OnceLock;
@@ -59,6 +59,7 @@ impl PosixTimer {
     #[inline(always)]
     pub(crate) fn dispatched(&self, slot: &Slot) {
         if !self.is_in_time(slot) {
+            slot.flag_is_seen();
             self.arm_if_waiting(slot, self.lost_after);
         }
     }
@@ -82,7 +83,8 @@ impl PosixTimer {
     fn arm_if_waiting(&self, slot: &Slot, lost_after: Ticks) -> bool {
         let Some((_, due)) = slot.preempt_due() else { return false };
         let (now, armed) = (tsc::now(), slot.armed.load(Relaxed));
-        let needed = Alarm::misses(armed, slot.looks_at(due), now, lost_after);
+        let misses = || Alarm::misses(armed, slot.looks_at(due), now, lost_after);
+        let needed = armed != FLAGGED && misses();
         if needed {
             self.arm_for_run(slot, due, now);
         }

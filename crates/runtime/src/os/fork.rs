@@ -61,7 +61,7 @@ pub unsafe fn in_child() {
         if let Some(t) = raw::current() {
             // Of a request that came during a critical section: there is nobody to give the worker
             // to.
-            t.deferred.set(false);
+            t.deferred.set(crate::thread::control::deferred::NONE);
         }
         // SAFETY: this is the copy of a carrier, and the process's only thread.
         if let Some((_, all)) = unsafe { Carrier::confinement() } {

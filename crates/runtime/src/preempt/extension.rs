@@ -30,7 +30,7 @@
 //! here, and the former have no guards.
 
 use crate::runtime::Inner;
-use crate::thread::control::Uthread;
+use crate::thread::control::{Uthread, deferred};
 use crate::thread::raw::current;
 use crate::tsc::Ticks;
 use crate::worker::slot::Slot;
@@ -90,7 +90,7 @@ fn over(t: &'static Uthread) {
         super::take_deferred(t);
     } else {
         // The end of the section or region takes it.
-        t.deferred.set(true);
+        t.deferred.set(deferred::ASKED);
     }
 }
 

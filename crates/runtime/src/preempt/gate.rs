@@ -1,6 +1,6 @@
 //! Non-preemptible regions.
 
-use crate::thread::control::Uthread;
+use crate::thread::control::{Uthread, deferred};
 use crate::thread::raw::{attached, current};
 use crate::tsc;
 use crate::worker::carrier::Carrier;
@@ -134,9 +134,10 @@ pub(crate) fn in_section() -> bool {
 pub(crate) fn take_deferred(t: &'static Uthread) {
     // A loop and no recursion: each resumption may be flagged again behind the gate.
     loop {
-        t.deferred.set(false);
-        t.preempt_disable();
         let in_region = t.regions.get() > 0;
+        // Before what it is for: a request that comes meanwhile sets it again.
+        t.deferred.set(if in_region { deferred::KEPT } else { deferred::NONE });
+        t.preempt_disable();
         // SAFETY: `t` is the calling thread, preemption is disabled.
         unsafe {
             if in_region {
@@ -145,12 +146,9 @@ pub(crate) fn take_deferred(t: &'static Uthread) {
                 crate::worker::scheduler::preempted_at_region_end(t);
             }
         }
-        if !t.preempt_enable_only() {
-            if in_region {
-                // Its end takes the preemption. (A request that comes before this line sets the
-                // flag itself.)
-                t.deferred.set(true);
-            }
+        t.preempt_enable_only();
+        // A region's end takes what it keeps.
+        if t.deferred.get() != deferred::ASKED {
             return;
         }
     }
@@ -166,6 +164,7 @@ pub(super) unsafe fn give_to_region() {
     // SAFETY: preemption is disabled until the slot has been used.
     let Some(slot) = (unsafe { Carrier::here() }).slot() else { return };
     // A timer's request is over as soon as it has come.
+    slot.flag_is_seen();
     if slot.request.is_under_way() || slot.rt().clock.own_timer_is_off(slot) {
         super::defer::repeat_in_region(slot, tsc::now());
     }

@@ -12,8 +12,8 @@ use crate::thread::control::Uthread;
 use crate::tsc;
 use crate::worker::carrier::Carrier;
 use crate::worker::scheduler;
-use crate::worker::slot::Slot;
-use core::sync::atomic::{Ordering::*, compiler_fence, fence};
+use crate::worker::slot::{FLAGGED, Slot};
+use core::sync::atomic::{Ordering::*, compiler_fence};
 use quaver_sched::Why;
 
 /// Closes the gate, before anything else: from here on nothing moves the thread, and `pending`
@@ -141,17 +141,16 @@ unsafe fn receive(
         slot.charge(now);
     }
     match source {
-        Source::Timer => {
-            slot.armed.store(tsc::NEVER, Relaxed);
-            // Who brings work sees that the timer is off, or this side sees the work.
-            fence(SeqCst);
-        }
+        // Who brings work does not set the timer again until the section has ended, lest handlers
+        // pile up.
+        Source::Timer if gate > 0 => slot.armed.store(FLAGGED, Relaxed),
+        Source::Timer => slot.timer_is_off(),
         Source::Tick => {}
         Source::Clock => {
             // A timer that has expired, too, may have its frame beneath this one (the kernel
             // delivers all that is pending at once): its handler runs when this thread does so
             // again, so nobody must wait for it.
-            if slot.armed.load(Relaxed) <= now + rt.timer_slop {
+            if gate == 0 && slot.armed.load(Relaxed) <= now + rt.timer_slop {
                 slot.armed.store(tsc::NEVER, Relaxed);
             }
         }

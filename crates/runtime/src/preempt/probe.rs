@@ -31,7 +31,7 @@ use super::signal::Signals;
 use crate::arch::probe::{PASSES, WORD};
 use crate::arch::segment;
 use crate::runtime::Inner;
-use crate::thread::control::Uthread;
+use crate::thread::control::{Uthread, deferred};
 use crate::thread::raw;
 use crate::tsc;
 use crate::uintr::Receiver;
@@ -164,7 +164,7 @@ pub(crate) extern "C" fn on_probe() {
     let is_in_region = t.no_preempt.get() != 0 || t.regions.get() != 0;
     t.preempt_disable();
     if is_in_region {
-        t.deferred.set(true);
+        t.deferred.set(deferred::ASKED);
         // SAFETY: preemption is disabled.
         if let Some(slot) = unsafe { Carrier::here() }.slot()
             && answers_bells(slot)

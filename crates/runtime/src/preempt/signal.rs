@@ -5,7 +5,6 @@
 
 use super::defer::repeat_flagged;
 use super::frame::{Call, Frame};
-use super::gate::give_to_region;
 use super::install::{SIGNAL, USE_SIGRETURN};
 use super::judge::{close_gate, in_scheduler, judge};
 use super::notify::{Notifier, Stage};
@@ -180,11 +179,6 @@ unsafe impl Frame for SignalFrame {
     unsafe fn leave(&mut self, t: &Uthread, gate: u32) -> ! {
         // SAFETY: our own frame.
         unsafe {
-            if gate == 0 && t.regions.get() > 0 && t.deferred.get() {
-                // The flag stays for the region's end, but a nested signal that has left it counts
-                // on the outer handler.
-                give_to_region();
-            }
             let sigreturn = USE_SIGRETURN.load(Relaxed);
             if resume::can_resume(self.0) && (!sigreturn || resume::has_tiles(self.0)) {
                 loop {

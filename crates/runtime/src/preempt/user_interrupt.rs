@@ -17,7 +17,6 @@
 
 use super::defer::repeat_flagged;
 use super::frame::{Call, Frame};
-use super::gate::give_to_region;
 use super::judge::{Source, in_scheduler, judge};
 use super::notify::{Notifier, Stage};
 use super::signal::Signals;
@@ -284,11 +283,6 @@ unsafe impl Frame for UserFrame {
     unsafe fn leave(&mut self, t: &Uthread, gate: u32) -> ! {
         // SAFETY: our own frame; the caller's contract.
         unsafe {
-            if gate == 0 && t.regions.get() > 0 && t.deferred.get() {
-                // As for a signal: the flag stays for the region's end, but a nested notification
-                // that has left it counts on the outer handler.
-                give_to_region();
-            }
             loop {
                 arch::resume(self.saved, t, gate);
                 repeat_flagged(t);

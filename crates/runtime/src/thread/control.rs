@@ -32,6 +32,17 @@ pub(crate) mod phase {
     pub(crate) const ALIVE: u8 = 1;
 }
 
+/// What became of a preemption that was asked for inside a section or region.
+pub(crate) mod deferred {
+    /// There was none.
+    pub(crate) const NONE: u8 = 0;
+    /// Whoever opens the gate sees to it.
+    pub(crate) const ASKED: u8 = 1;
+    /// That has been seen, in a region of the user: its end takes the preemption, and until then
+    /// the clock asks now and then.
+    pub(crate) const KEPT: u8 = 2;
+}
+
 /// A user thread. Lives in the runtime's table at a fixed address and is used for one thread after
 /// the other.
 ///
@@ -59,8 +70,8 @@ pub(crate) struct Uthread {
     pub(crate) mutexes: Cell<u32>,
     pub(crate) extended: Cell<bool>,
     /// A preemption was asked for inside a section or region: see to it at the end. Cleared at
-    /// dispatch.
-    pub(crate) deferred: Cell<bool>,
+    /// dispatch. See [`deferred`].
+    pub(crate) deferred: Cell<u8>,
     /// It was stopped at the end of its quantum when it ran last.
     pub(crate) outlived: Cell<bool>,
     /// Depth of the calls that block ([`block_in_place`](crate::block_in_place)): while it is not 0
@@ -139,7 +150,7 @@ impl Uthread {
             unstoppable: Cell::new(0),
             mutexes: Cell::new(0),
             extended: Cell::new(false),
-            deferred: Cell::new(false),
+            deferred: Cell::new(deferred::NONE),
             outlived: Cell::new(false),
             blocking: Cell::new(0),
             phase: AtomicU8::new(phase::FREE),
@@ -191,7 +202,7 @@ impl Uthread {
         debug_assert!(n > 0, "preempt_enable without preempt_disable");
         self.no_preempt.set(n - 1);
         core::sync::atomic::compiler_fence(SeqCst);
-        n == 1 && self.deferred.get()
+        n == 1 && self.deferred.get() != deferred::NONE
     }
 
     /// Leaves a critical section; takes a deferred preemption when nothing forbids it any more.
@@ -217,7 +228,7 @@ impl Uthread {
         debug_assert!(n > 0, "a region was left that was not entered");
         self.regions.set(n - 1);
         core::sync::atomic::compiler_fence(SeqCst);
-        if n == 1 && self.deferred.get() && self.no_preempt.get() == 0 {
+        if n == 1 && self.deferred.get() != deferred::NONE && self.no_preempt.get() == 0 {
             crate::preempt::take_deferred(self);
         }
     }

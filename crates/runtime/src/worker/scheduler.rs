@@ -5,7 +5,7 @@ use crate::clock::rescue::Rescue;
 use crate::os::turns::Role;
 use crate::preempt::extension;
 use crate::runtime::Inner;
-use crate::thread::control::{Uthread, park_state};
+use crate::thread::control::{Uthread, deferred, park_state};
 use crate::tls::shared;
 use crate::tsc::{self, Ticks};
 use crate::worker::carrier::{After, Carrier};
@@ -75,7 +75,7 @@ fn balance(slot: &Slot, now: Ticks) -> Option<Pick> {
 #[inline(always)]
 fn start(c: &Carrier, slot: &Slot, pick: Pick, now: Ticks) -> &'static Uthread {
     let t = c.rt().table.get(pick.task.0);
-    t.deferred.set(false);
+    t.deferred.set(deferred::NONE);
     t.extended.set(false);
     slot.start_run(pick, now);
     slot.stats.switches.add(1);
@@ -404,6 +404,7 @@ pub(crate) unsafe fn preempted_at_region_end(t: &'static Uthread) {
     // before the switch.
     if let Some(slot) = unsafe { Carrier::here() }.slot() {
         let (rt, now) = (slot.rt(), tsc::now());
+        slot.flag_is_seen();
         // In the past, but not 0: the delay belongs to this dispatch.
         slot.retry_at.store(1, Relaxed);
         slot.request.over();

@@ -12,20 +12,26 @@ use crate::preempt::{Request, probe::Pacing};
 use crate::reactor::{REACTOR, bell};
 use crate::runtime::Inner;
 use crate::stats::Counters;
-use crate::thread::control::Uthread;
+use crate::thread::control::{Uthread, deferred};
 use crate::thread::table::LocalPool;
 use crate::tsc::{self, NEVER, Ticks};
 use crate::worker::carrier::Carrier;
 use crate::worker::descheduled::UNSEEN;
 use crate::worker::patience::Patience;
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*, fence,
+};
 use quaver_sched::clock::{self, Quantum};
 use quaver_sched::{Class, Pick, Policy, Running, Task, TimerHeap, Why};
 
 /// The lowest bit of a `run` word: the thread had been preempted before. The rest is the dispatch
 /// time.
 const RUN_PREEMPTED: u64 = 1;
+
+/// As the time for which a timer is set: it has fired into a section, or into another handler, and
+/// has left a flag for its end. A time long past.
+pub(crate) const FLAGGED: Ticks = 1;
 
 /// Switches in a row at which the time is not read.
 const UNREAD: u32 = 7;
@@ -42,7 +48,7 @@ pub(crate) struct Slot {
     /// When the slot's carrier asks for files that have become ready; earlier when it has nothing
     /// else to run.
     next_poll: AtomicU64,
-    /// POSIX timer clock: when the carrier's timer will fire, or NEVER when it is off.
+    /// POSIX timer clock: when the carrier's timer will fire; [`FLAGGED`]; or NEVER when it is off.
     pub(crate) armed: AtomicU64,
 
     /// The generation that a forced request was made in: until it is over, the running thread is
@@ -351,11 +357,27 @@ impl Slot {
         self.retry_at.load(Relaxed).max(self.affordable_at())
     }
 
+    /// The carrier's timer has fired, or what it has left is being seen to. By the slot's carrier,
+    /// which then looks what waits: it sees what is brought from now on, or who brings it sees that
+    /// the timer is off.
+    pub(crate) fn timer_is_off(&self) {
+        self.armed.store(NEVER, Relaxed);
+        fence(SeqCst);
+    }
+
+    /// The section in which the timer has fired is over. By the slot's carrier.
+    #[inline]
+    pub(crate) fn flag_is_seen(&self) {
+        if self.armed.load(Relaxed) == FLAGGED {
+            self.timer_is_off();
+        }
+    }
+
     /// Leaves a flag on the thread that is recorded as running: it gives way when its section ends.
     /// By the slot's carrier.
     pub(crate) fn flag_running(&self) {
         if let Some((_, running)) = self.running() {
-            self.rt.table.get(running.task.0).deferred.set(true);
+            self.rt.table.get(running.task.0).deferred.set(deferred::ASKED);
         }
     }
 
