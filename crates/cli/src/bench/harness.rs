@@ -94,6 +94,10 @@ pub fn run(
         if interrupt.raised().is_some() {
             break;
         }
+        let _lockd = match group.jobs.first() {
+            Some(job) if group.wants_lockd() => lock::Server::start(&job.cpus),
+            _ => None,
+        };
         let mut logs: Vec<Log> = group.jobs.iter().map(|_| Log::default()).collect();
         'rounds: for round in 0..rounds {
             let mut order: Vec<usize> = (0..group.jobs.len()).collect();

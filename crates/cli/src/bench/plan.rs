@@ -27,6 +27,14 @@ pub struct Group {
     pub jobs: Vec<Job>,
 }
 
+impl Group {
+    /// Whether its processes use locks and should find a monitor. What a monitor costs is measured
+    /// without.
+    pub fn wants_lockd(&self) -> bool {
+        self.jobs.iter().any(|job| job.about.is_some())
+    }
+}
+
 /// One child process, started anew in every round.
 #[derive(Clone, Debug)]
 pub struct Job {

@@ -7,6 +7,7 @@
 
 mod leveldb;
 mod programs;
+mod server;
 
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ use super::context::{Context, Task};
 use super::harness::Log;
 use super::plan::{Aim, Bound, Group, Job, Pick, Plan, Reading};
 use super::stats::{Summary, median_interval, paired_ratios};
+
+pub use server::Server;
 
 /// What ours is compared with.
 const OTHERS: [&str; 2] = ["pthread", "futex"];
