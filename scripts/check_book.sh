@@ -10,8 +10,9 @@ else
     say "python3 is not installed: links and lists are not checked"
 fi
 
-# In one go, so that both mean the same `quaver`.
-cargo build --locked -p quaver -p quaver-net -p quaver-lock
+# In one go, so that all mean the same `quaver`; and all, because other features of a library would be built in the place of
+# those that a test is using.
+"${build_all[@]}"
 built=$(target_dir)/debug
 pages=0
 for page in README.md docs/*.md; do
