@@ -36,8 +36,8 @@ build_runtime() {
     local out=$1 test
     cargo build --locked --quiet --profile fast -p quaver-cli || die "quaver cannot be built"
     with_libraries "$(target_dir)/fast/quaver" "$out" quaver
-    for test in user_interrupts preempt; do build_test "$out" "$test" -p quaver; done
-    build_test "$out" switch -p quaver-share --features broker
+    for test in user_interrupts preempt; do build_test "$out" "$test" --profile fast -p quaver; done
+    build_test "$out" switch --profile fast -p quaver-share --features broker
 }
 
 # build_go OUT: programs that need no library, by the Go that is here
