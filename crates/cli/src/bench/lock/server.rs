@@ -44,8 +44,11 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It removes its socket.
-        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
-        let _ = self.0.wait();
+        // Who has been waited for has no number any more.
+        if self.0.try_wait().is_ok_and(|ended| ended.is_none()) {
+            // It removes its socket.
+            let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+            let _ = self.0.wait();
+        }
     }
 }
