@@ -83,8 +83,7 @@ impl PosixTimer {
     fn arm_if_waiting(&self, slot: &Slot, lost_after: Ticks) -> bool {
         let Some((_, due)) = slot.preempt_due() else { return false };
         let (now, armed) = (tsc::now(), slot.armed.load(Relaxed));
-        let misses = || Alarm::misses(armed, slot.looks_at(due), now, lost_after);
-        let needed = armed != FLAGGED && misses();
+        let needed = armed != FLAGGED && Alarm::misses(armed, slot.looks_at(due), now, lost_after);
         if needed {
             self.arm_for_run(slot, due, now);
         }

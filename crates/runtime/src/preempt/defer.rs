@@ -14,9 +14,7 @@ use core::sync::atomic::Ordering::*;
 ///
 /// `t` is the calling thread, its gate closed.
 pub(super) unsafe fn repeat_flagged(t: &Uthread) {
-    let in_region = t.regions.get() > 0;
-    // Before what it is for: a request that comes meanwhile sets it again.
-    t.deferred.set(if in_region { deferred::KEPT } else { deferred::NONE });
+    let in_region = t.sees_flag();
     // SAFETY: the gate is closed; possibly another carrier than the one that was interrupted.
     unsafe {
         if in_region {

@@ -134,9 +134,7 @@ pub(crate) fn in_section() -> bool {
 pub(crate) fn take_deferred(t: &'static Uthread) {
     // A loop and no recursion: each resumption may be flagged again behind the gate.
     loop {
-        let in_region = t.regions.get() > 0;
-        // Before what it is for: a request that comes meanwhile sets it again.
-        t.deferred.set(if in_region { deferred::KEPT } else { deferred::NONE });
+        let in_region = t.sees_flag();
         t.preempt_disable();
         // SAFETY: `t` is the calling thread, preemption is disabled.
         unsafe {

@@ -213,6 +213,14 @@ impl Uthread {
         }
     }
 
+    /// The flag is being seen to, as a region of the user (`true`) or the end of a section does.
+    /// Called before what it is for is done: a request that comes meanwhile sets it again.
+    pub(crate) fn sees_flag(&self) -> bool {
+        let in_region = self.regions.get() > 0;
+        self.deferred.set(if in_region { deferred::KEPT } else { deferred::NONE });
+        in_region
+    }
+
     /// Enters a non-preemptible region of the user.
     #[inline(always)]
     pub(crate) fn enter_region(&self) {
