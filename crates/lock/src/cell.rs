@@ -30,7 +30,8 @@ pub(crate) struct Cell {
     pub(crate) back: u64,
     /// Not 0: the thread has asked for the kernel's slice extension.
     pub(crate) asked: u32,
-    _rest: u32,
+    /// How many of its latest waits were for the lock that it had taken last.
+    pub(crate) returns: u32,
 }
 
 /// The calling thread's cell.

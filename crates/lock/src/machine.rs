@@ -16,6 +16,9 @@ pub(crate) const BUDGET: u64 = 1 << 20;
 /// Cycles for which the first of a queue stands back from a lock that its threads take again and
 /// again: at first, and at most. It is a few times what blocking costs.
 const BACK: [u64; 2] = [1 << 10, 1 << 14];
+/// So many waits in a row are for the lock that was taken last, before a thread stands back: who
+/// uses several locks comes to one of them twice in a row by chance, and would wait for nobody.
+const RETURNS: u32 = 4;
 /// A thread that stood back within so many cycles does so for longer.
 const AGAIN: u64 = 1 << 18;
 /// Pauses between two looks at clocks.
@@ -170,7 +173,8 @@ impl Machine for Waiter<'_> {
         let cell = unsafe { &mut *cell() };
         // SAFETY: as above. Volatile, because the compiler does not see the write.
         let last = unsafe { (&raw const cell.last).read_volatile() };
-        if !ptr::eq(last, self.word) {
+        cell.returns = if ptr::eq(last, self.word) { cell.returns.saturating_add(1) } else { 0 };
+        if cell.returns < RETURNS {
             return;
         }
         let begun = cycles();
