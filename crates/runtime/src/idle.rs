@@ -13,8 +13,9 @@
 //! Of the two fences one is first in the total order: either W sees the task in step 3, or the
 //! maker sees W in step c.
 //!
-//! Before step 1 a worker *looks* for a while ([`Workers::spin`]). While one looks, makers wake
-//! nobody: the looker will find the task. Whoever was counted as looking and stops doing so has the
+//! Before step 1 a worker *looks* for a while ([`Workers::spin`]): all the time at what is its own
+//! or shared, now and then at the queues of others. While one looks, makers wake nobody: the looker
+//! will find the task. Whoever was counted as looking and stops doing so has the
 //! makers' trust to honour: if it takes a task and more is there than it can take, it wakes the
 //! next sleeper, and if nobody sleeps it tells the clock, because a busy worker must be interrupted
 //! then ([`Workers::all_busy`]). So one wake-up leads to the next, and a burst wakes as many
@@ -96,6 +97,11 @@ pub(crate) struct Idle {
 impl Idle {
     pub(crate) fn new() -> Idle {
         Idle { sleepers: AtomicUsize::new(0), looking: AtomicUsize::new(0) }
+    }
+
+    /// How many look for work, or have been woken to do so.
+    pub(crate) fn looking(&self) -> u64 {
+        self.looking.load(Relaxed) as u64
     }
 
     /// Steps b and c: called after a task was made runnable. `true` if some worker will look for

@@ -168,6 +168,12 @@ pub trait Policy: Send + Sync {
     /// [`has_work`](Policy::has_work) still says yes.
     fn balance(&self, worker: usize, now: Time) -> Option<Pick>;
 
+    /// As [`balance`](Policy::balance), at a cost that does not grow with the number of workers, so
+    /// one that others have may be missed: for a task that yields where nothing waits.
+    fn glance(&self, worker: usize, now: Time) -> Option<Pick> {
+        self.balance(worker, now)
+    }
+
     /// The operating system runs something else where `worker` was: what waits there and cannot run
     /// may go to other workers. Returns how many tasks others can run now; the worker's running
     /// task stays. From anywhere, by one caller at a time; the worker may go on meanwhile. A task
@@ -213,6 +219,13 @@ pub trait Policy: Send + Sync {
     /// fence between announcing that it sleeps and this call, and one between `task_enqueue` and
     /// looking for sleepers.
     fn has_work(&self, worker: usize) -> bool;
+
+    /// The part of [`has_work`](Policy::has_work) that `worker` can see without loads from the
+    /// queues of workers that run: looking there all the time slows these down, because each look
+    /// takes a line of the cache away from its owner.
+    fn has_work_at_hand(&self, worker: usize) -> bool {
+        self.has_work(worker)
+    }
 
     /// How many runnable tasks wait, in all queues together. For statistics; approximate while
     /// workers run.

@@ -64,7 +64,10 @@ pub(crate) fn run(c: &Carrier) {
 
 /// Steals, and counts it.
 fn balance(slot: &Slot, now: Ticks) -> Option<Pick> {
-    let pick = slot.policy().balance(slot.id, now);
+    count(slot, slot.policy().balance(slot.id, now))
+}
+
+fn count(slot: &Slot, pick: Option<Pick>) -> Option<Pick> {
     if pick.is_some() {
         slot.stats.steals.add(1);
     }
@@ -267,7 +270,12 @@ pub(crate) unsafe fn leave_if_work(t: &'static Uthread, why: Why) -> bool {
     } else {
         slot.time_of_switch()
     };
-    let Some(pick) = slot.pick(now).or_else(|| balance(slot, now)) else {
+    // Who yields again and again must not search all other workers each time.
+    let stolen = || match why {
+        Why::Yielded => count(slot, slot.policy().glance(slot.id, now)),
+        _ => balance(slot, now),
+    };
+    let Some(pick) = slot.pick(now).or_else(stolen) else {
         let away = slot.rt().share.as_ref().is_some_and(|share| share.is_away(slot.id));
         if away {
             // SAFETY: the caller's contract.

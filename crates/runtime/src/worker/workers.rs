@@ -5,9 +5,21 @@ use crate::park::shim::Futex;
 use crate::reactor::{Events, REACTOR};
 use crate::runtime::Inner;
 use crate::share::Share;
-use crate::tsc::{self, NEVER};
+use crate::tsc::{self, NEVER, Ticks};
 use core::sync::atomic::Ordering::*;
 use std::time::Duration;
+
+/// How often workers without work look, all together, at what waits at others. A look takes lines
+/// of the cache away from a worker that runs short threads: looking all the time makes it several
+/// times slower. What waits there for longer has a worker that runs something else.
+const ELSEWHERE: Duration = Duration::from_micros(1);
+
+impl Inner {
+    /// Must `worker` do something else than run what waits?
+    fn is_due(&self, worker: usize, now: Ticks) -> bool {
+        self.slots()[worker].next_timer.load(Relaxed) <= now || self.stopping.load(Acquire)
+    }
+}
 
 impl Workers for Inner {
     fn count(&self) -> usize {
@@ -34,9 +46,7 @@ impl Workers for Inner {
     }
 
     fn ready(&self, worker: usize) -> bool {
-        self.policy.has_work(worker)
-            || self.slots()[worker].next_timer.load(Relaxed) <= tsc::now()
-            || self.stopping.load(Acquire)
+        self.policy.has_work(worker) || self.is_due(worker, tsc::now())
     }
 
     fn may_work(&self, worker: usize) -> bool {
@@ -46,11 +56,20 @@ impl Workers for Inner {
 
     fn spin(&self, worker: usize) -> bool {
         let slot = &self.slots()[worker];
-        let until = slot.patience.until(tsc::now());
+        let mut now = tsc::now();
+        let until = slot.patience.until(now);
+        let (between, mut elsewhere) = (tsc::from_duration(ELSEWHERE), now);
         loop {
-            let found =
-                self.ready(worker) || REACTOR.is_awaited() && REACTOR.poll(self, Some(slot));
-            let now = tsc::now();
+            let looks_elsewhere = now >= elsewhere;
+            let found = match looks_elsewhere {
+                true => self.policy.has_work(worker),
+                false => self.policy.has_work_at_hand(worker),
+            } || self.is_due(worker, now)
+                || REACTOR.is_awaited() && REACTOR.poll(self, Some(slot));
+            now = tsc::now();
+            if looks_elsewhere {
+                elsewhere = now + between * self.idle.looking();
+            }
             if found {
                 slot.patience.found(now);
                 return true;

@@ -225,6 +225,10 @@ impl Policy for Adaptive {
         self.inner.balance(worker, now)
     }
 
+    fn glance(&self, worker: usize, now: Time) -> Option<Pick> {
+        self.inner.glance(worker, now)
+    }
+
     fn worker_lost(&self, worker: usize, now: Time) -> usize {
         self.inner.worker_lost(worker, now)
     }
@@ -239,6 +243,10 @@ impl Policy for Adaptive {
 
     fn has_work(&self, worker: usize) -> bool {
         self.inner.has_work(worker)
+    }
+
+    fn has_work_at_hand(&self, worker: usize) -> bool {
+        self.inner.has_work_at_hand(worker)
     }
 
     fn waiting(&self) -> usize {

@@ -90,11 +90,6 @@ impl Resumed {
         queued.or_else(|| self.take_front(victim))
     }
 
-    /// Steals from the first of the others that has any. That worker only.
-    pub(super) fn steal(&self, worker: usize, links: &Links) -> Option<Task> {
-        self.victims(worker).find_map(|victim| self.steal_from(victim, worker, links))
-    }
-
     /// Gives all to `keep`, the front first. Returns how many. From anywhere.
     pub(super) fn move_all(
         &self,

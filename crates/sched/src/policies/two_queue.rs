@@ -274,8 +274,8 @@ impl TwoQueue {
         self.workers[worker].has_more.store(true, Relaxed);
     }
 
-    /// What `worker`, which has nothing, gets from others.
-    fn steal(&self, worker: usize, now: Time) -> Option<Pick> {
+    /// What `worker`, which has nothing, gets from all others, or from one `victim`.
+    fn steal(&self, worker: usize, victim: Option<usize>, now: Time) -> Option<Pick> {
         let fresh = |task| Pick { task, class: Class::Fresh };
         let preempted = |task| {
             self.workers[worker].resume(task, false, now);
@@ -284,14 +284,18 @@ impl TwoQueue {
         let (new, old, links) = (&self.new, &self.preempted, &self.links);
         // What comes with the one that is taken.
         self.workers[worker].has_more.store(true, Relaxed);
-        if self.own_first {
-            return old.victims(worker).find_map(|victim| {
-                let threads = old.steal_from(victim, worker, links).map(preempted);
-                threads.or_else(|| new.steal_from(victim, worker, links).map(fresh))
-            });
+        let new_of = |victim| new.steal_from(victim, worker, links).map(fresh);
+        let old_of = |victim| old.steal_from(victim, worker, links).map(preempted);
+        match victim {
+            Some(victim) => new_of(victim).or_else(|| old_of(victim)),
+            None if self.own_first => {
+                old.victims(worker).find_map(|victim| old_of(victim).or_else(|| new_of(victim)))
+            }
+            None => {
+                let stolen = new.victims(worker).find_map(new_of);
+                stolen.or_else(|| old.victims(worker).find_map(old_of))
+            }
         }
-        let stolen = new.steal(worker, links).map(fresh);
-        stolen.or_else(|| old.steal(worker, links).map(preempted))
     }
 
     #[inline]
@@ -417,7 +421,12 @@ impl Policy for TwoQueue {
     }
 
     fn balance(&self, worker: usize, now: Time) -> Option<Pick> {
-        self.chosen(worker, self.steal(worker, now))
+        self.chosen(worker, self.steal(worker, None, now))
+    }
+
+    fn glance(&self, worker: usize, now: Time) -> Option<Pick> {
+        let victim = self.new.victims(worker).next()?;
+        self.chosen(worker, self.steal(worker, Some(victim), now))
     }
 
     /// All become shared work, which is new; preempted work comes last.
@@ -470,6 +479,10 @@ impl Policy for TwoQueue {
             || self.waits_outside() != 0
             || self.new.any_waiting()
             || self.preempted.any_waiting()
+    }
+
+    fn has_work_at_hand(&self, worker: usize) -> bool {
+        self.new_waits(worker) || self.waits_outside() != 0 || !self.preempted.is_empty(worker)
     }
 
     fn waiting(&self) -> usize {

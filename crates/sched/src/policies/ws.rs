@@ -91,6 +91,11 @@ impl Policy for WorkStealing {
         self.pick(worker, self.queues.steal(worker, &self.links))
     }
 
+    fn glance(&self, worker: usize, _now: Time) -> Option<Pick> {
+        let victim = self.queues.victims(worker).next()?;
+        self.pick(worker, self.queues.steal_from(victim, worker, &self.links))
+    }
+
     /// They become shared ones.
     fn worker_lost(&self, worker: usize, _now: Time) -> usize {
         if self.queues.workers() == 1 {
@@ -116,6 +121,10 @@ impl Policy for WorkStealing {
 
     fn has_work(&self, _worker: usize) -> bool {
         !self.shared.is_empty() || self.queues.any_waiting()
+    }
+
+    fn has_work_at_hand(&self, worker: usize) -> bool {
+        !self.shared.is_empty() || !self.queues.is_empty(worker)
     }
 
     fn waiting(&self) -> usize {

@@ -140,6 +140,12 @@ impl Model {
         self.shared.len() + self.workers.iter().map(own).sum::<usize>()
     }
 
+    /// Of these, those that `worker` sees without a look at others.
+    pub fn at_hand(&self, worker: usize) -> usize {
+        let me = &self.workers[worker];
+        self.shared.len() + me.new.len() + me.preempted.len() + usize::from(me.front.is_some())
+    }
+
     /// Is `pick` right for `task_dequeue`? If so, do the same.
     pub fn dequeue(&mut self, worker: usize, now: Time, pick: Option<Pick>) -> Result<(), String> {
         self.look(worker, now);
@@ -202,6 +208,22 @@ impl Model {
             self.steal_preempted(worker, pick)
         } else {
             same(None, Class::Fresh, pick)
+        }
+    }
+
+    /// Is `pick` right for `glance`? If so, do the same.
+    pub fn glance(&mut self, worker: usize, now: Time, pick: Option<Pick>) -> Result<(), String> {
+        if self.workers.len() <= 2 {
+            return self.balance(worker, now, pick);
+        }
+        self.workers[worker].running = pick.map(|pick| pick.task.0);
+        match pick.map(|pick| pick.class) {
+            None => Ok(()),
+            Some(Class::Fresh) => self.steal(worker, |w| &mut w.new, Class::Fresh, pick),
+            Some(Class::Preempted) => {
+                self.workers[worker].resume(pick.map(|pick| pick.task.0), false, now);
+                self.steal_preempted(worker, pick)
+            }
         }
     }
 

@@ -14,6 +14,8 @@ enum Step {
     Enqueue(usize, Place, Why),
     /// Let a worker find its next task; it is nowhere afterwards.
     Next(usize),
+    /// The same, and it looks at one other worker at most.
+    Glance(usize),
     PreemptAt(usize, Class, Time, Option<Time>),
     Wait(Time),
 }
@@ -37,6 +39,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (0..TASKS as usize, place, why)
             .prop_map(|(n, place, why)| Step::Enqueue(n, place, why)),
         5 => worker.clone().prop_map(Step::Next),
+        1 => worker.clone().prop_map(Step::Glance),
         2 => (worker, class, 0..100_000u64, timer)
             .prop_map(|(w, class, since, timer)| Step::PreemptAt(w, class, since, timer)),
         2 => (0..50_000u64).prop_map(Step::Wait),
@@ -127,6 +130,16 @@ proptest! {
                     }
                     nowhere.extend(pick.map(|pick| pick.task.0));
                 }
+                Step::Glance(worker) => {
+                    let worker = worker % workers;
+                    let mut pick = policy.task_dequeue(worker, now);
+                    model.dequeue(worker, now, pick).map_err(TestCaseError::fail)?;
+                    if pick.is_none() {
+                        pick = policy.glance(worker, now);
+                        model.glance(worker, now, pick).map_err(TestCaseError::fail)?;
+                    }
+                    nowhere.extend(pick.map(|pick| pick.task.0));
+                }
                 Step::PreemptAt(worker, class, since, timer) => {
                     let worker = worker % workers;
                     let run = running(class, since);
@@ -139,6 +152,7 @@ proptest! {
             prop_assert_eq!(policy.waiting(), model.waiting());
             for worker in 0..workers {
                 prop_assert_eq!(policy.has_work(worker), model.waiting() > 0);
+                prop_assert_eq!(policy.has_work_at_hand(worker), model.at_hand(worker) > 0);
             }
         }
         // All that is left comes out, once, to whichever worker asks.
@@ -196,6 +210,16 @@ proptest! {
                         None => prop_assert!(waiting.is_empty(), "work is left behind"),
                     }
                 }
+                Step::Glance(worker) => {
+                    let worker = worker % workers;
+                    nowhere.extend(stop(worker, now, &mut on));
+                    let own = policy.task_dequeue(worker, now);
+                    if let Some(pick) = own.or_else(|| policy.glance(worker, now)) {
+                        let waited = waiting.remove(&pick.task.0);
+                        prop_assert!(waited, "{:?} did not wait", pick.task);
+                        on[worker] = Some((pick.task, now));
+                    }
+                }
                 Step::PreemptAt(worker, class, _, timer) => {
                     let worker = worker % workers;
                     if let Some((task, since)) = on[worker] {
@@ -208,6 +232,7 @@ proptest! {
             prop_assert_eq!(policy.waiting(), waiting.len());
             for worker in 0..workers {
                 prop_assert_eq!(policy.has_work(worker), !waiting.is_empty());
+                prop_assert!(!policy.has_work_at_hand(worker) || !waiting.is_empty());
             }
         }
         nowhere.extend((0..workers).filter_map(|worker| stop(worker, now, &mut on)));
