@@ -4,7 +4,8 @@
 //!
 //! They may hold the library's locks, or have been woken to take one, which the rest of the process
 //! wants after the runtime's end. So a shutdown first closes the door, then waits until those
-//! inside run again, and only then stops threads: outside libraries.
+//! inside run again, and only then stops threads: outside libraries. Who is preempted outside
+//! meanwhile is not queued again, because it may want the locks that those inside wait for.
 
 use crate::park::shim::{AtomicUsize, const_unless_loom};
 use core::sync::atomic::Ordering::SeqCst;
@@ -41,6 +42,11 @@ impl InLibrary {
         self.0.fetch_sub(1, SeqCst);
     }
 
+    /// Is the door closed?
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.load(SeqCst) & CLOSED != 0
+    }
+
     /// Closes the door. Do all that have entered run again?
     pub(crate) fn is_left(&self) -> bool {
         self.0.fetch_or(CLOSED, SeqCst) & !CLOSED == 0
@@ -57,8 +63,8 @@ mod tests {
     #[test]
     fn nobody_enters_through_a_closed_door() {
         let door = InLibrary::new();
-        assert!(door.enter() && door.enter());
-        assert!(!door.is_left());
+        assert!(door.enter() && door.enter() && !door.is_closed());
+        assert!(!door.is_left() && door.is_closed());
         assert!(!door.enter());
         door.leave();
         assert!(!door.is_left());

@@ -249,10 +249,15 @@ unsafe fn receive(
     }
     let lacks_probes = slot.lacks_probes();
     // SAFETY: the calling thread, gate closed.
-    let left = unsafe { scheduler::leave_if_work(t, Why::Preempted) };
-    if in_library {
-        rt.in_library.leave();
-    }
+    let left = unsafe {
+        if in_library {
+            let left = scheduler::leave_if_work(t, Why::Preempted);
+            rt.in_library.leave();
+            left
+        } else {
+            scheduler::preempt(rt, t)
+        }
+    };
     if left {
         if lacks_probes {
             slot.saw_long(now);

@@ -21,11 +21,14 @@ pub struct Leftover {
     pub kernel_threads: usize,
 }
 
+/// How long a shutdown waits for threads inside libraries, and then for carriers.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 impl Runtime {
     /// Stops the runtime. User threads that have not ended are stopped wherever they are and never
     /// run again: like the threads of a process whose `main` returns, they are not unwound. Waits
-    /// for running ones to be interrupted outside the C library, whose locks they would keep, for
-    /// two seconds at most.
+    /// for those inside the C library, whose locks they would keep, to leave it, and for running
+    /// ones to be interrupted, two seconds at most each.
     ///
     /// A lock that such a thread owns stays locked. One that it waits for does not: the locks of
     /// this crate and of `std` pass over it when they wake somebody. `parking_lot`'s do not,
@@ -52,10 +55,12 @@ impl Runtime {
                 assert!(!stopper.is_finished() || rt.has_stopped(), "the runtime was not stopped");
             }
         }
-        let deadline = Instant::now() + Duration::from_secs(2);
+        let deadline = Instant::now() + PATIENCE;
         while !rt.in_library.is_left() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_micros(200));
         }
+        // However long that took: nobody may be left without having been interrupted.
+        let deadline = Instant::now() + PATIENCE;
         rt.stopping.store(true, SeqCst);
         park::runtime_stops();
         rt.spares.wake_keeper();

@@ -32,6 +32,8 @@ pub(crate) enum After {
     Join(&'static Uthread, &'static Uthread),
     /// It waits in the room, by this node of its own.
     Aside(*mut Occupant),
+    /// A shutdown has begun: it never runs again.
+    HoldBack,
     /// It has ended.
     Exit(&'static Uthread),
     /// It goes on with the slot of this carrier, on the one that waits for it.

@@ -288,6 +288,21 @@ pub(crate) unsafe fn leave_if_work(t: &'static Uthread, why: Why) -> bool {
     true
 }
 
+/// [`leave_if_work`] of a thread that is preempted outside libraries: when a shutdown has begun it
+/// leaves for good.
+///
+/// # Safety
+///
+/// As for [`leave`].
+pub(crate) unsafe fn preempt(rt: &Inner, t: &'static Uthread) -> bool {
+    if rt.in_library.is_closed() && !rt.stopping.load(Relaxed) {
+        // SAFETY: the caller's contract.
+        unsafe { leave(t, After::HoldBack) };
+    }
+    // SAFETY: the caller's contract.
+    unsafe { leave_if_work(t, Why::Preempted) }
+}
+
 /// The first thing after a switch, on the side that was switched to: carries out what the left
 /// thread asked for.
 pub(crate) fn finish_switch() {
@@ -320,6 +335,7 @@ pub(crate) fn finish_switch() {
         }
         // SAFETY: the node's thread has just been left, and its stack is quiet.
         After::Aside(node) => unsafe { rt.room.enter(rt, node) },
+        After::HoldBack => {}
         After::Exit(t) => ended(rt, slot, t),
         After::GoHome(home) => c.give_slot(home),
     }
@@ -426,7 +442,7 @@ pub(crate) unsafe fn preempted_at_region_end(t: &'static Uthread) {
                 let late = slot.late_by(now);
                 if extension::prolong(slot, t, now) {
                     // Until its last mutex is free.
-                } else if leave_if_work(t, Why::Preempted) {
+                } else if preempt(rt, t) {
                     slot.count_useful(late);
                 } else {
                     #[cfg(feature = "inspect")]

@@ -4,7 +4,7 @@ use crate::support::drops::{Counted, Drops};
 use crate::support::setup::with_leftover;
 use crate::support::{Setup, on_runtime, quiet_expected_panics, spin, with_runtime};
 use crate::wait_until;
-use quaver::{JoinHandle, ShutDown};
+use quaver::{Clock, JoinHandle, Resume, ShutDown};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -228,4 +228,106 @@ fn nobody_is_stopped_while_it_lists_modules() {
         std::thread::spawn(move || done.send(list()));
         assert_eq!(heard.recv_timeout(Duration::from_secs(20)), Ok(1));
     }
+}
+
+/// Threads that contend for a lock of the library are stopped one after the other, also those that
+/// wait for it without a worker: a shutdown takes no longer for them, and nobody runs on.
+#[test]
+fn threads_that_contend_for_a_lock_of_the_library_are_stopped() {
+    static LISTED: AtomicUsize = AtomicUsize::new(0);
+    unsafe extern "C" fn look(
+        _: *mut libc::dl_phdr_info,
+        _: libc::size_t,
+        _: *mut libc::c_void,
+    ) -> libc::c_int {
+        LISTED.fetch_add(1, SeqCst);
+        spin(20_000);
+        1
+    }
+    // SAFETY: the callback takes any arguments.
+    let list = || unsafe { libc::dl_iterate_phdr(Some(look), std::ptr::null_mut()) };
+    for setup in Setup::clocks(2) {
+        println!("-- {setup}");
+        let mut begun = std::time::Instant::now();
+        let ((), leftover) = with_leftover(setup.builder(), |rt| {
+            for _ in 0..8 {
+                rt.spawn(move || {
+                    loop {
+                        list();
+                    }
+                });
+            }
+            let before = LISTED.load(SeqCst);
+            wait_until(|| LISTED.load(SeqCst) > before + 100);
+            begun = std::time::Instant::now();
+        });
+        let took = begun.elapsed();
+        println!("   {took:?}, {leftover:?}");
+        assert!(took < Duration::from_secs(2), "{took:?}");
+        // Those that waited in the kernel come back one by one, list once more, and end.
+        wait_until(|| {
+            let before = LISTED.load(SeqCst);
+            std::thread::sleep(Duration::from_millis(50));
+            LISTED.load(SeqCst) == before
+        });
+        let (done, heard) = std::sync::mpsc::channel();
+        std::thread::spawn(move || done.send(list()));
+        assert_eq!(heard.recv_timeout(Duration::from_secs(20)), Ok(1));
+    }
+}
+
+/// A lock of the library that is not given back in time does not keep the others from being
+/// stopped.
+#[test]
+fn who_computes_is_stopped_while_another_waits_for_the_library() {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    static HELD: AtomicBool = AtomicBool::new(false);
+    unsafe extern "C" fn hold(
+        _: *mut libc::dl_phdr_info,
+        _: libc::size_t,
+        _: *mut libc::c_void,
+    ) -> libc::c_int {
+        HELD.store(true, SeqCst);
+        while HELD.load(SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        1
+    }
+    unsafe extern "C" fn pass(
+        _: *mut libc::dl_phdr_info,
+        _: libc::size_t,
+        _: *mut libc::c_void,
+    ) -> libc::c_int {
+        1
+    }
+    let setup = Setup { clock: Clock::TimerThread, workers: 2, resume: Resume::Auto };
+    // SAFETY: the callback takes any arguments.
+    let holder = || unsafe { libc::dl_iterate_phdr(Some(hold), std::ptr::null_mut()) };
+    let mut holding = None;
+    let ((), leftover) = with_leftover(setup.builder(), |rt| {
+        holding = Some(std::thread::spawn(holder));
+        while !HELD.load(SeqCst) {
+            std::thread::yield_now();
+        }
+        // One waits for the lock; the others see to it that it is asked for its worker.
+        // SAFETY: as above.
+        rt.spawn(|| unsafe { libc::dl_iterate_phdr(Some(pass), std::ptr::null_mut()) });
+        for _ in 0..2 {
+            rt.spawn(|| {
+                loop {
+                    COUNT.fetch_add(1, SeqCst);
+                }
+            });
+        }
+        let before = rt.stats().handovers;
+        while rt.stats().handovers == before {
+            std::thread::yield_now();
+        }
+    });
+    let before = COUNT.load(SeqCst);
+    std::thread::sleep(Duration::from_millis(100));
+    let after = COUNT.load(SeqCst);
+    HELD.store(false, SeqCst);
+    assert_eq!(holding.expect("was started").join().unwrap(), 1);
+    assert_eq!(before, after, "{leftover:?}");
 }
