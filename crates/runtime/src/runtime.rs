@@ -26,7 +26,7 @@ use crate::worker::room::Room;
 use crate::worker::slot::Slot;
 use crate::worker::spare::Spares;
 use crate::{debugger, interpose, kernel_thread, monitor, panics, park, preempt, sys, tls};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use quaver_sched::clock::Pace;
 use quaver_sched::{Policy, Tax, TimerHeap, TimerTable, probe_quantum_for, quantum_for};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -34,6 +34,8 @@ use std::time::Duration;
 
 /// A request that was not taken for so many microseconds is taken for lost.
 const LOST_AFTER: u64 = 50_000;
+/// See [`Inner::look_every`]; for each worker.
+const LOOK_EVERY: Duration = Duration::from_micros(1);
 
 /// Everything that carriers, clocks and handles share. Leaked at the start: stale handles and late
 /// wake-ups must find something. What is large (stacks, TLS) is given back at shutdown.
@@ -118,6 +120,11 @@ pub(crate) struct Inner {
     /// How often a worker that makes threads runnable tells the clocks of the others; see
     /// [`Policy::preempt_at`].
     pub(crate) tell_every: Ticks,
+    /// How often makers of work, all together, look for a thread that is due, where each has a
+    /// quantum to itself: a look reads words of all workers, which these write all the time.
+    pub(crate) look_every: Ticks,
+    /// When the next look is.
+    pub(crate) look_at: AtomicU64,
     /// A preemption is not worth waiting for if it is due within this time.
     pub(crate) timer_slop: Ticks,
 }
@@ -364,6 +371,11 @@ impl Runtime {
                 0
             },
             backstop: if config.probes { two_quanta } else { 0 },
+            look_every: match policy.grants_quantum() {
+                true => tsc::from_duration(LOOK_EVERY) * config.workers as Ticks,
+                false => 0,
+            },
+            look_at: AtomicU64::new(0),
             tell_every: quantum.map_or(Ticks::MAX, |quantum| quantum.saturating_mul(16)),
             timer_slop: us(1) / 2,
             config,

@@ -230,12 +230,22 @@ impl Running {
     /// it, whoever brought the work interrupts it at once: waking a timer thread that sends the
     /// same signal, or setting a timer that has expired already, would cost both time and another
     /// interruption. `true` if a request was sent.
+    ///
+    /// Who comes too soon after a look that found nobody leaves it to the clock.
     pub(crate) fn interrupt_overdue(&self, rt: &Inner) -> bool {
+        let begun = tsc::now();
+        if matches!(self, Running::Off) || begun < rt.look_at.load(Relaxed) {
+            return false;
+        }
         let overdue = |slot: &Slot| {
             let Some((run, due)) = slot.preempt_due() else { return false };
             let now = tsc::now();
             is_due(due, now, 0) && preempt::send(rt, slot, run, now)
         };
-        !matches!(self, Running::Off) && rt.slots().iter().any(overdue)
+        let sent = rt.slots().iter().any(overdue);
+        if !sent {
+            rt.look_at.store(begun + rt.look_every, Relaxed);
+        }
+        sent
     }
 }
