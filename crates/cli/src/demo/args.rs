@@ -124,8 +124,8 @@ pub struct Args {
           value_parser = duration::within(Duration::ZERO..=S))]
     pub idle_spin: Duration,
 
-    /// Workers, 1 to the number of usable CPUs [default: all CPUs but one for the client and one
-    /// for a timer core]
+    /// Workers, 1 to the number of usable CPUs [default: all CPUs but one for the client, and
+    /// one for a timer core, or for a timer thread where there are four or more]
     #[arg(long, value_name = "N", help_heading = RUNTIME)]
     pub workers: Option<usize>,
 

@@ -1,9 +1,12 @@
-//! Which CPUs the workers, the client and a timer core get: pure logic over the usable CPUs.
+//! Which CPUs the workers, the client and the clock get: pure logic over the usable CPUs.
 //!
 //! What is measured is a server, so it gets the CPUs; but the client must keep its schedule, or the
 //! latencies are its own. So the client has a CPU to itself wherever there are two, and a spinning
-//! timer core another. The first usable CPU is the client's, because the kernel likes to handle
+//! timer core another. A timer thread has one where there are enough: it takes more of it the more
+//! workers there are. The first usable CPU is the client's, because the kernel likes to handle
 //! device interrupts there.
+
+use quaver::Clock;
 
 /// Who runs where.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -12,10 +15,22 @@ pub struct Placement {
     pub workers: Vec<usize>,
     /// The client's CPU.
     pub client: usize,
-    /// The timer core's CPU, if a timer core was asked for.
+    /// The clock's CPU, if it needs one.
     pub timer: Option<usize>,
     /// What disturbs the measurement for want of CPUs, as a sentence without its full stop.
     pub crowded: Option<&'static str>,
+}
+
+/// With as many CPUs or more a timer thread has one to itself.
+const ENOUGH: usize = 4;
+
+/// Does a clock need a CPU of its own, where so many are usable?
+pub fn needs_cpu(clock: Clock, cpus: usize) -> bool {
+    match clock {
+        Clock::TimerCore => true,
+        Clock::TimerThread => cpus >= ENOUGH,
+        _ => false,
+    }
 }
 
 /// Places `workers` workers, or as many as fit, on `cpus`, of which a control group pays for
@@ -28,11 +43,11 @@ pub struct Placement {
 pub fn place(
     cpus: &[usize],
     workers: Option<usize>,
-    timer_core: bool,
+    clock: bool,
     quota: Option<f64>,
 ) -> Result<Placement, String> {
     let &[client, ..] = cpus else { return Err("there is no usable CPU".to_owned()) };
-    let others = 1 + usize::from(timer_core);
+    let others = 1 + usize::from(clock);
     let paid = quota.map_or(usize::MAX, |quota| quota.floor() as usize).min(cpus.len());
     let count = match workers {
         None => paid.saturating_sub(others).max(1),
@@ -45,11 +60,11 @@ pub fn place(
     // From the far end, so that the client's CPU is the last to be shared.
     let workers = cpus[cpus.len() - count..].to_vec();
     let free: Vec<usize> = cpus.iter().copied().filter(|cpu| !workers.contains(cpu)).collect();
-    let timer = timer_core.then(|| free.get(1).or(free.first()).copied().unwrap_or(client));
+    let timer = clock.then(|| free.get(1).or(free.first()).copied().unwrap_or(client));
     let crowded = if workers.contains(&client) {
         Some("the client shares a CPU with a worker")
     } else if timer == Some(client) {
-        Some("the client shares a CPU with the timer core")
+        Some("the client shares a CPU with the clock")
     } else if count + others > paid {
         Some("the control group's quota pays for fewer CPUs than are in use")
     } else {
@@ -62,8 +77,8 @@ pub fn place(
 mod tests {
     use super::*;
 
-    fn placed(cpus: &[usize], workers: Option<usize>, timer_core: bool) -> Placement {
-        place(cpus, workers, timer_core, None).unwrap()
+    fn placed(cpus: &[usize], workers: Option<usize>, clock: bool) -> Placement {
+        place(cpus, workers, clock, None).unwrap()
     }
 
     #[test]
@@ -76,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn larger_machines_leave_one_cpu_for_the_client_and_one_for_a_timer_core() {
+    fn larger_machines_leave_one_cpu_for_the_client_and_one_for_the_clock() {
         let placement = placed(&[2, 3, 6, 7], None, false);
         assert_eq!((placement.workers, placement.client), (vec![3, 6, 7], 2));
         let placement = placed(&[2, 3, 6, 7], None, true);
@@ -88,10 +103,16 @@ mod tests {
     }
 
     #[test]
+    fn a_timer_thread_has_a_cpu_where_there_are_enough() {
+        assert_eq!([2, 3, 4].map(|cpus| needs_cpu(Clock::TimerThread, cpus)), [false, false, true]);
+        assert!(needs_cpu(Clock::TimerCore, 2) && !needs_cpu(Clock::PosixTimer, 64));
+    }
+
+    #[test]
     fn sharing_a_cpu_is_admitted() {
         assert!(placed(&[5], None, false).crowded.unwrap().contains("worker"));
         assert!(placed(&[0, 1], Some(2), false).crowded.unwrap().contains("worker"));
-        assert!(placed(&[0, 1], None, true).crowded.unwrap().contains("timer core"));
+        assert!(placed(&[0, 1], None, true).crowded.unwrap().contains("clock"));
         assert_eq!(placed(&[0, 1, 2], None, true).crowded, None);
     }
 

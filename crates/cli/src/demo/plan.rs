@@ -9,7 +9,7 @@ use quaver_load::{Class, Mix, ServiceTime};
 
 use super::args::{Args, Mode};
 use super::calibrate::Services;
-use super::placement::{Placement, place};
+use super::placement::{Placement, needs_cpu, place};
 use super::results::{Chosen, Machine, Report, Row, Settings, SloLoads, Summary};
 use super::serve::Client;
 use super::summary::summarise;
@@ -36,8 +36,12 @@ impl Plan {
     pub(super) fn make(args: &Args) -> Result<Plan> {
         let usable = affinity::allowed()?;
         let quota = detect::cgroup::detect().cpu_quota;
-        let timer_core = args.clock == Clock::TimerCore;
-        let placement = place(&usable, args.workers, timer_core, quota)
+        let clock = match args.clock {
+            Clock::Auto => platform::recommend().clock,
+            clock => clock,
+        };
+        let clock = needs_cpu(clock, usable.len());
+        let placement = place(&usable, args.workers, clock, quota)
             .map_err(|error| anyhow!("--workers: {error}"))?;
 
         let policy = match args.quantum {
