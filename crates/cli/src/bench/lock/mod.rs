@@ -22,6 +22,7 @@ use super::context::{Context, Task};
 use super::harness::Log;
 use super::plan::{Aim, Bound, Group, Job, Pick, Plan, Reading};
 use super::stats::{Summary, median_interval, paired_ratios};
+use crate::parse::duration;
 
 pub use server::Server;
 
@@ -50,7 +51,14 @@ pub struct Choice {
     #[arg(long, value_name = "N", value_delimiter = ',',
         value_parser = clap::value_parser!(u16).range(..=4096))]
     background: Vec<u16>,
+    /// Of `lock`: for how long each lock is used, 10ms to 1m [default: 500ms, small programs 1s;
+    /// with --quick 40ms and 10ms]
+    #[arg(long, value_name = "TIME", value_parser = duration::within(SHORTEST..=LONGEST))]
+    duration: Option<Duration>,
 }
+
+const SHORTEST: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_mins(1);
 
 /// All workloads; the first two are the core.
 const WORKLOADS: [&str; 10] = [
@@ -117,6 +125,7 @@ impl Choice {
             workloads: names(&["shared-memory", "hash-table", "overhead"]),
             threads: vec![1, 2, 4, 8, 16, 32],
             background: vec![0],
+            duration: None,
         }
     }
 }
@@ -269,9 +278,13 @@ impl Builder<'_> {
             workload,
             Workload::Index | Workload::Dedup | Workload::Raytrace | Workload::Streamcluster
         );
-        let duration_ms = match program {
+        let default = match program {
             true => self.context.effort.pick(10, 1000),
             false => self.context.effort.pick(40, 500),
+        };
+        let duration_ms = match self.choice.duration {
+            Some(duration) => duration.as_millis().try_into().expect("a minute at most"),
+            None => default,
         };
         let (name, beside) = (workload.name(), if background > 0 { " + load" } else { "" });
         let between = match workload {
@@ -355,6 +368,7 @@ mod tests {
             workloads: vec!["hash-table".into()],
             threads: vec![3, 5],
             background: vec![0],
+            duration: Some(Duration::from_millis(70)),
         };
         let plan = planned(&choice).unwrap();
         let titles: Vec<_> = plan.groups.iter().map(|group| group.title.as_str()).collect();
@@ -363,6 +377,8 @@ mod tests {
             let jobs: Vec<_> = group.jobs.iter().map(|job| job.implementation.as_str()).collect();
             assert_eq!(jobs, ["pthread", "quaver"]);
             assert_eq!(group.jobs[1].aims.len(), 1);
+            let command = group.jobs[0].command.iter().map(|word| word.to_string_lossy());
+            assert!(command.into_iter().any(|word| word.contains("\"duration_ms\":70")));
         }
     }
 
