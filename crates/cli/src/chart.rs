@@ -141,6 +141,10 @@ impl Chart<'_> {
             let points = curve.points.iter().copied();
             let (colour, style) = style(curve);
             if curve.line == Line::Dashed {
+                // A lone point is no line.
+                if let [point] = curve.points[..] {
+                    chart.draw_series([Circle::new(point, 5, style)])?;
+                }
                 chart.draw_series(DashedLineSeries::new(points, 6, 4, style))?;
                 continue;
             }
@@ -335,6 +339,8 @@ mod tests {
             chart(false).draw(&[curve]).unwrap().matches("<polyline").count()
         };
         assert!(count(Line::Dashed) > count(Line::Thick) + 10);
+        let point = Curve { line: Line::Dashed, ..curve(&[(50.0, 1.0)]) };
+        assert!(chart(false).draw(&[point]).unwrap().contains("<circle"), "a lone point is seen");
     }
 
     #[test]
