@@ -1,9 +1,10 @@
 //! The kernel's scheduling classes, which decide who runs on a core.
 
+use std::cmp::Ordering;
 use std::io;
 
-/// The class of a kernel thread, and its rank in it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+/// The class of a kernel thread, and its rank in it. The higher one runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Class {
     /// `SCHED_IDLE`: runs when nobody else wants to.
     Idle,
@@ -11,6 +12,24 @@ pub enum Class {
     Other(i8),
     /// `SCHED_FIFO` with this priority, 1 to 99: runs before everything of lower rank.
     Fifo(u8),
+}
+
+impl Ord for Class {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let rank = |class: &Class| match *class {
+            Class::Idle => (0, 0),
+            // The lower nice value is the higher rank.
+            Class::Other(nice) => (1, -i32::from(nice)),
+            Class::Fifo(priority) => (2, priority.into()),
+        };
+        rank(self).cmp(&rank(other))
+    }
+}
+
+impl PartialOrd for Class {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// What a thread has that nobody ranks.

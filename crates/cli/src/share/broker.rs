@@ -72,6 +72,8 @@ enum Classes {
     Fifo,
     /// SCHED_FIFO above SCHED_IDLE
     Mixed,
+    /// Nice -20 above SCHED_IDLE: where the kernel throttles SCHED_FIFO
+    Nice,
     /// As usual above SCHED_IDLE; needs no rights
     Idle,
 }
@@ -89,6 +91,7 @@ impl BrokerArgs {
         let binding = self.binding.map(|binding| match binding {
             Classes::Fifo => Binding::Fifo,
             Classes::Mixed => Binding::Mixed,
+            Classes::Nice => Binding::Nice,
             Classes::Idle => Binding::Idle,
         });
         Ok(Options {

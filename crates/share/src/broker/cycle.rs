@@ -121,7 +121,7 @@ mod tests {
         let set = rustix::thread::sched_getaffinity(None).unwrap();
         let cpu = (0..).find(|&cpu| set.is_set(cpu)).unwrap();
         let begun = Instant::now();
-        let bindings = [Binding::Idle, Binding::Mixed, Binding::Fifo];
+        let bindings = [Binding::Idle, Binding::Nice, Binding::Mixed, Binding::Fifo];
         // Others may have the CPU for a while.
         while bindings.iter().all(|&binding| measured(cpu, binding).is_none()) {
             assert!(begun.elapsed() < Duration::from_secs(20), "it cannot be measured");

@@ -22,6 +22,7 @@ mod ranks;
 mod server;
 mod status;
 mod table;
+mod throttle;
 mod usage;
 mod watch;
 

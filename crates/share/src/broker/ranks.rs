@@ -14,6 +14,9 @@ pub enum Binding {
     Fifo,
     /// Latency-critical ones are `SCHED_FIFO`, best-effort ones are `SCHED_IDLE`.
     Mixed,
+    /// Latency-critical ones have the nice value -20, best-effort ones are `SCHED_IDLE`: where the
+    /// kernel throttles `SCHED_FIFO`.
+    Nice,
     /// Latency-critical ones stay as they are, best-effort ones are `SCHED_IDLE`: needs no rights.
     Idle,
 }
@@ -42,13 +45,16 @@ impl Binding {
         match self {
             Binding::Fifo => "fifo",
             Binding::Mixed => "mixed",
+            Binding::Nice => "nice",
             Binding::Idle => "idle",
         }
     }
 
-    /// As rights and CPUs allow: `FIFO` for all only where other programs have a CPU of their own.
-    pub(super) fn choose(may_rank: bool, others_have_cpus: bool) -> Binding {
+    /// As rights, CPUs and the kernel allow: `FIFO` for all only where other programs have a CPU of
+    /// their own, and the kernel does not stop such threads ([`throttle`](super::throttle)).
+    pub(super) fn choose(may_rank: bool, others_have_cpus: bool, throttles: bool) -> Binding {
         match (may_rank, others_have_cpus) {
+            (true, _) if throttles => Binding::Nice,
             (true, true) => Binding::Fifo,
             (true, false) => Binding::Mixed,
             (false, _) => Binding::Idle,
@@ -65,10 +71,9 @@ impl Binding {
         match (self, rank) {
             (Binding::Fifo | Binding::Mixed, Rank::Critical) => Class::Fifo(3),
             (Binding::Idle, Rank::Critical) => USUAL,
+            (Binding::Nice, Rank::Critical) => Class::Other(-20),
             (Binding::Fifo, Rank::Turn) => Class::Fifo(1),
-            (Binding::Mixed, Rank::Turn) | (_, Rank::PlainTurn) if self.has_turns() => {
-                Class::Other(10)
-            }
+            (_, Rank::Turn | Rank::PlainTurn) if self.has_turns() => Class::Other(10),
             _ => Class::Idle,
         }
     }
@@ -116,13 +121,7 @@ impl Ranked {
 
     /// Whether a thread is above where it was put.
     pub(super) fn any_has_risen(&self) -> bool {
-        self.0.iter().any(|(&tid, &given)| {
-            Class::of(tid).is_ok_and(|class| match (class, given) {
-                // The lower nice value is the higher rank.
-                (Class::Other(nice), Class::Other(given)) => nice < given,
-                (class, given) => class > given,
-            })
-        })
+        self.0.iter().any(|(&tid, &given)| Class::of(tid).is_ok_and(|class| class > given))
     }
 
     /// Forgets what was done: threads may have changed their classes themselves.
@@ -137,7 +136,7 @@ mod tests {
 
     #[test]
     fn ranks_are_in_order_in_every_binding() {
-        for binding in [Binding::Fifo, Binding::Mixed, Binding::Idle] {
+        for binding in [Binding::Fifo, Binding::Mixed, Binding::Nice, Binding::Idle] {
             let class = |rank| binding.class(rank);
             assert!(class(Rank::Critical) > class(Rank::Turn), "{binding:?}");
             assert!(class(Rank::Critical) > class(Rank::PlainTurn), "{binding:?}");
@@ -152,8 +151,9 @@ mod tests {
 
     #[test]
     fn nothing_is_chosen_that_would_starve_other_programs() {
-        assert_eq!(Binding::choose(true, true), Binding::Fifo);
-        assert_eq!(Binding::choose(true, false), Binding::Mixed);
-        assert_eq!(Binding::choose(false, true), Binding::Idle);
+        assert_eq!(Binding::choose(true, true, false), Binding::Fifo);
+        assert_eq!(Binding::choose(true, false, false), Binding::Mixed);
+        assert_eq!([true, false].map(|cpus| Binding::choose(true, cpus, true)), [Binding::Nice; 2]);
+        assert_eq!([true, false].map(|it| Binding::choose(false, true, it)), [Binding::Idle; 2]);
     }
 }

@@ -10,6 +10,7 @@ use super::queue;
 use super::ranks::{self, Binding, Rank};
 use super::status::Expulsion;
 use super::table::OwnTable;
+use super::throttle;
 use super::{Options, Policy};
 use crate::class::{self, Class};
 use crate::layout::{MAGIC, MOST_APPS, MOST_PLACES, Page, VERSION};
@@ -144,13 +145,13 @@ impl Broker {
         let system = |what| move |error: io::Error| BrokerError::System { what, error };
         let free: Vec<usize> =
             allowed.iter().copied().filter(|cpu| !options.cpus.contains(cpu)).collect();
-        let may_rank = ranks::may_rank();
+        let (may_rank, throttles) = (ranks::may_rank(), throttle::is_on());
         let binding = match options.binding {
             Some(binding) if binding.has_turns() && !may_rank => {
                 return Err(BrokerError::Rights(binding.name()));
             }
             Some(binding) => binding,
-            None => Binding::choose(may_rank, !free.is_empty()),
+            None => Binding::choose(may_rank, !free.is_empty(), throttles),
         };
         let cycle = options.cycle.unwrap_or_else(|| cycle::measure(options.cpus[0], binding));
         let table = OwnTable::new(&options, cycle).map_err(|e| system("share memory")(e.into()))?;
@@ -167,6 +168,13 @@ impl Broker {
             notes.push(
                 "without CAP_SYS_NICE latency-critical applications are not raised, and \
                         best-effort ones share evenly, without weights"
+                    .to_owned(),
+            );
+        }
+        if matches!(binding, Binding::Fifo | Binding::Mixed) && throttles {
+            notes.push(
+                "this kernel stops SCHED_FIFO threads for a twentieth of each second \
+                        (kernel.sched_rt_runtime_us): choose `--binding nice`"
                     .to_owned(),
             );
         }

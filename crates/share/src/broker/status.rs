@@ -18,7 +18,7 @@ pub struct Status {
     pub socket: String,
     /// Who comes before whom: `shenango` or `weights`.
     pub policy: String,
-    /// By which classes of the kernel: `fifo`, `mixed` or `idle`.
+    /// By which classes of the kernel: `fifo`, `mixed`, `nice` or `idle`.
     pub binding: String,
     /// How long who rings waits for an answer.
     pub bound_us: f64,
