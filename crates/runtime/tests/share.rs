@@ -13,7 +13,7 @@ use alone::{alone, cpus};
 use probed::probed;
 use quaver::sched::share::Membership;
 use quaver::{BuildError, Builder, Notification, Runtime};
-use quaver_share::broker::{Broker, Options};
+use quaver_share::broker::{Binding, Broker, Options};
 use quaver_share::class::Class;
 use quaver_share::{Member, Rung};
 use std::path::{Path, PathBuf};
@@ -26,6 +26,9 @@ use std::time::Duration;
 /// Names the broker's socket to an actor.
 const AT: &str = "QUAVER_TEST_SHARE_AT";
 
+/// Tells the broker to rank best-effort applications above all ordinary programs, if it may.
+const ABOVE_OTHERS: &str = "QUAVER_TEST_SHARE_ABOVE_OTHERS";
+
 fn socket() -> Option<PathBuf> {
     std::env::var_os(AT).map(PathBuf::from)
 }
@@ -34,7 +37,10 @@ fn socket() -> Option<PathBuf> {
 #[ignore = "a role"]
 fn role_broker() {
     let Some(socket) = socket() else { return };
-    let mut broker = Broker::bind(Options::new(socket, vec![cpus()[0]])).unwrap();
+    let options = || Options::new(socket.clone(), vec![cpus()[0]]);
+    let fifo = || Broker::bind(Options { binding: Some(Binding::Fifo), ..options() }).ok();
+    let wanted = std::env::var_os(ABOVE_OTHERS).and_then(|_| fifo());
+    let mut broker = wanted.unwrap_or_else(|| Broker::bind(options()).unwrap());
     println!("\nserves {}", broker.binding().name());
     broker.run(|| false).unwrap();
 }
@@ -127,8 +133,12 @@ fn spawn_loop(rt: &Runtime, batch: impl Fn() + Send + 'static) -> impl FnOnce() 
 
 /// The actor, and what it says at its start.
 fn start(name: &str, socket: &Path) -> (Actor, String) {
+    start_with(name, socket, &[])
+}
+
+fn start_with(name: &str, socket: &Path, set: &[&str]) -> (Actor, String) {
     let mut command = actors::role(name);
-    command.env(AT, socket);
+    command.env(AT, socket).envs(set.iter().map(|name| (name, "1")));
     let mut actor = Actor::start(command);
     let said = actor.line("serves").expect("it starts");
     (actor, said)
@@ -224,7 +234,8 @@ fn a_best_effort_runtime_is_ranked_and_goes_on_below_everyone() {
 fn threads_of_a_best_effort_runtime_answer_bells_at_probes() {
     let _alone = alone();
     let place = Place::new("rt-share-probes", "share.sock");
-    let _broker = start("role_broker", &place.socket());
+    // Only who has the core can answer; the ringer must not be there in its place.
+    let _broker = start_with("role_broker", &place.socket(), &[ABOVE_OTHERS]);
     for notification in [Notification::Probe, Notification::Signal] {
         let be = joined("be", &place.socket()).notification(notification);
         let rt = be.build().unwrap();
