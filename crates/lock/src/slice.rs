@@ -1,7 +1,8 @@
 //! The kernel's slice extension, for locks without a monitor.
 //!
-//! Linux 7.0 lets a thread ask that it not be preempted for some microseconds (10 by default,
-//! `kernel.rseq_slice_extension_nsec`). It raises `request` in its area of restartable sequences.
+//! Linux 7.0 lets a thread ask that it not be preempted for some microseconds (5 by default). It
+//! raises `request` in its area of restartable sequences, which must be registered with more than
+//! its first 32 bytes, as glibc 2.41 does.
 //! A kernel that would preempt it may then put that off: it lowers `request` and raises `granted`.
 //! The thread lowers `request` at the end, and gives the CPU away if `granted` is up. Any other
 //! system call gives it away, too. (Linux, userspace-api/rseq; FlexGuard 2.4.)
@@ -46,6 +47,8 @@ const END: usize = 32;
 const AT_RSEQ_FEATURE_SIZE: libc::c_ulong = 27;
 const PR_RSEQ_SLICE_EXTENSION: libc::c_int = 79;
 const SET: libc::c_ulong = 2;
+/// The kernel's own number, for an area of the first 32 bytes.
+const ENOTSUPP: i32 = 524;
 const ENABLE: libc::c_ulong = 1;
 #[cfg(not(all(test, not(loom))))]
 const RSEQ_SLICE_YIELD: libc::c_long = 471;
@@ -65,6 +68,9 @@ pub enum NoExtension {
     /// The kernel does not know it.
     #[error("the kernel has no slice extension (Linux 7.0, CONFIG_RSEQ_SLICE_EXTENSION)")]
     Kernel,
+    /// glibc registers the area as it was at first.
+    #[error("glibc is too old for the slice extension: 2.41 or later is needed")]
+    OldGlibc,
     /// The kernel knows it and refuses, with this error.
     #[error("the kernel refuses the slice extension (booted with rseq_slice_ext=off?): error {0}")]
     Refused(i32),
@@ -83,16 +89,24 @@ pub fn possible() -> Result<(), NoExtension> {
         let size = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()).cast::<u32>();
         (offset.as_ref(), size.as_ref())
     };
-    let (Some(&offset), Some(1..)) = (offset, size) else { return Err(NoExtension::NoRseq) };
+    let (Some(&offset), Some(&size @ 1..)) = (offset, size) else {
+        return Err(NoExtension::NoRseq);
+    };
     // SAFETY: looks a number up.
     if (unsafe { libc::getauxval(AT_RSEQ_FEATURE_SIZE) } as usize) < END {
         return Err(NoExtension::Kernel);
     }
     OFFSET.store(offset, Relaxed);
-    switch_on().map_err(|error| match error {
+    switch_on().map_err(|error| refusal(error, size as usize))
+}
+
+/// Why the kernel has said no, where glibc has registered so many bytes.
+fn refusal(error: i32, size: usize) -> NoExtension {
+    match error {
         libc::EINVAL => NoExtension::Kernel,
+        ENOTSUPP if size <= END => NoExtension::OldGlibc,
         error => NoExtension::Refused(error),
-    })
+    }
 }
 
 /// From now on locks ask for it, if that is possible.

@@ -120,3 +120,10 @@ fn it_is_found_where_it_is() {
     println!("slice extension: {found:?}");
     assert_eq!(found.is_ok(), answer == 1, "{found:?}, the kernel says {answer}");
 }
+
+#[test]
+fn a_refusal_is_explained() {
+    assert_eq!(refusal(libc::EINVAL, 33), NoExtension::Kernel);
+    assert_eq!(refusal(ENOTSUPP, 20), NoExtension::OldGlibc);
+    assert_eq!(refusal(ENOTSUPP, 33), NoExtension::Refused(ENOTSUPP));
+}
