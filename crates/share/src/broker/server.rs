@@ -172,11 +172,7 @@ impl Broker {
             );
         }
         if matches!(binding, Binding::Fifo | Binding::Mixed) && throttles {
-            notes.push(
-                "this kernel stops SCHED_FIFO threads for a twentieth of each second \
-                        (kernel.sched_rt_runtime_us): choose `--binding nice`"
-                    .to_owned(),
-            );
+            notes.push(throttle::NOTE.to_owned());
         }
         if binding.has_turns() {
             // Above everyone where that takes nothing from them, else between.

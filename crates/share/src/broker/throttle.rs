@@ -13,6 +13,10 @@ use std::io::{BufRead, BufReader};
 /// In kernels that do it: their timer.
 const TIMER: &[u8] = b"sched_rt_period_timer";
 
+/// What is said where it does and `SCHED_FIFO` was asked for.
+pub(super) const NOTE: &str = "this kernel stops SCHED_FIFO threads for a twentieth of each second \
+    (kernel.sched_rt_runtime_us): choose `--binding nice`";
+
 /// Whether it does. Where that cannot be found out, it may.
 pub(super) fn is_on() -> bool {
     let read = |name| fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok();
