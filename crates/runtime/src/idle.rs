@@ -15,12 +15,11 @@
 //!
 //! Before step 1 a worker *looks* for a while ([`Workers::spin`]): all the time at what is its own
 //! or shared, now and then at the queues of others. While one looks, makers wake nobody: the looker
-//! will find the task. Whoever was counted as looking and stops doing so has the
-//! makers' trust to honour: if it takes a task and more is there than it can take, it wakes the
-//! next sleeper, and if nobody sleeps it tells the clock, because a busy worker must be interrupted
-//! then ([`Workers::all_busy`]). So one wake-up leads to the next, and a burst wakes as many
-//! workers as it needs. A woken worker is counted as looking by the one who wakes it, before it is
-//! awake.
+//! will find the task. Whoever was counted as looking and stops doing so has the makers' trust to
+//! honour: if it takes a task and more is there than it can take, it wakes the next sleeper, and if
+//! nobody sleeps it tells the clock, because a busy worker must be interrupted then
+//! ([`Workers::all_busy`]). So one wake-up leads to the next, and a burst wakes as many workers as
+//! it needs. A woken worker is counted as looking by the one who wakes it, before it is awake.
 //!
 //! One of those that sleep may be the *listener*: it sleeps where the kernel tells of files
 //! ([`reactor`](crate::reactor)) instead of in step 4's futex, so waking it is another call. It is

@@ -286,11 +286,13 @@ impl TwoQueue {
         self.workers[worker].has_more.store(true, Relaxed);
         let new_of = |victim| new.steal_from(victim, worker, links).map(fresh);
         let old_of = |victim| old.steal_from(victim, worker, links).map(preempted);
+        let any_of = |victim| match self.own_first {
+            true => old_of(victim).or_else(|| new_of(victim)),
+            false => new_of(victim).or_else(|| old_of(victim)),
+        };
         match victim {
-            Some(victim) => new_of(victim).or_else(|| old_of(victim)),
-            None if self.own_first => {
-                old.victims(worker).find_map(|victim| old_of(victim).or_else(|| new_of(victim)))
-            }
+            Some(victim) => any_of(victim),
+            None if self.own_first => old.victims(worker).find_map(any_of),
             None => {
                 let stolen = new.victims(worker).find_map(new_of);
                 stolen.or_else(|| old.victims(worker).find_map(old_of))
