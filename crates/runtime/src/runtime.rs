@@ -158,6 +158,15 @@ impl Inner {
         self.slots.get().map_or(&[], |s| s)
     }
 
+    /// Does `what` to one slot after the other until it says `true`; those whose carriers are known
+    /// to have lost their CPUs come last, and may be met twice.
+    pub(crate) fn any_slot(&self, mut what: impl FnMut(&Slot) -> bool) -> bool {
+        let on_cpu =
+            |all: &Descheduled| self.slots().iter().any(|slot| all.is_on_cpu(slot) && what(slot));
+        let away = self.descheduled.as_ref().filter(|all| all.any_away());
+        away.is_some_and(on_cpu) || self.slots().iter().any(what)
+    }
+
     /// In the child of a fork: there is no runtime, and the parent's has ended, for whoever still
     /// has a handle.
     pub(crate) fn forget() {

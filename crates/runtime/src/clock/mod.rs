@@ -242,7 +242,7 @@ impl Running {
             let now = tsc::now();
             is_due(due, now, 0) && preempt::send(rt, slot, run, now)
         };
-        let sent = rt.slots().iter().any(overdue);
+        let sent = rt.any_slot(overdue);
         if !sent {
             rt.look_at.store(begun + rt.look_every, Relaxed);
         }

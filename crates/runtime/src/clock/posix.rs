@@ -118,7 +118,7 @@ impl PosixTimer {
     /// each call: a burst of work arms as many as it needs.
     #[cold]
     pub(crate) fn work_somewhere(&self, rt: &Inner) {
-        rt.slots().iter().any(|slot| self.arm_if_waiting(slot, rt.lost_after));
+        rt.any_slot(|slot| self.arm_if_waiting(slot, rt.lost_after));
     }
 }
 

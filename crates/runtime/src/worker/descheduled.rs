@@ -104,6 +104,15 @@ impl Descheduled {
         sys::signal_eventfd(self.stop);
     }
 
+    /// Has any worker lost its CPU?
+    pub(crate) fn any_away(&self) -> bool {
+        self.monitor.away().load(Acquire) > 0
+    }
+
+    pub(crate) fn is_on_cpu(&self, slot: &Slot) -> bool {
+        self.state_of(slot) == ON_CPU
+    }
+
     fn state_of(&self, slot: &Slot) -> u32 {
         let word = self.monitor.states().get(slot.seen_as.load(Relaxed) as usize);
         word.map_or(ON_CPU, |word| word.load(Relaxed))
@@ -133,7 +142,7 @@ struct Next {
 fn pass(rt: &Inner, all: &Descheduled) -> Next {
     let mut next = Next::default();
     all.monitor.silence();
-    if all.monitor.away().load(Acquire) <= 0 {
+    if !all.any_away() {
         return next;
     }
     for slot in rt.slots() {
