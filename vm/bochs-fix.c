@@ -1,9 +1,11 @@
 /*
- * Corrects two instructions of Debian's Bochs 3.0+dfsg-1 in memory; to be preloaded.
+ * Corrects user interrupts of Debian's Bochs 3.0+dfsg-1 in memory; to be preloaded.
  *
  * SENDUIPI takes its index from a field of the decoded instruction that the decoder leaves empty for this opcode: the
  * operand is in the field before it, and the table of opcodes has to name the operand's kind so that the decoder fills
- * it. UIRET pops from 8 bytes too far up the stack: it reads from RSP+8, RSP+16, RSP+24.
+ * it. UIRET pops from 8 bytes too far up the stack: it reads from RSP+8, RSP+16, RSP+24. The delivery does not commit
+ * the address that it jumps to: if the handler's first instruction faults, the fault is said to be of the interrupted
+ * one, which then goes on with the handler's stack pointer.
  *
  * Every byte is compared before any is changed; an emulator that differs ends with status 99.
  */
@@ -19,11 +21,12 @@ struct patch {
     const char *function;
     size_t offset;
     size_t length;
-    unsigned char from[8], to[8];
+    unsigned char from[32], to[32];
 };
 
 #define SENDUIPI "_ZN8BX_CPU_C11SENDUIPI_GqEP15bxInstruction_c"
 #define UIRET "_ZN8BX_CPU_C5UIRETEP15bxInstruction_c"
+#define DELIVERY "_ZN8BX_CPU_C13deliver_UINTREv"
 
 static const struct patch patches[] = {
     /* movzbl field(%r12),%eax: the destination's number instead of the source's. */
@@ -32,6 +35,13 @@ static const struct patch patches[] = {
     {UIRET, 0x48, 4, {0x48, 0x8d, 0x70, 0x08}, {0x48, 0x8d, 0x70, 0x00}},
     {UIRET, 0x5e, 4, {0x48, 0x8d, 0x70, 0x10}, {0x48, 0x8d, 0x70, 0x08}},
     {UIRET, 0x77, 4, {0x48, 0x8d, 0x70, 0x18}, {0x48, 0x8d, 0x70, 0x10}},
+    /* mov %rax,rip(%rbx) and the end of the function; then room up to the next branch's target. A second
+     * mov %rax,committed_rip(%rbx) fits. */
+    {DELIVERY, 0x1f2, 30,
+     {0x48, 0x89, 0x83, 0xe0, 0, 0, 0, 0x89, 0x93, 0xdc, 0x91, 0, 0, 0x48, 0x83, 0xc4, 0x08, 0x5b, 0x5d, 0xc3,
+      0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0},
+     {0x48, 0x89, 0x83, 0xe0, 0, 0, 0, 0x48, 0x89, 0x83, 0x18, 0x01, 0, 0, 0x89, 0x93, 0xdc, 0x91, 0, 0,
+      0x48, 0x83, 0xc4, 0x08, 0x5b, 0x5d, 0xc3, 0x90, 0x90, 0x90}},
 };
 
 /* An entry of Bochs's table of opcodes: two pointers to members (address, adjustment), operands, flags. */

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static void flag_holds_back(void) {
@@ -271,6 +272,31 @@ static void red_zone(void) {
     }
 }
 
+/* The frame, or what the handler pushes first, is the first thing on a page of the stack. */
+static void untouched_stack(void) {
+    enum { PAGE = 4096 };
+    int fd = device();
+    receive(fd);
+    uint64_t self = (uint64_t)route_to_self(fd, 2), count = 0;
+    char *pages = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(pages != MAP_FAILED);
+    _stui();
+    for (char *stack = pages + PAGE + 64; stack <= pages + PAGE + 512; stack += 8) {
+        memset(pages + PAGE, 0, PAGE);
+        CHECK(!madvise(pages, PAGE, MADV_DONTNEED));
+        __asm__ volatile("xchg %%rsp, %[stack]\n\t"
+                         "senduipi %[self]\n\t"
+                         "mov $2000, %%ecx\n"
+                         "1:\tdec %%ecx\n\t"
+                         "jnz 1b\n\t"
+                         "xchg %%rsp, %[stack]"
+                         : [stack] "+&r"(stack)
+                         : [self] "r"(self)
+                         : "rcx", "memory", "cc");
+        CHECK(got[2] == ++count);
+    }
+}
+
 /* Every register and flag keeps its value while interrupts come from another CPU. */
 static void registers_kept(void) {
     int fd = device();
@@ -308,6 +334,7 @@ const struct test delivery_tests[] = {
     {"signals-and-interrupts", with_signals, 1},
     {"other-stack", other_stack, 1},
     {"red-zone", red_zone, 1},
+    {"untouched-stack", untouched_stack, 1},
     {"registers-kept", registers_kept, 2},
     {NULL, NULL, 0},
 };
