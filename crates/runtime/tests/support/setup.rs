@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 /// The environment variable with the notification of all runtimes of a [`Setup`].
 pub const NOTIFICATION: &str = "QUAVER_TEST_NOTIFICATION";
+/// The environment variable with the only clock to test, where others take too long.
+const CLOCK: &str = "QUAVER_TEST_CLOCK";
 
 /// A kind of runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +37,10 @@ impl Setup {
     /// Those with this number of workers.
     pub fn with_workers(workers: usize) -> Vec<Setup> {
         let mut all = Vec::new();
-        for clock in [Clock::PosixTimer, Clock::TimerThread, Clock::TimerCore] {
+        let only: Option<Clock> = std::env::var(CLOCK).ok().map(|clock| clock.parse().unwrap());
+        let mut clocks = vec![Clock::PosixTimer, Clock::TimerThread, Clock::TimerCore];
+        clocks.retain(|clock| only.is_none_or(|only| only == *clock));
+        for clock in clocks {
             for resume in [Resume::Auto, Resume::Sigreturn] {
                 all.push(Setup { clock, workers, resume });
             }
