@@ -159,6 +159,7 @@ if [ "$size" = full ]; then
     step glibc scripts/check_glibc.sh "$programs"
     for suite in bookworm trixie trixie-backports; do step "vm-$suite" vm/run.sh --suite "$suite"; done
     step vm-runtime vm/run.sh --runtime
+    step vm-slice vm/run.sh --slice
     if have go; then
         step vm-go vm/run.sh --go
     else

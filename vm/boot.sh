@@ -31,11 +31,18 @@ build_test() {
         sed -n 's/.*"kind":\["test"\].*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)" "$out" "$name"
 }
 
+# build_quaver OUT [ARGUMENT...]: `quaver`, and what the arguments name, which is built with it
+build_quaver() {
+    local out=$1
+    shift
+    cargo build --locked --quiet --profile fast -p quaver-cli "$@" || die "quaver cannot be built"
+    with_libraries "$(target_dir)/fast/quaver" "$out" quaver
+}
+
 # build_runtime OUT: `quaver` and tests of the runtime, built here for a guest with their libraries
 build_runtime() {
     local out=$1 test
-    cargo build --locked --quiet --profile fast -p quaver-cli || die "quaver cannot be built"
-    with_libraries "$(target_dir)/fast/quaver" "$out" quaver
+    build_quaver "$out"
     for test in user_interrupts preempt; do build_test "$out" "$test" --profile fast -p quaver; done
     build_test "$out" switch --profile fast -p quaver-share --features broker
 }
@@ -91,21 +98,34 @@ build_tests() {
     rm -rf "$work"
 }
 
-image() {
-    local kernel_tree=$1 files=$2 out=$3 tree work
-    tree=$(tree_of emulator)
-    work=$(aside "$tree" "image.$$")
-    mkdir -p "$work"/root/{bin,dev,proc,sys,tmp,t} "$work/iso/isolinux"
+# initrd TREE FILES OUT: packed by the programs of a tree
+initrd() {
+    local tree=$1 files=$2 out=$3 work
+    work=$(aside "$tree" "initrd.$$")
+    mkdir -p "$work"/root/{bin,dev,proc,sys,tmp,t}
     cp "$tree/usr/bin/busybox" "$work/root/bin/"
     cp vm/init "$work/root/init"
     chmod 755 "$work/root/init"
     cp -r "$files/." "$work/root/t/"
+    # shellcheck disable=SC2016 # the inner shell expands it
+    enter "$tree" sh -c 'cd "$1/root" && find . | cpio -o -H newc --quiet | gzip -1 >../initrd.gz' sh "/tmp/initrd.$$" ||
+        die "the files of the machine cannot be packed"
+    mv "$work/initrd.gz" "$out"
+    rm -rf "$work"
+}
+
+image() {
+    local kernel_tree=$1 files=$2 out=$3 tree work
+    tree=$(tree_of emulator)
+    work=$(aside "$tree" "image.$$")
+    mkdir -p "$work/iso/isolinux"
+    initrd "$tree" "$files" "$work/iso/initrd.gz"
     cp "$(kernel_of "$kernel_tree")" "$work/iso/vmlinuz"
     cp "$tree/usr/lib/ISOLINUX/isolinux.bin" "$tree/usr/lib/syslinux/modules/bios/ldlinux.c32" "$work/iso/isolinux/"
     printf 'SERIAL 0 115200\nDEFAULT l\nPROMPT 0\nTIMEOUT 1\nLABEL l\n KERNEL /vmlinuz\n INITRD /initrd.gz\n APPEND %s\n' \
         "$(tr -s ' \n' ' ' <<<"$vm_kernel_options tsc_early_khz=$((vm_mips * 1000))")" >"$work/iso/isolinux/isolinux.cfg"
     # shellcheck disable=SC2016 # the inner shell expands it
-    enter "$tree" sh -c 'cd "$1/root" && find . | cpio -o -H newc --quiet | gzip -1 >../iso/initrd.gz && cd .. &&
+    enter "$tree" sh -c 'cd "$1" &&
         xorriso -as mkisofs -quiet -o image.iso -b isolinux/isolinux.bin -c isolinux/boot.cat -no-emul-boot \
             -boot-load-size 4 -boot-info-table iso' sh "/tmp/image.$$" >"$work/log" 2>&1 ||
         die "no bootable image could be made: $(tail -n 5 "$work/log")"

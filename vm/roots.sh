@@ -3,6 +3,7 @@
 #
 #   tree_of emulator         Bochs, a compiler for the tests, and what makes a bootable image
 #   tree_of linux-SUITE      a kernel of that suite, its headers and its compiler
+#   tree_of slice            the source of Linux 7, a compiler for it, and QEMU
 #   enter TREE COMMAND...    runs a command in a tree
 #
 # tree_of prints the tree's path and makes it first if it is not there. Packages are resolved by apt against an empty
@@ -102,6 +103,10 @@ tree_of() {
             # Its terminal's description is in ncurses-base.
             make_tree emulator trixie bochs ncurses-base bochs-term bochsbios vgabios isolinux syslinux-common xorriso busybox-static cpio \
                 gzip gcc libc6-dev
+            ;;
+        slice)
+            make_tree slice trixie-backports linux-source make gcc flex bison bc libelf-dev zlib1g-dev libssl-dev dwarves \
+                perl-base python3-minimal diffutils xz-utils tar cpio gzip busybox-static qemu-system-x86 seabios
             ;;
         linux-*) make_tree "$name" "${name#linux-}" linux-image-amd64 linux-headers-amd64 make gcc perl-base ;;
         *) die "unknown tree $name" ;;

@@ -4,9 +4,10 @@
 #   vm/run.sh [--suite SUITE] [--cpus N] [--seconds N] [TEST...]
 #   vm/run.sh --runtime [--suite SUITE]      the runtime itself: the demo, and tests with real user interrupts
 #   vm/run.sh --go [--suite SUITE]           programs built by quaver-go, preempted by user interrupts
+#   vm/run.sh --slice                        locks that use the slice extension of Linux 7
 #   vm/run.sh --fetch [--suite SUITE]        only fetches what it needs
 #
-# Ends with a line PASS or FAIL for each test of vm/names (.runtime, .go) that needs no more CPUs than there are, and a
+# Ends with a line PASS or FAIL for each test of vm/names (.runtime, .go, .slice) that needs no more CPUs than there are, and a
 # count. A test that did not run has failed. SUITE: bookworm, trixie (the default), trixie-backports.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -15,6 +16,8 @@ set -euo pipefail
 . vm/roots.sh
 # shellcheck source=vm/boot.sh
 . vm/boot.sh
+# shellcheck source=vm/slice.sh
+. vm/slice.sh
 
 cpus=2 suite=trixie seconds=600 only=() fetch='' names=vm/names
 while [ $# -gt 0 ]; do
@@ -23,7 +26,7 @@ while [ $# -gt 0 ]; do
     --suite) suite=${2:?which suite?} && shift ;;
     --seconds) seconds=${2:?how long?} && shift ;;
     --fetch) fetch=1 ;;
-    --runtime | --go) names=vm/names.${1#--} seconds=900 ;;
+    --runtime | --go | --slice) names=vm/names.${1#--} seconds=900 ;;
     -*) die "unknown option $1" ;;
     *)
         grep -q "^$1 " "$names" || die "$names has no test $1"
@@ -34,34 +37,46 @@ while [ $# -gt 0 ]; do
 done
 [[ $cpus =~ ^[1-8]$ ]] || die "--cpus $cpus: a number from 1 to 8 is needed"
 
-emulator=$(tree_of emulator)
-kernel_tree=$(tree_of "linux-$suite")
+part=${names#vm/names}
+part=${part#.}
+trees=()
+if [ "$part" = slice ]; then
+    trees+=("$(tree_of slice)")
+else
+    kernel_tree=$(tree_of "linux-$suite")
+    trees+=("$(tree_of emulator)" "$kernel_tree")
+fi
 [ -z "$fetch" ] || exit 0
 
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch" "$emulator"/tmp/*."$$" "$kernel_tree"/tmp/*."$$"' EXIT
+trap 'rm -rf "$scratch"; for tree in "${trees[@]}"; do rm -rf "$tree"/tmp/*."$$"; done' EXIT
 mkdir "$scratch/files"
-build_module "$kernel_tree" "$scratch"
-build_tests "$scratch"
-cp "$scratch/quaver.ko" "$scratch/files/"
-if [ "$names" = vm/names ]; then
-    cp "$scratch/tests" "$scratch/files/"
-    tests="/t/tests ${only[*]}"
-else
-    part=${names#vm/names.}
+if [ -n "$part" ]; then
     "build_$part" "$scratch/files"
     cp "vm/$part" "$scratch/files/tests"
     tests=". /t/tests"
-    # An interruption takes thousands of instructions, and is to be short beside a quantum of the tests.
-    [ "$part" = go ] || vm_mips=400
 fi
-cat >"$scratch/files/run" <<RUN
+if [ "$part" = slice ]; then
+    printf '%s\n' "$tests" >"$scratch/files/run"
+    boot_slice "$scratch/files" "$cpus" "$scratch/log" "$seconds"
+else
+    build_module "$kernel_tree" "$scratch"
+    build_tests "$scratch"
+    cp "$scratch/quaver.ko" "$scratch/files/"
+    [ -n "$part" ] || {
+        cp "$scratch/tests" "$scratch/files/"
+        tests="/t/tests ${only[*]}"
+    }
+    # An interruption takes thousands of instructions, and is to be short beside a quantum of the tests.
+    [ "$part" != runtime ] || vm_mips=400
+    cat >"$scratch/files/run" <<RUN
 insmod /t/quaver.ko && echo 'PASS module-loads'
 $tests
 rmmod quaver && echo 'PASS module-unloads'
 RUN
-image "$kernel_tree" "$scratch/files" "$scratch/image.iso"
-boot "$scratch/image.iso" "$cpus" "$scratch/log" "$seconds"
+    image "$kernel_tree" "$scratch/files" "$scratch/image.iso"
+    boot "$scratch/image.iso" "$cpus" "$scratch/log" "$seconds"
+fi
 # Nothing was said that only a kernel in trouble says.
 if grep -q '^DONE' "$scratch/log" && ! grep -q '^KERNEL' "$scratch/log"; then
     echo 'PASS kernel-undisturbed' >>"$scratch/log"

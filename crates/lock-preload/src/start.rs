@@ -2,7 +2,7 @@
 //! constructors of other libraries may come first; only without a monitor.
 
 use crate::{real, thread};
-use quaver_lock::{monitor, parts};
+use quaver_lock::{monitor, parts, slice};
 
 /// `none`: there is no monitor, and that has been said.
 const MONITOR: &str = "QUAVER_LOCK_MONITOR";
@@ -27,12 +27,14 @@ extern "C" fn start() {
     // SAFETY: the handler changes a word of its thread.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     if std::env::var_os(MONITOR).is_some_and(|v| v == "none") {
+        // What is said of it has been said, too.
+        let _ = slice::use_it();
         return;
     }
     if let Err(absent) = monitor::attach_to_lockd() {
         let speaker = std::env::var(SPEAKER).ok();
         if speaker.is_some_and(|pid| pid == std::process::id().to_string()) {
-            eprintln!("quaver lock: {absent}");
+            eprintln!("quaver lock: {absent}{}", monitor::instead());
         }
     }
 }

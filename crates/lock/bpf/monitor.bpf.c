@@ -71,6 +71,13 @@ struct task_struct {
     void *rseq;
     struct signal_struct *signal;
 } KERNEL;
+// The same type in Linux 7. (What follows three underscores is no part of a name in the kernel.)
+struct rseq_data {
+    void *usrptr;
+} KERNEL;
+struct task_struct___7 {
+    struct rseq_data rseq;
+} KERNEL;
 struct pt_regs {
     unsigned long ax;
     unsigned long di;
@@ -89,6 +96,9 @@ struct bpf_iter__task {
 
 // As large as the kernel has it.
 #define UPID_SIZE __builtin_preserve_type_info(*(struct upid *)0, 1)
+// Where the kernel has it, of whatever size; and whether it has it.
+#define OFFSET(field) __builtin_preserve_field_info(field, 0)
+#define EXISTS(field) __builtin_preserve_field_info(field, 2)
 
 #define TASK_RUNNING 0
 #define TASK_INTERRUPTIBLE 1
@@ -225,6 +235,28 @@ INLINE u32 window_of(struct task_struct *task, struct registration *process)
     return 0;
 }
 
+// The thread's area of restartable sequences; 0: it has none.
+INLINE void *rseq_of(struct task_struct *task)
+{
+    struct task_struct___7 *seven = (void *)task;
+    void *rseq = 0;
+
+    if (EXISTS(seven->rseq.usrptr))
+        bpf_probe_read_kernel(&rseq, sizeof(rseq), &seven->rseq.usrptr);
+    else
+        bpf_probe_read_kernel(&rseq, sizeof(rseq), &task->rseq);
+    return rseq;
+}
+
+// Is it a byte, or an int of 0 or 1: the first byte says it.
+INLINE int is_on_cpu(struct task_struct *task)
+{
+    u8 on_cpu = 0;
+
+    bpf_probe_read_kernel(&on_cpu, sizeof(on_cpu), (void *)task + OFFSET(task->on_cpu));
+    return on_cpu;
+}
+
 // Whether a thread that leaves the CPU holds a lock or stands in a queue, and the address of that
 // lock's word. `task` is current.
 INLINE int critical(struct task_struct *task, u64 *lock)
@@ -233,12 +265,12 @@ INLINE int critical(struct task_struct *task, u64 *lock)
     struct registration *process;
     struct node node = { .place = NONE };
     struct cell cell;
-    void *rseq = 0;
+    void *rseq;
 
     process = bpf_map_lookup_elem(&processes, &group);
     if (!process)
         return 0;
-    bpf_probe_read_kernel(&rseq, sizeof(rseq), &task->rseq);
+    rseq = rseq_of(task);
     if (!rseq || bpf_probe_read_user(&cell, sizeof(cell), rseq + process->cell))
         return 0;
     *lock = cell.last;
@@ -423,14 +455,14 @@ int sweep(struct bpf_iter__task *context)
     carrier = bpf_map_lookup_elem(&gone, &thread);
     if (carrier) {
         carrier->seen = context->meta->session_id;
-        if (task->on_cpu && now - carrier->since > 2000000 && carrier_comes(thread))
+        if (is_on_cpu(task) && now - carrier->since > 2000000 && carrier_comes(thread))
             __sync_fetch_and_add(&s->corrected, 1);
     }
     flag = bpf_map_lookup_elem(&flags, &thread);
     if (!flag)
         return 0;
     flag->seen = context->meta->session_id;
-    if (task->on_cpu && now - flag->since > 2000000 && drop(s, thread))
+    if (is_on_cpu(task) && now - flag->since > 2000000 && drop(s, thread))
         __sync_fetch_and_add(&s->corrected, 1);
     return 0;
 }

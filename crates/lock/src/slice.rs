@@ -109,8 +109,15 @@ fn refusal(error: i32, size: usize) -> NoExtension {
     }
 }
 
-/// From now on locks ask for it, if that is possible.
-pub(crate) fn use_it() -> Result<(), NoExtension> {
+/// From now on this process's locks ask for it, until it gets a monitor. [`attach`] does so where it
+/// finds none.
+///
+/// # Errors
+///
+/// Why it is not possible.
+///
+/// [`attach`]: crate::monitor::attach
+pub fn use_it() -> Result<(), NoExtension> {
     possible()?;
     // With the offset.
     USED.store(true, Release);
@@ -124,7 +131,7 @@ pub(crate) fn use_it_no_more() {
 
 /// Whether locks ask for it.
 #[inline]
-pub(crate) fn used() -> bool {
+pub fn used() -> bool {
     USED.load(Acquire)
 }
 

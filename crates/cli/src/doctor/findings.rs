@@ -189,6 +189,7 @@ pub(crate) mod tests {
                 unprivileged_disabled: Some(2),
                 lock_monitor_built: true,
                 lockd: true,
+                slice_extension: Err("the kernel has none".into()),
             },
             network: Network {
                 tap: Ok(()),

@@ -9,7 +9,7 @@ mod company;
 use crate::companion::LOCK_PRELOAD;
 use crate::run::{Words, become_it, exit, preload};
 use anyhow::Context;
-use quaver_lock::monitor;
+use quaver_lock::{monitor, slice};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
@@ -59,7 +59,8 @@ fn monitored(command: &mut Command) {
     match company::start().context("the locks of this program block early") {
         Ok(socket) => command.env("QUAVER_LOCKD", socket),
         Err(why) => {
-            eprintln!("quaver: {why:#}");
+            let _ = slice::use_it();
+            eprintln!("quaver: {why:#}{}", monitor::instead());
             command.env("QUAVER_LOCK_MONITOR", "none")
         }
     };

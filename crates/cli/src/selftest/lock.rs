@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use comfy_table::{Table, presets};
-use quaver_lock::monitor;
+use quaver_lock::{monitor, slice};
 use serde::Serialize;
 
 use super::Args;
@@ -52,6 +52,7 @@ type Part = (&'static str, fn() -> Found);
 
 const PARTS: &[Part] = &[
     ("lock", lock),
+    ("slices", slices),
     ("monitor", attach),
     ("monitored", monitored),
     ("preemption", preemption),
@@ -135,6 +136,13 @@ fn failed<T>(why: String) -> Result<T, (Outcome, String)> {
 /// Locks without a monitor.
 fn lock() -> Found {
     monitor::detach();
+    counted::exact().or_else(failed)
+}
+
+/// The same, and the kernel puts the preemption of holders off.
+fn slices() -> Found {
+    monitor::detach();
+    slice::use_it().map_err(|why| (Outcome::Missing, why.to_string()))?;
     counted::exact().or_else(failed)
 }
 

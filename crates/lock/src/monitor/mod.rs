@@ -131,7 +131,23 @@ pub fn attach() -> Result<Source, Absent> {
     {
         return Ok(source);
     }
-    let found = find();
+    note(&mut attached, find())
+}
+
+/// As [`attach`], but only asks lockd: for programs that are not ours, which may close descriptors
+/// that they do not know.
+///
+/// # Errors
+///
+/// lockd does not answer, or says no; locks then block early, or use the slice extension.
+pub fn attach_to_lockd() -> Result<(), Absent> {
+    let mut attached = ATTACHED.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = own_registration().and_then(|own| ask_lockd(&own));
+    note(&mut attached, found.map(|()| Source::Lockd)).map(drop)
+}
+
+/// Locks go by what was found.
+fn note(attached: &mut Option<Source>, found: Result<Source, Absent>) -> Result<Source, Absent> {
     match found {
         Ok(source) => {
             slice::use_it_no_more();
@@ -143,17 +159,9 @@ pub fn attach() -> Result<Source, Absent> {
     found
 }
 
-/// As [`attach`], but only asks lockd: for programs that are not ours, which may close descriptors
-/// that they do not know.
-///
-/// # Errors
-///
-/// lockd does not answer, or says no; locks then block early.
-pub fn attach_to_lockd() -> Result<(), Absent> {
-    let mut attached = ATTACHED.lock().unwrap_or_else(PoisonError::into_inner);
-    ask_lockd(&own_registration()?)?;
-    *attached = Some(Source::Lockd);
-    Ok(())
+/// What locks do without a monitor, to be said behind the reason for its absence.
+pub fn instead() -> &'static str {
+    if slice::used() { "; the kernel extends slices of holders" } else { "" }
 }
 
 /// As [`attach`]; says once on standard error if there is no monitor, and why.
@@ -162,7 +170,7 @@ pub fn attach_or_say() -> Option<Source> {
     match attach() {
         Ok(source) => Some(source),
         Err(absent) => {
-            let instead = if slice::used() { "; the kernel extends slices of holders" } else { "" };
+            let instead = instead();
             SAID.call_once(|| eprintln!("quaver-lock: locks block early: {absent}{instead}"));
             None
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use procfs::process::Process;
-use quaver_lock::monitor;
+use quaver_lock::{monitor, slice};
 use serde::Serialize;
 
 use super::{last_error, read_number};
@@ -27,6 +27,8 @@ pub struct Bpf {
     pub lock_monitor_built: bool,
     /// Whether a lockd serves the locks of all processes.
     pub lockd: bool,
+    /// Locks without a monitor can ask the kernel for longer slices; otherwise why not.
+    pub slice_extension: Result<(), String>,
 }
 
 pub(super) fn detect() -> Bpf {
@@ -38,6 +40,7 @@ pub(super) fn detect() -> Bpf {
         unprivileged_disabled: read_number("/proc/sys/kernel/unprivileged_bpf_disabled"),
         lock_monitor_built: monitor::built(),
         lockd: monitor::lockd_answers(),
+        slice_extension: slice::possible().map_err(|why| why.to_string()),
     }
 }
 

@@ -50,6 +50,10 @@ fn locks(facts: &Facts) -> Finding {
             "quaver-lock spins until a holder is preempted; each process loads a monitor of its \
              own, with `quaver lockd` all share one",
         ),
+        _ if bpf.slice_extension.is_ok() => finding("slice extension").ok(
+            "without a monitor, quaver-lock blocks early, and the kernel lets holders run on for \
+             some microseconds",
+        ),
         (_, true, false) => finding("not built")
             .missing("without a monitor, quaver-lock blocks early")
             .advice("install clang, then `cargo clean -p quaver-lock` and build again"),
@@ -200,6 +204,8 @@ mod tests {
         assert!(find(&facts, "locks").advice.unwrap().contains("clang"));
         facts.bpf.capable = false;
         assert!(find(&facts, "locks").advice.unwrap().contains("lockd"));
+        facts.bpf.slice_extension = Ok(());
+        assert_eq!(find(&facts, "locks").value, "slice extension");
     }
 
     #[test]
