@@ -109,8 +109,8 @@ fn refusal(error: i32, size: usize) -> NoExtension {
     }
 }
 
-/// From now on this process's locks ask for it, until it gets a monitor. [`attach`] does so where it
-/// finds none.
+/// From now on this process's locks ask for it, until it gets a monitor. [`attach`] does so where
+/// it finds none.
 ///
 /// # Errors
 ///
