@@ -100,7 +100,8 @@ def selftest_lock(document):
     need_number(document, "failed")
     need(document["failed"] == 0, "a part has failed")
     rows = {row.get("part"): row for row in at(document, "rows")}
-    need(list(rows) == ["lock", "monitor", "monitored", "preemption", "preload"], f"the parts {list(rows)}")
+    parts = ["lock", "slices", "monitor", "monitored", "preemption", "preload"]
+    need(list(rows) == parts, f"the parts {list(rows)}")
     for part, row in rows.items():
         need(row.get("outcome") in ("ok", "missing"), f"{part}: the outcome {row.get('outcome')}")
         need(row.get("detail"), f"{part}: no detail")
