@@ -122,7 +122,7 @@ enter() {
     shift
     [ "$(id -u)" -eq 0 ] || as_user=(--user --map-root-user)
     # shellcheck disable=SC2016 # the inner shell expands it
-    setpriv --pdeathsig KILL unshare "${as_user[@]}" --mount sh -c '
+    setpriv --pdeathsig TERM unshare "${as_user[@]}" --mount sh -c '
         for dir in dev proc; do mount --rbind "/$dir" "$0/$dir" || exit; done
         exec chroot "$0" "$@"' "$tree" "$@"
 }
