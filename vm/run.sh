@@ -7,8 +7,8 @@
 #   vm/run.sh --slice                        locks that use the slice extension of Linux 7
 #   vm/run.sh --fetch [--suite SUITE]        only fetches what it needs
 #
-# Ends with a line PASS or FAIL for each test of vm/names (.runtime, .go, .slice) that needs no more CPUs than there are, and a
-# count. A test that did not run has failed. SUITE: bookworm, trixie (the default), trixie-backports.
+# Ends with a line PASS or FAIL for each test of vm/names (.runtime, .go, .slice) that needs no more CPUs than there are,
+# and a count. A test that did not run has failed. SUITE: bookworm, trixie (the default), trixie-backports.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/../scripts/lib.sh"
@@ -19,14 +19,14 @@ set -euo pipefail
 # shellcheck source=vm/slice.sh
 . vm/slice.sh
 
-cpus=2 suite=trixie seconds=600 only=() fetch='' names=vm/names
+cpus=2 suite=trixie seconds=600 only=() fetch='' part='' names=vm/names
 while [ $# -gt 0 ]; do
     case $1 in
     --cpus) cpus=${2:?how many CPUs?} && shift ;;
     --suite) suite=${2:?which suite?} && shift ;;
     --seconds) seconds=${2:?how long?} && shift ;;
     --fetch) fetch=1 ;;
-    --runtime | --go | --slice) names=vm/names.${1#--} seconds=900 ;;
+    --runtime | --go | --slice) part=${1#--} names=vm/names.${1#--} seconds=900 ;;
     -*) die "unknown option $1" ;;
     *)
         grep -q "^$1 " "$names" || die "$names has no test $1"
@@ -37,14 +37,11 @@ while [ $# -gt 0 ]; do
 done
 [[ $cpus =~ ^[1-8]$ ]] || die "--cpus $cpus: a number from 1 to 8 is needed"
 
-part=${names#vm/names}
-part=${part#.}
-trees=()
 if [ "$part" = slice ]; then
-    trees+=("$(tree_of slice)")
+    trees=("$(tree_of slice)")
 else
     kernel_tree=$(tree_of "linux-$suite")
-    trees+=("$(tree_of emulator)" "$kernel_tree")
+    trees=("$(tree_of emulator)" "$kernel_tree")
 fi
 [ -z "$fetch" ] || exit 0
 

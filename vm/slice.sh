@@ -48,10 +48,11 @@ build_slice() {
 }
 
 boot_slice() {
-    local files=$1 cpus=$2 log=$3 limit=$4 tree work status=0
+    local files=$1 cpus=$2 log=$3 limit=$4 tree kernel work status=0
     tree=$(tree_of slice)
+    kernel=$(slice_kernel)
     work=$(aside "$tree" "boot.$$")
-    cp "$(slice_kernel)" "$work/kernel"
+    cp "$kernel" "$work/kernel"
     : >"$files/ends-by-reboot"
     initrd "$tree" "$files" "$work/initrd.gz"
     enter "$tree" timeout --kill-after=5 "$limit" qemu-system-x86_64 -machine q35 -accel tcg,thread=multi -cpu max \
