@@ -18,6 +18,7 @@ use crate::arch::segment::GS_CURRENT;
 use crate::thread::control::Uthread;
 use core::ffi::c_void;
 use core::mem::offset_of;
+use core::ops::Range;
 use core::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
 /// Where the flag "`gs` is a carrier" lies, relative to `fs`; 0 if that differs from thread to
@@ -35,43 +36,62 @@ pub(crate) fn handler(below_tp: Option<usize>) -> usize {
     quaver_enter as *const () as usize
 }
 
-core::arch::global_asm!(
-    ".pushsection .text.quaver_enter, \"ax\", @progbits",
-    ".globl quaver_enter",
-    ".hidden quaver_enter",
-    ".type quaver_enter, @function",
-    "quaver_enter:",
-        ".cfi_startproc",
-        "xor ecx, ecx",
-        "mov rax, [rip + {mark}]",
-        "test rax, rax",
-        "jz 2f",
-        "cmp byte ptr fs:[rax], 0",
-        "je 2f",
-        "mov rcx, gs:[{current}]",
-        "test rcx, rcx",
-        "jz 2f",
-        "inc dword ptr [rcx + {no_preempt}]",
-        "2:",
-        "jmp {handler}",
-        ".cfi_endproc",
-        ".size quaver_enter, . - quaver_enter",
-    ".globl quaver_enter_end",
-    ".hidden quaver_enter_end",
-    "quaver_enter_end:",
-    ".popsection",
-    mark = sym MARK,
-    current = const GS_CURRENT,
-    no_preempt = const offset_of!(Uthread, no_preempt),
-    handler = sym crate::preempt::on_signal,
-);
+macro_rules! entry {
+    ($name:literal, $handler:path) => {
+        core::arch::global_asm!(
+            concat!(".pushsection .text.", $name, ", \"ax\", @progbits"),
+            concat!(".globl ", $name),
+            concat!(".hidden ", $name),
+            concat!(".type ", $name, ", @function"),
+            concat!($name, ":"),
+                ".cfi_startproc",
+                "xor ecx, ecx",
+                "mov rax, [rip + {mark}]",
+                "test rax, rax",
+                "jz 2f",
+                "cmp byte ptr fs:[rax], 0",
+                "je 2f",
+                "mov rcx, gs:[{current}]",
+                "test rcx, rcx",
+                "jz 2f",
+                "inc dword ptr [rcx + {no_preempt}]",
+                "2:",
+                "jmp {handler}",
+                ".cfi_endproc",
+                concat!(".size ", $name, ", . - ", $name),
+            concat!(".globl ", $name, "_end"),
+            concat!(".hidden ", $name, "_end"),
+            concat!($name, "_end:"),
+            ".popsection",
+            mark = sym MARK,
+            current = const GS_CURRENT,
+            no_preempt = const offset_of!(Uthread, no_preempt),
+            handler = sym $handler,
+        );
+    };
+}
+
+entry!("quaver_enter", crate::preempt::on_signal);
+#[cfg(feature = "inspect")]
+entry!("quaver_enter_inspected", crate::preempt::inspect::entered);
 
 unsafe extern "C" {
     fn quaver_enter();
     static quaver_enter_end: u8;
+    #[cfg(feature = "inspect")]
+    fn quaver_enter_inspected();
+    #[cfg(feature = "inspect")]
+    static quaver_enter_inspected_end: u8;
 }
 
 /// Addresses at which the gate may still be open.
-pub(crate) fn range() -> core::ops::Range<usize> {
+pub(crate) fn range() -> Range<usize> {
     (quaver_enter as *const () as usize)..(&raw const quaver_enter_end as usize)
+}
+
+/// The same for a handler of [`inspect`](crate::preempt::inspect), and where it begins.
+#[cfg(feature = "inspect")]
+pub(crate) fn inspected() -> Range<usize> {
+    let _: Handler = crate::preempt::inspect::entered;
+    (quaver_enter_inspected as *const () as usize)..(&raw const quaver_enter_inspected_end as usize)
 }

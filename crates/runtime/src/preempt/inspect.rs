@@ -1,11 +1,11 @@
 //! For tests that choose the instruction at which a thread is preempted.
 //!
-//! A handler of the test's own (for `SIGTRAP`, say) calls [`close`], [`preempt`] and [`leave`] in
-//! the place of the notification's handler, and so goes the same way: the same gate, the same look
-//! at the interrupted address, the same switch, the same resume. Two things differ. Nobody asks
-//! whether the preemption is due; and a request that was put off counts as due until the dispatch
-//! that it was made for is over ([`outstanding`]), so that the clock and the ends of sections take
-//! it as they would take one of the clock's.
+//! A handler of the test's own (for `SIGTRAP`, say) is entered by [`entry`], calls [`preempt`] and
+//! [`leave`] in the place of the notification's handler, and so goes the same way: the same gate,
+//! the same look at the interrupted address, the same switch, the same resume. Two things differ.
+//! Nobody asks whether the preemption is due; and a request that was put off counts as due until
+//! the dispatch that it was made for is over ([`outstanding`]), so that the clock and the ends of
+//! sections take it as they would take one of the clock's.
 //!
 //! No stable interface: it exists with the feature `inspect` only, for this project's own tests and
 //! `quaver selftest`.
@@ -19,6 +19,7 @@ use crate::thread::raw;
 use crate::worker::carrier::Carrier;
 use crate::worker::slot::Slot;
 use core::sync::atomic::Ordering::Relaxed;
+use std::sync::OnceLock;
 
 pub use super::judge::Verdict;
 pub use crate::uintr::inspect as user_interrupts;
@@ -36,19 +37,33 @@ impl core::fmt::Debug for Gate {
     }
 }
 
-/// Closes the gate of the thread that the calling signal handler has interrupted: the first thing
-/// that the handler does. `None` in the scheduler and on kernel threads: then there is nothing to
-/// preempt, and the handler returns as any handler.
-#[inline(always)]
-pub fn close() -> Option<Gate> {
-    let thread = raw::current()?;
-    Some(Gate { thread, depth: judge::close_gate(thread) })
+/// A handler of the test: what the kernel gives it, and the gate of the thread that it has
+/// interrupted. No gate in the scheduler and on kernel threads: then there is nothing to preempt,
+/// and the handler returns as any handler.
+pub type Handler = unsafe fn(*mut libc::siginfo_t, *mut libc::ucontext_t, Option<Gate>);
+
+static HANDLER: OnceLock<Handler> = OnceLock::new();
+
+/// What to install as the handler of a signal, for `handler` to be entered with a closed gate: at
+/// each instruction before that a notification is put off, since the handler may have interrupted
+/// anything. One handler in a process: the first one stays.
+pub fn entry(handler: Handler) -> usize {
+    let _ = HANDLER.set(handler);
+    crate::arch::entry::inspected().start
 }
 
-/// A handler in whose first instructions, before [`close`], a notification is put off: it may have
-/// interrupted anything. Called with a runtime running.
-pub fn defer_in(addresses: core::ops::Range<usize>) {
-    super::ranges::add(addresses);
+/// Goes on with the test's handler.
+pub(crate) unsafe extern "C" fn entered(
+    _signal: i32,
+    info: *mut libc::siginfo_t,
+    uc: *mut libc::c_void,
+    closed: Option<&'static Uthread>,
+) {
+    let gate = judge::interrupted(closed).map(|(thread, depth)| Gate { thread, depth });
+    if let Some(handler) = HANDLER.get() {
+        // SAFETY: the kernel's arguments, handed on.
+        unsafe { handler(info, uc.cast(), gate) }
+    }
 }
 
 /// Preempts the thread that the calling signal handler has interrupted. Returns what became of the
@@ -58,7 +73,7 @@ pub fn defer_in(addresses: core::ops::Range<usize>) {
 ///
 /// Called by a signal handler that was installed without `SA_ONSTACK`, with `SA_NODEFER` and an
 /// empty mask; `uc` is the context that the kernel gave it, and `gate` is what it got from
-/// [`close`]. It calls [`leave`] as its last act.
+/// [`entry`]. It calls [`leave`] as its last act.
 pub unsafe fn preempt(gate: Gate, uc: *mut libc::ucontext_t) -> Verdict {
     // SAFETY: the caller's contract.
     unsafe {
@@ -97,9 +112,10 @@ pub fn worker_behind(_gate: Gate) -> Option<usize> {
 /// The worker of the thread that the calling handler has interrupted, for one that blocks all
 /// signals: what was put off meanwhile stays so.
 pub fn worker_in_handler() -> Option<usize> {
-    let gate = close()?;
-    let worker = worker_behind(gate);
-    gate.thread.no_preempt.set(gate.depth);
+    let thread = raw::current()?;
+    let depth = judge::close_gate(thread);
+    let worker = worker_behind(Gate { thread, depth });
+    thread.no_preempt.set(depth);
     worker
 }
 

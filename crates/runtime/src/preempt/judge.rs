@@ -26,6 +26,15 @@ pub(super) fn close_gate(t: &Uthread) -> u32 {
     gate
 }
 
+/// The interrupted thread, its gate closed, and what the gate was. `closed`: what
+/// [`entry`](crate::arch::entry) has found.
+pub(super) fn interrupted(closed: Option<&'static Uthread>) -> Option<(&'static Uthread, u32)> {
+    match closed {
+        Some(t) => Some((t, t.no_preempt.get() - 1)),
+        None => crate::thread::raw::current().map(|t| (t, close_gate(t))),
+    }
+}
+
 /// Who asks for a preemption.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Source {

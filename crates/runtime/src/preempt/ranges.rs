@@ -22,7 +22,7 @@ mod modules;
 mod symbols;
 
 use core::ops::Range;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicPtr, Ordering::*};
 
 /// What it means to be interrupted at an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,7 +62,7 @@ fn contains(sorted: &[Range<usize>], address: usize) -> bool {
 pub(crate) fn code_at(address: usize) -> Code {
     // SAFETY: null, or leaked by `refresh`.
     let Some(table) = (unsafe { TABLE.load(Acquire).as_ref() }) else { return Code::Unsafe };
-    if contains(&table.unsafe_code, address) || added(address) {
+    if contains(&table.unsafe_code, address) {
         Code::Unsafe
     } else if contains(&table.libraries, address) {
         if contains(&table.leaves, address) { Code::Leaf } else { Code::Library }
@@ -105,6 +105,8 @@ pub(crate) fn refresh() {
     table.unsafe_code.push(crate::arch::resume::range());
     table.unsafe_code.push(crate::arch::user_interrupt::range());
     table.unsafe_code.extend(crate::arch::raise::ranges());
+    #[cfg(feature = "inspect")]
+    table.unsafe_code.push(crate::arch::entry::inspected());
     table.unsafe_code = sorted(core::mem::take(&mut table.unsafe_code));
     table.libraries = found.libraries;
     table.libraries.extend_from_slice(symbols::of_this_program());
@@ -129,36 +131,6 @@ fn sorted(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
         joined
     });
     ranges
-}
-
-/// Ranges of [`add`].
-const MAX_ADDED: usize = 4;
-static ADDED: [[AtomicUsize; 2]; MAX_ADDED] =
-    [const { [const { AtomicUsize::new(0) }; 2] }; MAX_ADDED];
-
-/// Makes a range unsafe.
-#[cfg(feature = "inspect")]
-pub(super) fn add(range: Range<usize>) {
-    for [start, end] in &ADDED {
-        if start.load(Acquire) == range.start {
-            return;
-        }
-        if end.load(Acquire) == 0 {
-            start.store(range.start, Relaxed);
-            end.store(range.end, Release);
-            return;
-        }
-    }
-    panic!("more than {MAX_ADDED} ranges");
-}
-
-#[inline]
-fn added(address: usize) -> bool {
-    cfg!(feature = "inspect")
-        && ADDED.iter().any(|[start, end]| {
-            let end = end.load(Acquire);
-            (start.load(Relaxed)..end).contains(&address)
-        })
 }
 
 #[cfg(test)]

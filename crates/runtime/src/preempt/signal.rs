@@ -6,7 +6,7 @@
 use super::defer::repeat_flagged;
 use super::frame::{Call, Frame};
 use super::install::{SIGNAL, USE_SIGRETURN};
-use super::judge::{close_gate, in_scheduler, judge};
+use super::judge::{in_scheduler, interrupted, judge};
 use super::notify::{Notifier, Stage};
 use super::{stranger, user_interrupt};
 use crate::arch::{pkru, resume};
@@ -57,11 +57,7 @@ pub(crate) unsafe extern "C" fn on_signal(
     // the kernel filled `info`.
     unsafe {
         let source = stranger::source(info);
-        let gate = match closed {
-            Some(t) => Some((t, t.no_preempt.get() - 1)),
-            None => crate::thread::raw::current().map(|t| (t, close_gate(t))),
-        };
-        match (gate, source) {
+        match (interrupted(closed), source) {
             (Some((t, gate)), source) => {
                 let mut frame = SignalFrame::new(uc.cast());
                 match source {

@@ -112,11 +112,6 @@ pub struct Plan {
     pub limit: u64,
 }
 
-unsafe extern "C" {
-    static __start_quaver_trap: u8;
-    static __stop_quaver_trap: u8;
-}
-
 /// Installs the handler of `SIGTRAP`. With a runtime running.
 ///
 /// # Errors
@@ -124,14 +119,11 @@ unsafe extern "C" {
 /// The kernel's.
 pub fn install() -> io::Result<()> {
     // As the runtime's: on the interrupted thread's stack, nothing masked, so that it can be left
-    // without `rt_sigreturn`. The linker defines both symbols for the section that `on_trap` is in.
-    let (start, end) =
-        (&raw const __start_quaver_trap as usize, &raw const __stop_quaver_trap as usize);
-    inspect::defer_in(start..end);
+    // without `rt_sigreturn`.
     // SAFETY: a complete sigaction; the handler keeps the rules of this module.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
-        action.sa_sigaction = on_trap as *const () as usize;
+        action.sa_sigaction = inspect::entry(on_trap);
         action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_RESTART;
         if libc::sigaction(libc::SIGTRAP, &action, core::ptr::null_mut()) != 0 {
             return Err(io::Error::last_os_error());
@@ -225,20 +217,8 @@ pub(crate) fn ticks() -> u64 {
 }
 
 /// The handler. A preemption of the handler itself would be one of the code that it has
-/// interrupted, which may be in malloc: the gate is closed all the way, and this function, in which
-/// it is still open, is in a section of its own, in which the runtime defers.
-#[unsafe(link_section = "quaver_trap")]
-unsafe extern "C" fn on_trap(_: i32, info: *mut libc::siginfo_t, uc: *mut libc::c_void) {
-    let gate = inspect::close();
-    // SAFETY: the kernel's arguments; the gate is that of the interrupted thread.
-    unsafe { trapped(gate, info, uc.cast()) };
-}
-
-/// # Safety
-///
-/// Called by the handler with its arguments, and is the last thing it does.
-#[inline(never)]
-unsafe fn trapped(gate: Option<Gate>, info: *mut libc::siginfo_t, uc: *mut ucontext_t) {
+/// interrupted, which may be in malloc: the gate is closed all the way.
+unsafe fn on_trap(info: *mut libc::siginfo_t, uc: *mut ucontext_t, gate: Option<Gate>) {
     const TRAP_TRACE: i32 = 2;
     // SAFETY: the kernel filled `info` and `uc`, which is the handler's frame on the interrupted
     // stack.
