@@ -187,7 +187,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else if missing > 0 {
         eprintln!("selftest: {missing} preemptions fewer than were asked for; the time was over");
     }
-    if args.json != Some(Target::Stdout) {
+    if args.json == Some(Target::Stdout) {
+        eprint!("{}", report.details());
+    } else {
         output::print(&report.to_text())?;
         if let Some(parts) = &parts {
             output::print(&format!("{} parts, {}", parts.number(), parts.sums()))?;

@@ -92,6 +92,21 @@ impl Report {
         }
     }
 
+    /// The differences, and how to get each again.
+    pub(super) fn details(&self) -> String {
+        let mut text = String::new();
+        for Row { outcome, .. } in &self.rows {
+            for difference in &outcome.details {
+                let (name, workers) = (&outcome.name, outcome.workers);
+                text += &format!("DIFFERENCE in {name}, {workers} workers: {}\n", difference.what);
+                if !difference.reproducer.is_empty() {
+                    text += &format!("  again: {}\n", difference.reproducer);
+                }
+            }
+        }
+        text
+    }
+
     pub(super) fn to_text(&self) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
@@ -139,15 +154,7 @@ impl Report {
             column.set_cell_alignment(CellAlignment::Right);
         }
         let mut text = format!("{table}\n\n");
-        for Row { outcome, .. } in &self.rows {
-            for difference in &outcome.details {
-                let (name, workers) = (&outcome.name, outcome.workers);
-                text += &format!("DIFFERENCE in {name}, {workers} workers: {}\n", difference.what);
-                if !difference.reproducer.is_empty() {
-                    text += &format!("  again: {}\n", difference.reproducer);
-                }
-            }
-        }
+        text += &self.details();
         text += &format!(
             "{} boundaries tried, {} preemptions, {} migrations, {} deferred: {} differences\n",
             self.boundaries_tried,
