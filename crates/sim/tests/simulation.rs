@@ -190,6 +190,16 @@ fn a_thread_that_goes_on_uses_up_its_quantum() {
     assert!(p99_9("2us", "") < p99_9("10us", ""));
 }
 
+/// Its quantum may be used up when it goes on with another request: it begins that first.
+#[test]
+fn a_thread_whose_quantum_is_used_up_goes_on_before_it_is_stopped() {
+    let server = "workers = 1\npolicy = \"two-queue:quantum=5us,long=500us\"\nrun-on = true\n\
+                  mechanism = \"xui-timer\"\nsystem = \"aspen-kb\"\nthreads = 64\nqueues = \"rss\"";
+    let options = Options { check: true, ..Options::default() };
+    let outcome = simulate(&scenario(&text(server, "")), 68_000.0, &options).unwrap().0;
+    assert!(outcome.counts.preemptions > 1_000, "{:?}", outcome.counts);
+}
+
 /// Who looks once in a quantum notices on average half a quantum later.
 #[test]
 fn a_clock_that_looks_once_a_quantum_is_later() {

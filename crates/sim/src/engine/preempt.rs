@@ -20,7 +20,8 @@ impl Engine<'_> {
         let me = &self.workers[worker];
         let turn = me.turn;
         let Some(mut running) = me.running else { return };
-        running.since = turn;
+        // A thread that goes on with another request has begun its turn before.
+        let begins = std::mem::replace(&mut running.since, turn);
         if me.notified != NEVER {
             if me.notified_run != me.run && me.due > me.notified {
                 // Another notification is under way; ask again when it has come.
@@ -29,7 +30,7 @@ impl Engine<'_> {
             return;
         }
         // Not before it has run at all, so that there is always progress.
-        let least = self.now.max(running.since + 1).max(self.affordable_at(worker));
+        let least = self.now.max(begins + 1).max(self.affordable_at(worker));
         let at = if self.rules.skip {
             due(&*self.policy, worker, &running, None, least)
         } else {
