@@ -335,7 +335,11 @@ fn wait_for<T>(mut condition: impl FnMut() -> Option<T>) -> T {
 fn a_server_shares_its_cpu_with_a_program() {
     let variants = ["alone spinning", "quaver probed", "quaver plain", "SCHED_IDLE"];
     let only = variants.map(|name| format!("{name} (10 us)")).join(",");
-    let report = json(&["share", "--quick", "--only", &only]);
+    // A round is a moment, in which a machine that is busy with other things may serve nothing.
+    let served = |report: &Value| !notes(report).contains("no request was served");
+    let reports = || json(&["share", "--quick", "--only", &only]);
+    let report = std::iter::repeat_with(reports).take(4).find(served);
+    let report = report.expect("requests are served in one of four runs");
     let notes = notes(&report);
     if notes.contains("it takes a second CPU") {
         return eprintln!("skipped: {notes}");
