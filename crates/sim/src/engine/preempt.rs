@@ -30,7 +30,7 @@ impl Engine<'_> {
             return;
         }
         // Not before it has run at all, so that there is always progress.
-        let least = self.now.max(begins + 1).max(self.affordable_at(worker));
+        let least = self.now.max(turn + 1).max(self.affordable_at(worker));
         let at = if self.rules.skip {
             due(&*self.policy, worker, &running, None, least)
         } else {
@@ -43,7 +43,11 @@ impl Engine<'_> {
             }
             (at, _) => at,
         };
-        let due = at.map_or(NEVER, |at| self.tick_after(worker, at));
+        let mut due = at.map_or(NEVER, |at| self.tick_after(worker, at));
+        if self.rules.mechanism.timer == Timer::Worker {
+            // It is in time at once, for what has not begun yet.
+            due = due.max(begins + 1);
+        }
         if is_due(due, self.now, 0) {
             self.send(worker);
         } else {
