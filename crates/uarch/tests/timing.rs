@@ -290,11 +290,19 @@ fn interrupted(body: &[u8], change: fn(&mut Parameters)) -> Report {
 fn an_interrupt_disturbs_a_branch_that_history_predicts() {
     // inc eax; cmp eax, 7; jne +2; xor eax, eax: one in seven is not taken.
     let pattern = [0xff, 0xc0, 0x83, 0xf8, 7, 0x75, 2, 0x31, 0xc0];
-    let with = interrupted(&pattern, |p| p.interrupt.in_history = true);
-    let without = interrupted(&pattern, |p| p.interrupt.in_history = false);
+    let run = |loops, in_history| {
+        let mut config = config(Mechanism::Tracked, Source::KbTimer, When::Every(1000));
+        config.parameters.predictor.loops = loops;
+        config.parameters.interrupt.in_history = in_history;
+        run(&looped(20_000, &pattern), &config).0
+    };
+    let (with, without) = (run(0, true), run(0, false));
     assert!(with.interrupts > 30, "{}", with.interrupts);
     let more = with.mispredicts.saturating_sub(without.mispredicts);
     assert!(more > with.interrupts / 4, "{} and {}", with.mispredicts, without.mispredicts);
+    // It is one that ends every seventh time, too: who counts these needs no history.
+    let counted = run(64, true).mispredicts;
+    assert!(counted < without.mispredicts + more / 4, "{counted} and {}", without.mispredicts);
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod device;
 mod fetch;
 mod handler;
 mod interrupt;
+mod loops;
 mod microcode;
 mod parameters;
 mod predict;

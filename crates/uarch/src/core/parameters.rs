@@ -46,8 +46,8 @@ numbers! {
 numbers! {
     /// Branch prediction.
     Predictor {
-        base: usize, tagged: usize, histories: Vec<u32>, targets: usize, indirect: usize,
-        returns: usize,
+        base: usize, tagged: usize, histories: Vec<u32>, loops: usize, targets: usize,
+        indirect: usize, returns: usize,
     }
 }
 numbers! {
@@ -244,6 +244,9 @@ impl Parameters {
             if !value.is_power_of_two() {
                 return Err(format!("{name} is {value}; it must be a power of two"));
             }
+        }
+        if ![0, self.predictor.loops.next_power_of_two()].contains(&self.predictor.loops) {
+            return Err("predictor.loops must be 0 or a power of two".into());
         }
         if self.predictor.histories.iter().any(|&bits| bits == 0 || bits > 128) {
             return Err("predictor.histories: each must be between 1 and 128".into());

@@ -1,11 +1,12 @@
-//! Branch prediction: TAGE for directions, tables for targets, a return stack.
+//! Branch prediction: TAGE and a table of loops for directions, tables for targets, a return stack.
 //!
-//! Protocol: [`Predictor::guess`] at fetch changes history and return stack at once, and returns
-//! what it has changed. A squash hands these back, youngest first, to [`Predictor::undo`]; then
-//! history and return stack are exactly what they were. [`Predictor::train`] is called when a
-//! branch retires, with the history that it was predicted with. So a wrong path, or an interrupt
-//! that squashes, leaves no trace.
+//! Protocol: [`Predictor::guess`] at fetch changes history, loops and return stack at once, and
+//! returns what it has changed. A squash hands these back, youngest first, to [`Predictor::undo`];
+//! then they are exactly what they were. [`Predictor::train`] is called when a branch retires, with
+//! the history that it was predicted with. So a wrong path, or an interrupt that squashes, leaves
+//! no trace.
 
+use super::loops::{Counted, Loops};
 use super::parameters;
 
 /// What kind of branch an instruction is.
@@ -53,6 +54,7 @@ pub(super) struct Before {
     history: u128,
     /// Of the return stack: the entry that was overwritten.
     overwritten: u64,
+    counted: Option<Counted>,
 }
 
 /// A prediction.
@@ -78,6 +80,7 @@ pub(super) struct Predictor {
     history: u128,
     base: Vec<i8>,
     tables: Vec<(u32, Vec<Tagged>)>,
+    loops: Loops,
     targets: Vec<u64>,
     indirect: Vec<(u64, u64)>,
     returns: Vec<u64>,
@@ -104,6 +107,7 @@ impl Predictor {
                 .iter()
                 .map(|&bits| (bits, vec![Tagged::default(); p.tagged]))
                 .collect(),
+            loops: Loops::new(p.loops),
             targets: vec![0; p.targets],
             indirect: vec![(0, 0); p.indirect],
             returns: vec![0; p.returns],
@@ -114,14 +118,16 @@ impl Predictor {
 
     /// Where the branch goes. History and return stack become what they are behind it.
     pub(super) fn guess(&mut self, branch: &Branch) -> Guess {
-        let before = Before {
+        let mut before = Before {
             history: self.history,
             overwritten: self.returns[(self.top + 1) % self.returns.len()],
+            counted: None,
         };
         let known = self.targets[slot(branch.address, self.targets.len())] == branch.address;
         let (next, late) = match branch.kind {
             Kind::Conditional => {
-                let taken = self.taken(branch.address, self.history);
+                let by_history = || self.taken(branch.address, self.history);
+                let taken = self.loops.taken(branch.address).unwrap_or_else(by_history);
                 (Some(if taken { branch.target } else { branch.behind }), taken && !known)
             }
             Kind::Jump | Kind::Call => (Some(branch.target), !known),
@@ -133,12 +139,12 @@ impl Predictor {
             Kind::Delivery => (self.stacks.then_some(branch.target), false),
             Kind::Uiret => (self.stacks.then_some(self.returns[self.top]), false),
         };
-        self.advance(branch, next);
+        before.counted = self.advance(branch, next);
         Guess { next, late, before }
     }
 
-    /// Changes history and return stack: the branch goes to `next`.
-    fn advance(&mut self, branch: &Branch, next: Option<u64>) {
+    /// Changes history, loops and return stack: the branch goes to `next`.
+    fn advance(&mut self, branch: &Branch, next: Option<u64>) -> Option<Counted> {
         let size = self.returns.len();
         match self.stacked(branch.kind) {
             Some(true) => {
@@ -148,7 +154,7 @@ impl Predictor {
             Some(false) => self.top = (self.top + size - 1) % size,
             None => {}
         }
-        self.remember(branch, next);
+        self.remember(branch, next)
     }
 
     /// Whether a branch puts an address on the return stack, or takes one off.
@@ -162,11 +168,13 @@ impl Predictor {
         }
     }
 
-    fn remember(&mut self, branch: &Branch, next: Option<u64>) {
+    fn remember(&mut self, branch: &Branch, next: Option<u64>) -> Option<Counted> {
         match branch.kind {
             Kind::Delivery | Kind::Uiret if !self.records => {}
             Kind::Conditional => {
-                self.history = self.history << 1 | u128::from(next == Some(branch.target));
+                let taken = next == Some(branch.target);
+                self.history = self.history << 1 | u128::from(taken);
+                return self.loops.advance(branch.address, taken);
             }
             Kind::Indirect | Kind::IndirectCall | Kind::Delivery | Kind::Uiret => {
                 let target = next.unwrap_or(0);
@@ -174,6 +182,7 @@ impl Predictor {
             }
             _ => {}
         }
+        None
     }
 
     /// Takes back the youngest prediction.
@@ -187,12 +196,19 @@ impl Predictor {
             Some(false) => self.top = (self.top + 1) % size,
             None => {}
         }
+        self.forget(before);
+    }
+
+    fn forget(&mut self, before: &Before) {
         self.history = before.history;
+        if let Some(counted) = &before.counted {
+            self.loops.undo(counted);
+        }
     }
 
     /// The youngest prediction was wrong: the branch goes to `next`.
     pub(super) fn correct(&mut self, branch: &Branch, before: &Before, next: u64) {
-        self.history = before.history;
+        self.forget(before);
         self.remember(branch, Some(next));
     }
 
@@ -248,6 +264,8 @@ impl Predictor {
         match branch.kind {
             Kind::Conditional => {
                 let taken = next == branch.target;
+                let by_history = self.taken(branch.address, before.history);
+                self.loops.train(branch.address, before.counted.as_ref(), by_history, taken);
                 self.train_direction(branch.address, before.history, taken);
                 if !taken {
                     return;
@@ -310,10 +328,10 @@ impl Predictor {
         }
     }
 
-    /// History and return stack, for tests.
+    /// History, return stack and loops, for tests.
     #[cfg(test)]
-    fn state(&self) -> (u128, usize, Vec<u64>) {
-        (self.history, self.top, self.returns.clone())
+    fn state(&self) -> (u128, usize, Vec<u64>, Vec<u32>) {
+        (self.history, self.top, self.returns.clone(), self.loops.state())
     }
 }
 
@@ -322,7 +340,7 @@ fn count(counter: &mut i8, up: bool) {
 }
 
 /// Instructions are rarely aligned: all bits of an address count.
-fn slot(address: u64, size: usize) -> usize {
+pub(super) fn slot(address: u64, size: usize) -> usize {
     (address ^ address >> 13) as usize & (size - 1)
 }
 
