@@ -29,6 +29,8 @@ pub mod queue;
 pub mod random;
 pub mod settings;
 pub mod share;
+#[cfg(feature = "sources")]
+mod sources;
 mod spec;
 pub mod steps;
 mod sync;
@@ -41,6 +43,8 @@ pub use attributes::{
 };
 pub use duration::{DURATION_FORMS, DurationError, format_duration, parse_duration};
 pub use policy::{Class, Concerns, Pick, Place, Policy, Running, Task, Time, Why};
+#[cfg(feature = "sources")]
+pub use sources::SOURCES;
 #[cfg(any(test, feature = "std"))]
 pub use spec::Footprint;
 pub use spec::{DEFAULT_QUANTUM, Spec, SpecError};

@@ -4,6 +4,8 @@
 //! says everything it depends on. It runs on any x86-64 CPU, and prints a result that does not
 //! depend on interrupts. `workloads/start.h` says what its argument means.
 
+mod rust;
+
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
@@ -12,6 +14,8 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use thiserror::Error;
+
+pub use rust::RustProgram;
 
 /// The compiler.
 const COMPILER: &str = "gcc";
@@ -143,6 +147,28 @@ pub enum BuildError {
         /// Its first error.
         said: String,
     },
+    /// There is no Rust compiler.
+    #[error(
+        "{name} is compiled on this machine, and `rustc` cannot be started ({source}): install \
+         Rust 1.95 or newer"
+    )]
+    NoRust {
+        /// Of the program.
+        name: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// The Rust compiler refuses the program.
+    #[error(
+        "rustc cannot compile {name}; Rust 1.95 or newer and a static C library are needed. It \
+         says: {said}"
+    )]
+    RustRefused {
+        /// Of the program.
+        name: &'static str,
+        /// Its first error.
+        said: String,
+    },
     /// A file cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     File {
@@ -195,44 +221,59 @@ impl Workload {
         let mut hash = DefaultHasher::new();
         (START, self.source, &options, &version).hash(&mut hash);
         let program = folder.join(format!("{}-{:016x}", self.name, hash.finish()));
-        if program.exists() {
-            return Ok(program);
-        }
-        let at = |path: &Path| {
-            let path = path.to_owned();
-            |source| BuildError::File { path, source }
-        };
-        // A folder of its own: another process or thread may be building the same.
-        static BUILDS: AtomicU32 = AtomicU32::new(0);
-        let build = BUILDS.fetch_add(1, Ordering::Relaxed);
-        let own = folder.join(format!(".{}-{build}-{}", std::process::id(), self.name));
-        fs::create_dir_all(&own).map_err(at(&own))?;
-        let done = self.compile(&options, &own).and_then(|made| {
-            fs::rename(made, &program).map_err(at(&program))?;
-            Ok(program)
-        });
-        // What remains there is known to nobody, and in the way of nobody.
-        let _ = fs::remove_dir_all(&own);
-        done
+        put(program, self.name, folder, |own| self.compile(&options, own))
     }
 
     /// Compiles the program in a folder that has nothing else.
     fn compile(&self, options: &[&str], folder: &Path) -> Result<PathBuf, BuildError> {
         let source = folder.join(self.name).with_extension("c");
         for (path, text) in [(&source, self.source), (&folder.join("start.h"), START)] {
-            fs::write(path, text)
-                .map_err(|source| BuildError::File { path: path.clone(), source })?;
+            fs::write(path, text).map_err(at(path))?;
         }
         let program = folder.join(self.name);
         let mut gcc = Command::new(COMPILER);
         gcc.args(options).arg("-o").arg(&program).arg(&source).arg("-lgcc").stdin(Stdio::null());
         let output = gcc.output().map_err(BuildError::NoCompiler)?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let line = said.lines().find(|line| line.contains("error")).or(said.lines().last());
-            let said = line.unwrap_or("nothing").to_owned();
-            return Err(BuildError::Refused { name: self.name, said });
+            return Err(BuildError::Refused { name: self.name, said: first_error(&output.stderr) });
         }
         Ok(program)
     }
+}
+
+/// Has `compile` make a program in a folder that has nothing else, and puts it where it belongs,
+/// unless it is there.
+fn put(
+    program: PathBuf,
+    name: &str,
+    folder: &Path,
+    compile: impl FnOnce(&Path) -> Result<PathBuf, BuildError>,
+) -> Result<PathBuf, BuildError> {
+    if program.exists() {
+        return Ok(program);
+    }
+    // A folder of its own: another process or thread may be building the same.
+    static BUILDS: AtomicU32 = AtomicU32::new(0);
+    let build = BUILDS.fetch_add(1, Ordering::Relaxed);
+    let own = folder.join(format!(".{}-{build}-{name}", std::process::id()));
+    fs::create_dir_all(&own).map_err(at(&own))?;
+    let done = compile(&own).and_then(|made| {
+        fs::rename(made, &program).map_err(at(&program))?;
+        Ok(program)
+    });
+    // What remains there is known to nobody, and in the way of nobody.
+    let _ = fs::remove_dir_all(&own);
+    done
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> BuildError {
+    let path = path.to_owned();
+    |source| BuildError::File { path, source }
+}
+
+/// Of what a compiler has said.
+fn first_error(said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(said);
+    let line = said.lines().find(|line| line.contains("error")).or(said.lines().last());
+    line.unwrap_or("nothing").to_owned()
 }

@@ -10,6 +10,7 @@ mod page;
 mod paper;
 mod rows;
 mod runs;
+mod server;
 mod seven;
 mod six;
 pub mod table2;
