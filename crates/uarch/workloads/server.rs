@@ -5,8 +5,8 @@
 //! ```text
 //!   server POLICY QUANTUM timer|sender|none REQUESTS LOOKUPS ENTRIES
 //!
-//!   QUANTUM   cycles from a dispatch to the interrupt: by the core's own timer, or by a sender that reads
-//!             `quaver_deadline`
+//!   QUANTUM   cycles from a dispatch to the interrupt: by the core's own timer, or by a sender,
+//!             which reads `quaver_deadline`
 //!   LOOKUPS   keys that a GET looks up; ENTRIES: what a SCAN sums up
 //! ```
 //!
