@@ -8,6 +8,9 @@
  * one, which then goes on with the handler's stack pointer.
  *
  * Every byte is compared before any is changed; an emulator that differs ends with status 99.
+ *
+ * The screen is a terminal that nobody reads. What Bochs writes there goes nowhere: otherwise it would wait for a
+ * reader once the terminal is full, the sooner the slower it runs.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,6 +18,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 struct patch {
@@ -94,4 +100,11 @@ __attribute__((constructor)) static void fix(void) {
         overwrite((unsigned char *)find(patches[i].function) + patches[i].offset, patches[i].to, patches[i].length);
     uint8_t operand = (uint8_t)((senduipi->operands[0] & ~KIND_MASK) | KIND_E);
     overwrite(&senduipi->operands[0], &operand, 1);
+}
+
+ssize_t write(int fd, const void *bytes, size_t length) {
+    const dev_t terminal = makedev(5, 2);
+    struct stat file;
+    if (fstat(fd, &file) == 0 && S_ISCHR(file.st_mode) && file.st_rdev == terminal) return (ssize_t)length;
+    return syscall(SYS_write, fd, bytes, length);
 }

@@ -46,7 +46,7 @@ build_runtime() {
     local out=$1 test
     build_quaver "$out"
     for test in user_interrupts preempt; do build_test "$out" "$test" --profile fast -p quaver; done
-    build_test "$out" switch --profile fast -p quaver-share --features broker
+    for test in switch queue; do build_test "$out" "$test" --profile fast -p quaver-share --features broker; done
 }
 
 # build_go OUT: programs that need no library, by the Go that is here
@@ -164,12 +164,12 @@ debug: action=ignore
 pci: enabled=1, chipset=i440fx
 CONF
     # A guest that switches itself off ends Bochs with status 1: what it has said decides.
-    enter "$tree" timeout --kill-after=5 "$limit" env TERM=linux LD_PRELOAD="/tmp/boot.$$/fix.so" \
+    enter_for "$limit" "$tree" env TERM=linux LD_PRELOAD="/tmp/boot.$$/fix.so" \
         bochs-bin -q -unlock -f "/tmp/boot.$$/bochsrc" -rc "/tmp/boot.$$/rc" </dev/null >"$work/out" 2>&1 || status=$?
     tr -d '\r' <"$work/serial" >"$log" 2>/dev/null || : >"$log"
     case $status in
     99) die "$(grep bochs-fix "$work/out")" ;;
-    124 | 137) say "the virtual machine was stopped after $limit s" ;;
+    124 | 137) say "the virtual machine was stopped: it has had $limit s of CPU time, or three times as long" ;;
     esac
     [ -s "$log" ] || {
         tail -n 5 "$work/out" "$work/log" >&2

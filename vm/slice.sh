@@ -55,12 +55,14 @@ boot_slice() {
     cp "$kernel" "$work/kernel"
     : >"$files/ends-by-reboot"
     initrd "$tree" "$files" "$work/initrd.gz"
-    enter "$tree" timeout --kill-after=5 "$limit" qemu-system-x86_64 -machine q35 -accel tcg,thread=multi -cpu max \
+    enter_for "$((cpus * limit))" "$tree" qemu-system-x86_64 -machine q35 -accel tcg,thread=multi -cpu max \
         -smp "$cpus" -m 1024 -nodefaults -display none -no-reboot -serial "file:/tmp/boot.$$/serial" \
         -kernel "/tmp/boot.$$/kernel" -initrd "/tmp/boot.$$/initrd.gz" \
         -append 'quiet console=ttyS0 rdinit=/init panic=-1 loglevel=3' </dev/null >"$work/out" 2>&1 || status=$?
     tr -d '\r' <"$work/serial" >"$log" 2>/dev/null || : >"$log"
-    [ "$status" -ne 124 ] || say "the virtual machine was stopped after $limit s"
+    case $status in
+    124 | 137) say "the virtual machine was stopped: it has had $limit s of each CPU, or three times as long" ;;
+    esac
     [ -s "$log" ] || die "the virtual machine has said nothing: $(tail -n 5 "$work/out")"
     rm -rf "$work"
 }
