@@ -1,4 +1,5 @@
-//! A common queue of processes, some of which are killed at any instant.
+//! A common queue of processes, some of which are killed at any instant. With `QUAVER_TEST_MODULE`
+//! cores change hands by the kernel module.
 
 // The other tests use the rest of it.
 #[allow(dead_code)]
@@ -81,6 +82,13 @@ fn options(place: &Place, policy: &str) -> Options {
     Options { queue, ..Options::new(place.socket(), cpus()) }
 }
 
+/// With the module where it must be there.
+fn by_what_must_be(broker: &Here) {
+    let by = broker.status().queue.expect("there is one").switches_by;
+    let must = std::env::var_os("QUAVER_TEST_MODULE").is_some();
+    assert!(!must || by == "module", "cores change hands by the {by}");
+}
+
 /// Three more rounds from now on: what was printed before is read first.
 fn goes_on(actor: &mut Actor) -> Vec<u64> {
     let begun = Instant::now();
@@ -135,6 +143,7 @@ fn whoever_is_killed_the_others_go_on() {
             actors[victim] = start("runs_for_ever", &place.socket());
             actors.iter_mut().for_each(|actor| drop(goes_on(actor)));
         }
+        by_what_must_be(&broker);
         drop(actors);
         broker.end();
     }
@@ -153,6 +162,7 @@ fn whoever_is_stopped_the_others_go_on() {
         signal(&actors[stopped], libc::SIGCONT);
         actors.iter_mut().for_each(|actor| drop(goes_on(actor)));
     }
+    by_what_must_be(&broker);
     drop(actors);
     broker.end();
 }
