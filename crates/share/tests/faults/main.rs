@@ -54,7 +54,7 @@ fn number(line: &str, after: &str) -> u64 {
 
 #[test]
 fn who_looks_at_bells_answers_them() {
-    let (_core, place) = beside_others("share-answers");
+    let (_core, place) = alone("share-answers");
     let broker = Here::start(options(&place));
     let mut effort = started("effort", &place.socket());
     let mut critical = started("critical", &place.socket());
@@ -74,7 +74,7 @@ fn who_looks_at_bells_answers_them() {
 /// Who computes would keep the thread from the CPU that hears of newcomers.
 #[test]
 fn who_is_bound_to_one_cpu_hears_of_newcomers() {
-    let (_core, place) = beside_others("share-bound");
+    let (_core, place) = alone("share-bound");
     let _broker = Here::start(options(&place));
     let mut bound = started("bound", &place.socket());
     assert!(bound.line("computed").is_some());
