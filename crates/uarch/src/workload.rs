@@ -170,7 +170,7 @@ pub enum BuildError {
         said: String,
     },
     /// A file cannot be written.
-    #[error("cannot write {}: {source}", path.display())]
+    #[error("cannot write or read {}: {source}", path.display())]
     File {
         /// Which.
         path: PathBuf,

@@ -6,12 +6,12 @@
 
 use super::predict::slot;
 
-/// As long a loop has fewer rounds, history knows it.
+/// A loop with fewer rounds is left to history.
 const FEWEST: u32 = 3;
 const MOST: u32 = (1 << 14) - 1;
 /// So many equal loops in a row are believed.
 const SURE: u8 = 3;
-/// What an entry must have lost before another branch has it.
+/// So many other branches must ask for an entry before one of them has it.
 const YOUNG: u8 = 7;
 
 #[derive(Clone, Copy, Default)]

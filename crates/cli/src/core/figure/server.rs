@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use quaver_load::{Request, Schedule};
 use quaver_sched::Spec;
 use quaver_uarch::core::{Config, Device, Mechanism, Parameters, Port, Source};
-use quaver_uarch::workload::RustProgram;
+use quaver_uarch::workload::{BuildError, RustProgram};
 
 use super::super::programs::workload_cache;
 use super::runs;
@@ -51,9 +51,9 @@ pub struct Served {
 /// # Errors
 ///
 /// There is no compiler, or no room.
-pub fn program() -> Result<Vec<u8>> {
+pub fn program() -> Result<Vec<u8>, BuildError> {
     let path = RustProgram::server(quaver_sched::SOURCES).build(&workload_cache())?;
-    std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
+    std::fs::read(&path).map_err(|source| BuildError::File { path, source })
 }
 
 /// Serves the requests of a schedule, whose classes are GETs and SCANs, one core by this policy.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use quaver_load::{ArrivalProcess, Limit, Schedule};
 use quaver_sim::{Options, Outcome, Scenario};
+use quaver_uarch::workload::BuildError;
 
 use super::four;
 use super::jobs;
@@ -65,6 +66,12 @@ const SPANS: [Duration; 2] = [Duration::from_millis(40), Duration::from_millis(4
 /// The core model cannot run the programs that say what interrupts cost.
 pub fn compute(quick: bool) -> Result<Report> {
     let paper = Paper::carried().fig7_text;
+    // Whoever has no Rust sees what is simulated.
+    let (program, missing) = match server::program() {
+        Ok(program) => (Some(program), None),
+        Err(error @ BuildError::NoRust { .. }) => (None, Some(error.to_string())),
+        Err(error) => return Err(error.into()),
+    };
     let costs = four::costs(paper.quantum_us, quick)?;
     let requests = if quick { 100_000 } else { 400_000 };
     let name = |(system, rate): &(usize, Option<u32>)| match rate {
@@ -98,7 +105,10 @@ pub fn compute(quick: bool) -> Result<Report> {
         curves.push(Curve { name, colour, line: Line::Thick, points });
     }
     let rates = if quick { &ON_MODEL[ON_MODEL.len() - 1..] } else { &ON_MODEL[..] };
-    let model = on_model(&paper.mix, rates, quick)?;
+    let model = match &program {
+        Some(program) => on_model(program, &paper.mix, rates, quick)?,
+        None => Vec::new(),
+    };
     for (colour, system) in SYSTEMS.iter().enumerate() {
         let points = rates.iter().zip(&model).map(|(&rate, all)| (f64::from(rate), all[colour].us));
         let name = format!("{}, on the model", system.name);
@@ -115,9 +125,10 @@ pub fn compute(quick: bool) -> Result<Report> {
     };
     let gain = Row::new("xUI over UIPI, throughput", "ratio", paper.gain, best[2] / best[1]);
     // What the core does at the highest rate: as much more could it serve.
-    let highest = &model[model.len() - 1];
-    let more = highest[1].served.busy_ns as f64 / highest[2].served.busy_ns as f64;
-    let on_model = Row::new("the same on the model", "ratio", paper.gain, more);
+    let on_model = model.last().map(|highest| {
+        let more = highest[1].served.busy_ns as f64 / highest[2].served.busy_ns as f64;
+        Row::new("the same on the model", "ratio", paper.gain, more)
+    });
     let said = |system: usize, rate| {
         value(system, Some(rate)).map_or("unbounded".into(), |us| format!("{us:.0} us"))
     };
@@ -145,7 +156,10 @@ pub fn compute(quick: bool) -> Result<Report> {
         "simulated: the worker, its scheduler and the network; their costs are those of system \
          aspen-kb in costs.toml"
             .into(),
-        "on the model: a server with the scheduler's code, without a network".into(),
+        missing.map_or(
+            "on the model: a server with the scheduler's code, without a network".into(),
+            |why| format!("not run on the model: {why}"),
+        ),
     ];
     for (rate, all) in rates.iter().zip(&model) {
         let said = |i: usize| {
@@ -171,7 +185,7 @@ pub fn compute(quick: bool) -> Result<Report> {
         figure: "figure 7".into(),
         title: "a key-value store with preemption by UIPI and by xUI",
         quick,
-        rows: vec![gain, on_model],
+        rows: std::iter::once(gain).chain(on_model).collect(),
         summary: Vec::new(),
         notes,
         charts: vec![chart.draw(&curves)?],
@@ -185,8 +199,7 @@ struct Point {
 }
 
 /// All systems at these rates on the model, with the same requests.
-fn on_model(mix: &str, rates: &[u32], quick: bool) -> Result<Vec<Vec<Point>>> {
-    let program = server::program()?;
+fn on_model(program: &[u8], mix: &str, rates: &[u32], quick: bool) -> Result<Vec<Vec<Point>>> {
     let mix = mix.parse().context("the mix")?;
     let span = Limit::Duration(SPANS[usize::from(quick)]);
     let systems = 0..SYSTEMS.len();
@@ -197,7 +210,7 @@ fn on_model(mix: &str, rates: &[u32], quick: bool) -> Result<Vec<Vec<Point>>> {
         let rate = f64::from(rate) * 1e3;
         let schedule = Schedule::new(ArrivalProcess::Poisson, rate, &mix, span, 7)?;
         let System { policy, by, .. } = SYSTEMS[system];
-        let served = server::serve(&program, &schedule, policy, by)?;
+        let served = server::serve(program, &schedule, policy, by)?;
         Ok(Point { us: server::percentile(&schedule, &served, 0, 99)?, served })
     })?
     .into_iter();
