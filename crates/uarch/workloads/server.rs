@@ -155,37 +155,51 @@ impl Server {
         }
     }
 
-    fn run(&mut self) {
-        let mut idle_since = None;
-        while self.done < self.requests {
-            self.poll();
-            let time = now();
-            let pick = self.policy.task_dequeue(0, time);
-            let Some(pick) = pick.or_else(|| self.policy.balance(0, time)) else {
-                idle_since.get_or_insert(time);
-                continue;
-            };
-            self.idle += time - idle_since.take().unwrap_or(time);
-            let thread = pick.task.0 as usize;
-            self.running = Some(Running { task: pick.task, since: time, class: pick.class });
-            self.ended = false;
-            self.arm(time + self.quantum);
-            let to = &raw const self.threads[thread].stack_pointer;
-            // SAFETY: the thread has a stack that it has left by a switch, or a new one.
-            unsafe { server_switch(&raw mut (*SERVER).scheduler, to) };
-            self.disarm();
-            let time = now();
-            if self.policy.accounts() {
-                self.policy.task_stopped(0, pick.task, time - self.running.unwrap().since);
-            }
-            if self.ended {
-                self.done += 1;
-                quaver_done[1 + self.threads[thread].request].store(1, Relaxed);
-                self.free.push(thread);
-            } else {
-                self.policy.task_enqueue(Place::Local(0), pick.task, Why::Preempted, time);
-            }
+    /// Chooses what runs next; nothing if there is nothing.
+    fn pick(&mut self, idle_since: &mut Option<u64>) -> Option<usize> {
+        self.poll();
+        let time = now();
+        let pick = self.policy.task_dequeue(0, time).or_else(|| self.policy.balance(0, time));
+        let Some(pick) = pick else {
+            idle_since.get_or_insert(time);
+            return None;
+        };
+        self.idle += time - idle_since.take().unwrap_or(time);
+        self.running = Some(Running { task: pick.task, since: time, class: pick.class });
+        self.ended = false;
+        self.arm(time + self.quantum);
+        Some(pick.task.0 as usize)
+    }
+
+    /// The thread is back in the scheduler, because its request is done or it was preempted.
+    fn came_back(&mut self, thread: usize) {
+        self.disarm();
+        let (time, task) = (now(), Task(thread as u32));
+        if self.policy.accounts() {
+            self.policy.task_stopped(0, task, time - self.running.unwrap().since);
         }
+        if self.ended {
+            self.done += 1;
+            quaver_done[1 + self.threads[thread].request].store(1, Relaxed);
+            self.free.push(thread);
+        } else {
+            self.policy.task_enqueue(Place::Local(0), task, Why::Preempted, time);
+        }
+    }
+}
+
+/// The scheduler, on the main stack, UIF clear.
+fn run() {
+    let mut idle_since = None;
+    while server().done < server().requests {
+        let Some(thread) = server().pick(&mut idle_since) else { continue };
+        // SAFETY: the thread has a stack that it has left by a switch, or a new one; no reference
+        // is kept.
+        unsafe {
+            let to = &raw const (&(*SERVER).threads)[thread].stack_pointer;
+            server_switch(&raw mut (*SERVER).scheduler, to);
+        }
+        server().came_back(thread);
     }
 }
 
@@ -197,6 +211,7 @@ extern "C" fn interrupted() {
     let (time, running) = (now(), server.running.unwrap());
     if server.policy.preempt_at(0, &running, None).is_some_and(|due| due <= time) {
         server.preemptions += 1;
+        // The reference ends here.
         leave(running.task.0 as usize);
     } else {
         server.arm(time + server.quantum);
@@ -284,7 +299,7 @@ fn main() {
     };
     let mut store: Vec<_> = (0..KEYS).map(|i| (mixed(i), i)).collect();
     store.sort_unstable();
-    let server = Box::leak(Box::new(Server {
+    let made = Box::leak(Box::new(Server {
         policy,
         quantum: number(2),
         by,
@@ -304,9 +319,9 @@ fn main() {
         preemptions: 0,
     }));
     // Reserved by now, as a runtime's would be.
-    server.threads.iter_mut().for_each(|thread| thread.stack[STACK / 16] = 1);
+    made.threads.iter_mut().for_each(|thread| thread.stack[STACK / 16] = 1);
     // SAFETY: there is no thread yet.
-    unsafe { SERVER = server };
+    unsafe { SERVER = made };
     let call = |number: u64, a: u64| {
         let result: i64;
         // SAFETY: calls of the model's kernel.
@@ -324,9 +339,10 @@ fn main() {
         call(0x7855_0001, 1);
     }
     // Both kinds of requests, so that the first of a client does not meet cold caches.
-    black_box(get(&server.store, 1, server.lookups) ^ scan(&server.store, 1, KEYS));
+    let Server { store, lookups, .. } = server();
+    black_box(get(store, 1, *lookups) ^ scan(store, 1, KEYS));
     quaver_done[0].store(1, Relaxed);
-    server.run();
-    println!("idle {}", server.idle);
-    println!("interrupts {}\npreemptions {}", server.interrupts, server.preemptions);
+    run();
+    let Server { idle, interrupts, preemptions, .. } = server();
+    println!("idle {idle}\ninterrupts {interrupts}\npreemptions {preemptions}");
 }

@@ -111,8 +111,10 @@ impl Loops {
         if let Some(known) = counted.and_then(|c| Loops::known(entry, c.fetched)) {
             if known != by_history {
                 let right = known == taken;
-                self.trust = self.trust.saturating_add(if right { 1 } else { -1 }).clamp(-64, 63);
-                entry.age = if right { (entry.age + 1).min(YOUNG) } else { entry.age };
+                self.trust = (self.trust + if right { 1 } else { -1 }).clamp(-64, 63);
+                if right {
+                    entry.age = (entry.age + 1).min(YOUNG);
+                }
             }
             if known != taken {
                 entry.age = 0;

@@ -264,9 +264,8 @@ impl Predictor {
         match branch.kind {
             Kind::Conditional => {
                 let taken = next == branch.target;
-                let by_history = self.taken(branch.address, before.history);
+                let by_history = self.train_direction(branch.address, before.history, taken);
                 self.loops.train(branch.address, before.counted.as_ref(), by_history, taken);
-                self.train_direction(branch.address, before.history, taken);
                 if !taken {
                     return;
                 }
@@ -284,7 +283,8 @@ impl Predictor {
         self.targets[place] = branch.address;
     }
 
-    fn train_direction(&mut self, address: u64, history: u128, taken: bool) {
+    /// Returns what the histories have said until now.
+    fn train_direction(&mut self, address: u64, history: u128, taken: bool) -> bool {
         self.trained += 1;
         if self.trained.is_multiple_of(AGEING) {
             for entry in self.tables.iter_mut().flat_map(|(_, entries)| entries) {
@@ -310,7 +310,7 @@ impl Predictor {
             *counter = (*counter + if taken { 1 } else { -1 }).clamp(-2, 1);
         }
         if guess == taken {
-            return;
+            return guess;
         }
         // A longer history may tell the cases apart.
         let first = provider.map_or(0, |(table, _)| table + 1);
@@ -319,13 +319,14 @@ impl Predictor {
             let entry = &mut self.tables[table].1[index];
             if entry.useful == 0 {
                 *entry = Tagged { tag, counter: if taken { 0 } else { -1 }, useful: 0 };
-                return;
+                return guess;
             }
         }
         for table in first..self.tables.len() {
             let (index, _) = self.place(table, address, history);
             self.tables[table].1[index].useful -= 1;
         }
+        guess
     }
 
     /// History, return stack and loops, for tests.

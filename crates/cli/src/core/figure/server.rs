@@ -66,18 +66,13 @@ pub fn serve(program: &[u8], schedule: &Schedule, policy: &str, by: By) -> Resul
     let word = |r: &Request| (1 + u64::from(r.class)) | (r.key_random << 8);
     let arrivals: Vec<_> =
         schedule.into_iter().map(|r| (r.intended_ns * CYCLES_PER_NS, word(&r))).collect();
-    let (mechanism, source) = match by {
-        By::Nobody => (Mechanism::None, Source::KbTimer),
-        By::Sender => (Mechanism::Flush, Source::Uipi),
-        By::Timer => (Mechanism::Tracked, Source::KbTimer),
+    let (by_name, mechanism, source) = match by {
+        By::Nobody => ("none", Mechanism::None, Source::KbTimer),
+        By::Sender => ("sender", Mechanism::Flush, Source::Uipi),
+        By::Timer => ("timer", Mechanism::Tracked, Source::KbTimer),
     };
     let parameters = Parameters::default();
     let config = Config { parameters, mechanism, source, limit: u64::MAX, ..Config::default() };
-    let by_name = match by {
-        By::Nobody => "none",
-        By::Sender => "sender",
-        By::Timer => "timer",
-    };
     let (count, quantum) = (arrivals.len().to_string(), (quantum * CYCLES_PER_NS).to_string());
     let arguments = [policy, &quantum, by_name, &count, WORK[0], WORK[1]];
     let mut core = runs::core(program, &arguments, &config)?;
