@@ -28,6 +28,11 @@ impl Counter {
         }
     }
 
+    /// What was added did not happen after all. Others may be adding.
+    pub(crate) fn take_back(&self, n: u64) {
+        self.0.fetch_sub(n, Relaxed);
+    }
+
     fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }

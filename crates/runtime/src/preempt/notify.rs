@@ -86,18 +86,24 @@ pub(crate) fn takes(rt: &Inner, slot: &Slot, receiver: Receiver) {
 /// not taken in time goes on to its second stage. `true` if sent.
 pub(crate) fn send(rt: &Inner, slot: &Slot, run: u64, now: Ticks) -> bool {
     if !slot.request.begin(run, now, rt.lost_after) {
-        if rt.second_stage != 0
-            && slot.request.is_late(now, rt.second_stage)
-            && notifier(rt).notify(rt, slot, Stage::Backstop)
-        {
-            slot.stats.preempt_sent.add(1);
+        if rt.second_stage != 0 && slot.request.is_late(now, rt.second_stage) {
+            tell(rt, slot, Stage::Backstop);
         }
         return false;
     }
-    if !notifier(rt).notify(rt, slot, Stage::First) {
+    let sent = tell(rt, slot, Stage::First);
+    if !sent {
         slot.request.over();
-        return false;
     }
-    slot.stats.preempt_sent.add(1);
-    true
+    sent
+}
+
+/// Notifies, and counts it: before it arrives, lest more seem to be received than were sent.
+fn tell(rt: &Inner, slot: &Slot, stage: Stage) -> bool {
+    slot.stats.preempt_sent.add_shared(1, true);
+    let sent = notifier(rt).notify(rt, slot, stage);
+    if !sent {
+        slot.stats.preempt_sent.take_back(1);
+    }
+    sent
 }
