@@ -19,9 +19,9 @@ from gdb.FrameDecorator import FrameDecorator
 
 SECTION = ".quaver_gdb"
 MAGIC = b"QuaverDB"
-VERSION = 2
-# magic, version, number of fields; addresses: pointer to the runtime, first instruction of threads, code that resumes
-HEADER = struct.Struct("<8sIIQQQQ")
+VERSION = 3
+# magic, version, number of fields; addresses: pointer to the runtime, first instruction of threads
+HEADER = struct.Struct("<8sIIQQ")
 # name, offset or value
 FIELD = struct.Struct("<24sQ")
 
@@ -61,7 +61,7 @@ class Description:
     def __init__(self, address):
         try:
             header = HEADER.unpack(read(address, HEADER.size))
-            magic, self.version, count, self.runtime_at, self.thread_start, *self.resume = header
+            magic, self.version, count, self.runtime_at, self.thread_start = header
             if magic != MAGIC or count > 1000:
                 raise gdb.GdbError(f"the runtime's description at {address:#x} is corrupted")
             if self.version != VERSION:
@@ -103,7 +103,6 @@ class Runtime:
                 break
         else:
             raise gdb.GdbError(f"{NO_RUNTIME} yet: none has been started")
-        unwinder.resume = self.d.resume
         try:
             self._read_threads()
         except gdb.MemoryError as error:
@@ -290,44 +289,16 @@ class FrameId:
         self.sp, self.pc = gdb.Value(sp), gdb.Value(pc)
 
 
-# The general registers of a signal frame in their order, and where they begin in the ucontext (kernel ABI).
-GREGS = "r8 r9 r10 r11 r12 r13 r14 r15 rdi rsi rbp rbx rdx rax rcx rsp rip eflags".split()
-GREGS_AT = 8 + 8 + 24
-# What src/arch/resume.rs does: it lowers the frame's rsp by this much (mov [rdi + 160], rax), and ends with
-# pop rdi; popfq; ret 128.
-LOWERED = 152
-LOWERS = b"\x48\x89\x87\xa0\x00\x00\x00"
-LAST = b"\x5f\x9d\xc2\x80\x00"
-
-
-def registers_being_restored(start, end, rip, register):
-    """Those of a thread that is in the middle of being resumed from its signal frame."""
-    code = read(start, end - start)
-    lowers, last = start + code.index(LOWERS), start + code.index(LAST)
-    rsp = register("rsp")
-    if rip in (last + 1, last + 2):
-        # All others have been restored.
-        rsp += 8 if rip == last + 1 else 0
-        return {"rip": read_word(rsp), "rsp": rsp + 136} | {n: register(n) for n in GREGS if n not in ("rip", "rsp")}
-    context = register("rdi")
-    registers = dict(zip(GREGS, struct.unpack("<18Q", read(context + GREGS_AT, 18 * 8))))
-    if lowers < rip <= last:
-        registers["rsp"] += LOWERED
-    return registers
-
-
 class Unwinder(gdb.unwinder.Unwinder):
     """Unwinds what compilers cannot describe.
 
     While a switched-out user thread is shown, the stack of the selected kernel thread seems to continue in that of the
     user thread: the innermost frame becomes one that stands for "switched out", and its caller is the frame in which
-    the user thread left. At all times, the code that resumes a preempted thread seems to have been called from where
-    that was interrupted.
+    the user thread left.
     """
 
     def __init__(self):
         super().__init__("quaver")
-        self.resume = (0, 0)
         self.thread = None
         self.registers = {}
         self.host = None
@@ -362,18 +333,10 @@ class Unwinder(gdb.unwinder.Unwinder):
     def __call__(self, pending):
         register = lambda name: int(pending.read_register(name)) % (1 << 64)
         here = (register("rsp"), register("rip"))
-        if self.thread is not None and here == self.host:
-            frame_id, registers = FrameId(self.thread.rsp, self.registers["rip"]), self.registers
-        elif self.resume[0] <= here[1] < self.resume[1]:
-            try:
-                registers = registers_being_restored(*self.resume, here[1], register)
-            except (gdb.MemoryError, ValueError):
-                return None
-            frame_id = FrameId(here[0], self.resume[0])
-        else:
+        if self.thread is None or here != self.host:
             return None
-        info = pending.create_unwind_info(frame_id)
-        for name, value in registers.items():
+        info = pending.create_unwind_info(FrameId(self.thread.rsp, self.registers["rip"]))
+        for name, value in self.registers.items():
             kind = pending.read_register(name).type
             info.add_saved_register(name, gdb.Value(struct.pack("<Q", value)[: kind.sizeof], kind))
         return info

@@ -87,29 +87,20 @@ struct Description {
     runtime: &'static AtomicPtr<Inner>,
     /// Where threads that have not run yet will begin.
     thread_start: unsafe extern "C" fn() -> !,
-    /// The code that resumes preempted threads, whose frames no table describes.
-    resume: [*const u8; 2],
     table: [Field; FIELDS.len()],
 }
 
 // SAFETY: never written.
 unsafe impl Sync for Description {}
 
-unsafe extern "C" {
-    /// Where the assembly in `arch::resume` begins and ends.
-    static quaver_resume: u8;
-    static quaver_resume_end: u8;
-}
-
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".quaver_gdb")]
 static QUAVER_GDB: Description = Description {
     magic: *b"QuaverDB",
-    version: 2,
+    version: 3,
     fields: FIELDS.len() as u32,
     runtime: &runtime::LATEST,
     thread_start: switch::thread_start,
-    resume: [&raw const quaver_resume, &raw const quaver_resume_end],
     table: FIELDS,
 };
 

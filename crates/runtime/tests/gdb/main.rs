@@ -347,9 +347,9 @@ fn what_is_not_there_is_said() {
     // the control blocks.
     //
     // C's `char` would be Rust's, of four bytes, where gdb finds that first.
-    let offset = "set *(long *)((unsigned long)&QUAVER_GDB + 72) = -1";
+    let offset = "set *(long *)((unsigned long)&QUAVER_GDB + 56) = -1";
     expect(&session, &["set language c", offset], "the runtime's thread table is corrupted");
-    let name = "set *(short *)((unsigned long)&QUAVER_GDB + 48) = 0x5858";
+    let name = "set *(short *)((unsigned long)&QUAVER_GDB + 32) = 0x5858";
     expect(&session, &["set language c", name], "it has no 'Inner.table.blocks'");
     let version = "set *((int *)&QUAVER_GDB + 2) = 7";
     expect(&session, &["set language c", version], "has version 7");
