@@ -30,6 +30,7 @@ pub use freezer::Frozen;
 pub use ranks::Binding;
 pub use server::{Broker, BrokerError};
 pub use status::{Application, Core, Expulsion, QueueMember, QueueStatus, Status};
+pub use throttle::throttles_fifo;
 
 use quaver_sched::Spec;
 use std::path::PathBuf;

@@ -145,7 +145,7 @@ impl Broker {
         let system = |what| move |error: io::Error| BrokerError::System { what, error };
         let free: Vec<usize> =
             allowed.iter().copied().filter(|cpu| !options.cpus.contains(cpu)).collect();
-        let (may_rank, throttles) = (ranks::may_rank(), throttle::is_on());
+        let (may_rank, throttles) = (ranks::may_rank(), throttle::throttles_fifo());
         let binding = match options.binding {
             Some(binding) if binding.has_turns() && !may_rank => {
                 return Err(BrokerError::Rights(binding.name()));

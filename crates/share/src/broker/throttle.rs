@@ -17,8 +17,9 @@ const TIMER: &[u8] = b"sched_rt_period_timer";
 pub(super) const NOTE: &str = "this kernel stops SCHED_FIFO threads for a twentieth of each second \
     (kernel.sched_rt_runtime_us): choose `--binding nice`";
 
-/// Whether it does. Where that cannot be found out, it may.
-pub(super) fn is_on() -> bool {
+/// Does the kernel stop `SCHED_FIFO` threads that compute all the time for a part of each second?
+/// `true` also where that cannot be found out. Reads files of /proc.
+pub fn throttles_fifo() -> bool {
     let read = |name| fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok();
     let limited = read("sched_rt_runtime_us").zip(read("sched_rt_period_us"));
     limited.is_some_and(|(runtime, period)| is_limited(&runtime, &period))

@@ -28,6 +28,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use quaver_bench_common::Outcome;
+use quaver_share::broker;
 use quaver_share::class::Class;
 use serde::{Deserialize, Serialize};
 
@@ -157,6 +158,13 @@ pub fn plan(context: &Context) -> anyhow::Result<Plan> {
     );
     if other(context).is_none() {
         plan.notes.push("share cores split: left out: it takes a third CPU, for the BE".into());
+    }
+    if broker::throttles_fifo() {
+        plan.notes.push(format!(
+            "share {}: this kernel stops SCHED_FIFO threads for a part of each second \
+             (kernel.sched_rt_runtime_us), also those of LC",
+            Variant::Fifo.name()
+        ));
     }
     for service_us in SERVICES_US {
         for &load in context.effort.pick(&[5, 20, 50][..], &[5, 20, 50, 80][..]) {
