@@ -93,10 +93,16 @@ impl Drop for Place {
 }
 
 /// Waits until `happened`, at most twenty seconds.
-pub fn soon(what: &str, mut happened: impl FnMut() -> bool) {
+#[allow(dead_code, reason = "not every program waits so long only")]
+pub fn soon(what: &str, happened: impl FnMut() -> bool) {
+    within(20, what, happened);
+}
+
+/// Waits until `happened`, at most so many seconds.
+pub fn within(seconds: u64, what: &str, mut happened: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !happened() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "not after 20 s: {what}");
+        assert!(begun.elapsed() < Duration::from_secs(seconds), "not after {seconds} s: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

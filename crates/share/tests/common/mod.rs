@@ -2,7 +2,7 @@
 
 mod actors;
 
-pub use actors::{Actor, Place, soon};
+pub use actors::{Actor, Place};
 use quaver_sched::share::Membership;
 use quaver_share::broker::{Broker, Options, Status};
 use quaver_share::{Doors, Member};
@@ -17,6 +17,11 @@ use std::time::{Duration, Instant};
 const ROLE: &str = "QUAVER_SHARE_ROLE";
 /// And the one that names the broker's socket.
 const AT: &str = "QUAVER_SHARE_AT";
+
+/// Waits until `happened`, at most a minute.
+pub fn soon(what: &str, happened: impl FnMut() -> bool) {
+    actors::within(60, what, happened);
+}
 
 /// Whether this process has been started for a role; `cargo test -- --ignored` alone has not.
 pub fn is_actor() -> bool {
