@@ -18,13 +18,19 @@ pub(crate) enum Kind {
     Carrier(libc::sigset_t),
     /// It runs nothing of the program's, and takes none of its signals but faults.
     Service,
+    /// A service that must go on where workers lose their CPUs. Who takes a CPU by a real-time
+    /// rank keeps those behind it that slept there, until the kernel evens out its queues: for
+    /// tenths of a second, or to its end. A thread with the lowest of these ranks runs elsewhere
+    /// at once; it has little to do. Where this process may not give one, and where the starting
+    /// thread has a policy of its own, it is as the others.
+    Watcher,
 }
 
 impl Kind {
     fn mask(self) -> libc::sigset_t {
         match self {
             Kind::Carrier(mask) => mask,
-            Kind::Service => all_but_faults(),
+            Kind::Service | Kind::Watcher => all_but_faults(),
         }
     }
 }
@@ -68,6 +74,41 @@ unsafe extern "C" {
         attributes: *mut libc::pthread_attr_t,
         mask: *const libc::sigset_t,
     ) -> i32;
+    fn pthread_attr_setinheritsched(attributes: *mut libc::pthread_attr_t, inherit: i32) -> i32;
+    fn pthread_attr_setschedpolicy(attributes: *mut libc::pthread_attr_t, policy: i32) -> i32;
+    fn pthread_attr_setschedparam(
+        attributes: *mut libc::pthread_attr_t,
+        param: *const libc::sched_param,
+    ) -> i32;
+}
+
+/// `PTHREAD_INHERIT_SCHED` and `PTHREAD_EXPLICIT_SCHED` of `pthread.h`.
+const INHERIT: i32 = 0;
+const EXPLICIT: i32 = 1;
+
+/// A thread with the attributes has the lowest real-time rank.
+///
+/// # Safety
+///
+/// The attributes are valid.
+unsafe fn set_rank(attributes: *mut libc::pthread_attr_t) {
+    // SAFETY: valid attributes; the parameters are read during the call.
+    unsafe {
+        pthread_attr_setinheritsched(attributes, EXPLICIT);
+        pthread_attr_setschedpolicy(attributes, libc::SCHED_FIFO);
+        pthread_attr_setschedparam(attributes, &libc::sched_param { sched_priority: 1 });
+    }
+}
+
+/// The calling kernel thread's scheduling policy.
+fn policy() -> i32 {
+    // SAFETY: no memory.
+    unsafe { crate::sys::syscall3(libc::SYS_sched_getscheduler, 0, 0, 0) as i32 }
+}
+
+/// The calling kernel thread is as ordinary as they are by default.
+fn is_ordinary() -> bool {
+    policy() == libc::SCHED_OTHER
 }
 
 /// Starts `body(argument)` on a new kernel thread that nobody joins. A panic there ends the
@@ -89,10 +130,16 @@ pub(crate) fn start<T: Sync>(
         libc::pthread_attr_setdetachstate(attributes, libc::PTHREAD_CREATE_DETACHED);
         libc::pthread_attr_setstacksize(attributes, STACK_SIZE);
         // Allocates, on the starting thread.
-        let error = match pthread_attr_setsigmask_np(attributes, &kind.mask()) {
-            0 => create(attributes, argument, body),
-            error => error,
-        };
+        let mut error = pthread_attr_setsigmask_np(attributes, &kind.mask());
+        let mut ranked = error == 0 && matches!(kind, Kind::Watcher) && is_ordinary();
+        if ranked {
+            set_rank(attributes);
+            ranked = create(attributes, argument, body) == 0;
+            pthread_attr_setinheritsched(attributes, INHERIT);
+        }
+        if error == 0 && !ranked {
+            error = create(attributes, argument, body);
+        }
         libc::pthread_attr_destroy(attributes);
         error
     };
@@ -127,4 +174,46 @@ pub(crate) fn name(name: &CStr) {
     unsafe {
         crate::sys::syscall3(libc::SYS_prctl, libc::PR_SET_NAME as u64, name.as_ptr() as u64, 0)
     };
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use core::sync::atomic::{AtomicI32, Ordering::*};
+
+    /// The policy of a new thread of the kind.
+    fn policy_of(kind: Kind) -> i32 {
+        const NOT_YET: i32 = i32::MIN;
+        extern "C" fn tell(told: &'static AtomicI32) {
+            told.store(policy(), Release);
+        }
+        let told: &'static AtomicI32 = Box::leak(Box::new(AtomicI32::new(NOT_YET)));
+        start(kind, told, tell).unwrap();
+        while told.load(Acquire) == NOT_YET {
+            std::thread::yield_now();
+        }
+        told.load(Relaxed)
+    }
+
+    /// May a thread of this process have a real-time rank?
+    fn may_rank() -> bool {
+        let param = libc::sched_param { sched_priority: 1 };
+        let rank = || {
+            // SAFETY: the parameters are read during the call.
+            unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) == 0 }
+        };
+        std::thread::scope(|s| s.spawn(rank).join().unwrap())
+    }
+
+    #[test]
+    fn only_a_watcher_has_a_rank_if_it_may() {
+        if !is_ordinary() {
+            println!("skipped: the tests have a policy of their own");
+            return;
+        }
+        let rank = if may_rank() { libc::SCHED_FIFO } else { libc::SCHED_OTHER };
+        assert_eq!(policy_of(Kind::Watcher), rank);
+        assert_eq!(policy_of(Kind::Service), libc::SCHED_OTHER);
+        assert_eq!(policy_of(Kind::Carrier(signal_mask())), libc::SCHED_OTHER);
+    }
 }

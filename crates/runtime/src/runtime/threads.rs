@@ -36,10 +36,13 @@ impl Inner {
         self.slots().iter().try_for_each(|slot| self.start(carrier, slot, first_carrier))?;
         self.start(Kind::Service, self, keeper)?;
         if self.clock.thread().is_some() {
-            self.start(Kind::Service, self, clock_thread)?;
+            let sleeps = matches!(self.clock, clock::Running::Thread(_));
+            let watches = sleeps && self.descheduled.is_some();
+            let kind = if watches { Kind::Watcher } else { Kind::Service };
+            self.start(kind, self, clock_thread)?;
         }
         if self.descheduled.is_some() {
-            self.start(Kind::Service, self, monitor_thread)?;
+            self.start(Kind::Watcher, self, monitor_thread)?;
         }
         for (rescue, body) in self.rescue.iter().zip([rescue_thread, fault_thread]) {
             if rescue.is_some() {
