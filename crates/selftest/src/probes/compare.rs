@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 pub struct Printed {
     /// Its exit status, or by what it was killed.
     pub status: String,
+    /// That was zero.
+    pub succeeded: bool,
     /// Its standard output.
     pub output: Vec<u8>,
     /// Its standard error.
@@ -54,7 +56,12 @@ pub fn run(
         pause = (2 * pause).min(Duration::from_millis(20));
     };
     let errors = String::from_utf8_lossy(&std::fs::read(errors)?).into_owned();
-    Ok(Some(Printed { status: status.to_string(), output: std::fs::read(output)?, errors }))
+    Ok(Some(Printed {
+        status: status.to_string(),
+        succeeded: status.success(),
+        output: std::fs::read(output)?,
+        errors,
+    }))
 }
 
 /// How `found` differs from what a plain program has printed.
@@ -95,7 +102,8 @@ mod tests {
     use super::*;
 
     fn printed(output: &str, status: &str) -> Printed {
-        Printed { status: status.into(), output: output.into(), errors: "bad\n".into() }
+        let succeeded = status.ends_with('0');
+        Printed { status: status.into(), succeeded, output: output.into(), errors: "bad\n".into() }
     }
 
     #[test]

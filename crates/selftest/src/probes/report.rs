@@ -43,7 +43,7 @@ pub struct Report {
     pub programs: u64,
     /// Builds that differ. Zero is the promise.
     pub differences: u64,
-    /// Random programs that do not end soon enough by themselves.
+    /// Random programs left out: built plainly, they do not come to their end in time.
     pub skipped: u64,
     /// By which compilers.
     pub compilers: Vec<String>,
@@ -67,7 +67,7 @@ impl Report {
             self.differences
         ));
         if self.skipped != 0 {
-            text.push_str(&format!("{} random programs took too long plainly\n", self.skipped));
+            text.push_str(&format!("{} random programs left out: no end in time\n", self.skipped));
         }
         text
     }
