@@ -224,6 +224,8 @@ impl Layout {
         // SAFETY: writes both words.
         unsafe { static_info(&mut size, &mut align) };
         let align = align.max(64);
+        // libc's size is that of the whole block, with the descriptor.
+        let below = size.saturating_sub(pthread_size).next_multiple_of(align);
         let table = modules::ModuleTable::find();
         let mut modules = Modules::default();
         modules::each(table.as_ref(), |m| modules.add(m));
@@ -232,7 +234,7 @@ impl Layout {
             deallocate,
             ctype_init,
             call_dtors,
-            below: size.next_multiple_of(align),
+            below,
             above: pthread_size.next_multiple_of(align),
             align,
             tid_offset,
@@ -247,7 +249,7 @@ impl Layout {
             generation: unsafe { dynamic::generation(segment::fs_base()) },
             keys: keys::Keys::find(),
             mark_below_tp: Some(segment::fs_base().wrapping_sub(raw::attached_mark() as usize))
-                .filter(|&d| d <= size),
+                .filter(|&d| d <= below),
         })
     }
 

@@ -26,3 +26,20 @@ fn the_tid_offset_is_right() {
     let tid = unsafe { ((segment::fs_base() + l.tid_offset) as *const i32).read() };
     assert_eq!(tid, crate::sys::gettid());
 }
+
+/// A block that libc allocates by itself begins as far below the thread pointer as ours do.
+#[test]
+fn static_tls_is_as_long_as_in_libcs_own_blocks() {
+    let l = layout().unwrap();
+    // SAFETY: libc allocates a block, writes behind its descriptor where the allocation begins, and
+    // frees it.
+    let below = unsafe {
+        let tp = (l.allocate)(core::ptr::null_mut());
+        assert!(!tp.is_null());
+        let descriptor = *symbol(c"_thread_db_sizeof_pthread").unwrap().cast::<u32>() as usize;
+        let begin = tp.byte_add(descriptor).cast::<usize>().read();
+        (l.deallocate)(tp, true);
+        tp as usize - begin
+    };
+    assert!((l.below..=l.below + l.align).contains(&below), "{below}, not {}", l.below);
+}
