@@ -101,9 +101,19 @@ fn files_that_are_no_programs_are_named() {
         (path("missing"), "cannot read"),
         (folder.path().to_str().unwrap().to_owned(), "cannot read"),
     ];
+    // The models read a file each in their own way: alone, without and with a run to compare with,
+    // and on several cores.
+    let ways: [&[&str]; 4] = [
+        &[],
+        &["--mechanism", "tracked"],
+        &["--mechanism", "flush", "--timer", "5us"],
+        &["--mechanism", "tracked", "--cores", "2"],
+    ];
     for (file, expected) in cases {
-        let said = refused(&[&file]);
-        assert!(said.contains(expected) && said.contains(&file), "{said}");
+        for way in ways {
+            let said = refused(&[way, &[&file]].concat());
+            assert!(said.contains(expected) && said.contains(&file), "{way:?}: {said}");
+        }
     }
 }
 

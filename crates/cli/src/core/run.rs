@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Context as _;
+use quaver_uarch::Machine;
 use quaver_uarch::core::{
     Config, Core, Measured, Mechanism, Parameters, Report as Timed, SHIPPED, Source, When,
 };
 use quaver_uarch::kernel::Output;
-use quaver_uarch::{Error, Machine};
 use serde::Serialize;
 
 use super::{pipeline, system};
@@ -171,7 +171,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let words: Vec<&str> = words.collect();
     if let Some(mechanism) = args.mechanism {
         let load = |echo: bool| {
-            let mut machine = Machine::with_program(&file, &words)?;
+            let mut machine = Machine::with_program(&file, &words).with_context(name)?;
             if echo {
                 machine.kernel.output = Output::Echo;
             }
@@ -220,7 +220,7 @@ fn watched(args: &Args, config: &Config) -> anyhow::Result<std::ops::Range<u64>>
 fn timed(
     args: &Args,
     mechanism: How,
-    load: &dyn Fn(bool) -> Result<Machine, Error>,
+    load: &dyn Fn(bool) -> anyhow::Result<Machine>,
 ) -> anyhow::Result<ExitCode> {
     let name = || args.program.display().to_string();
     let mut config = Config { limit: args.limit, ..Config::default() };
