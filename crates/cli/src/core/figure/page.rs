@@ -29,19 +29,21 @@ pub fn render(report: &Report) -> String {
 fn table(title: &str, rows: &[Row]) -> String {
     let line = |row: &Row| {
         format!(
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+             <td class=\"why\">{}</td></tr>\n",
             escape(&row.point),
             number(row.paper),
             number(row.ours),
             row.ratio.map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}")),
             escape(row.unit),
             if row.fitted { "for fitting" } else { "" },
+            escape(&row.why),
         )
     };
     let lines: String = rows.iter().map(line).collect();
     format!(
         "<h2>{}</h2>\n<table>\n<tr><th></th><th>paper</th><th>ours</th><th>ours/paper</th>\
-         <th></th><th></th></tr>\n{lines}</table>\n",
+         <th></th><th></th><th></th></tr>\n{lines}</table>\n",
         escape(title)
     )
 }
@@ -49,6 +51,6 @@ fn table(title: &str, rows: &[Row]) -> String {
 const STYLE: &str = "\
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
 th, td { padding: .15rem .7rem; border-bottom: 1px solid #8883; text-align: right; }
-th:first-child, td:first-child { text-align: left; }
+th:first-child, td:first-child, .why { text-align: left; }
 svg { width: 100%; max-width: 46rem; height: auto; }
 ";

@@ -20,13 +20,21 @@ pub struct Row {
     pub fitted: bool,
     /// What both are measured in.
     pub unit: &'static str,
+    /// Why they differ, where that is known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub why: String,
 }
 
 impl Row {
     /// A row that is held out.
     pub fn new(point: impl Into<String>, unit: &'static str, paper: f64, ours: f64) -> Row {
         let ratio = (paper != 0.0).then(|| ours / paper);
-        Row { point: point.into(), paper, ours, ratio, fitted: false, unit }
+        Row { point: point.into(), paper, ours, ratio, fitted: false, unit, why: String::new() }
+    }
+
+    /// The same with the cause of a difference.
+    pub fn because(self, why: impl Into<String>) -> Row {
+        Row { why: why.into(), ..self }
     }
 
     /// Whether ours is within a share of the paper's: `within(0.15)`.
@@ -70,6 +78,9 @@ impl Report {
             "\n{close} of {} points that are held out from fitting are within 15 %\n",
             held.len()
         );
+        for row in self.rows.iter().filter(|row| !row.why.is_empty()) {
+            text += &format!("* {}: {}\n", row.point, row.why);
+        }
         for note in &self.notes {
             text += &format!("* {note}\n");
         }
@@ -114,7 +125,10 @@ mod tests {
     #[test]
     fn points_for_fitting_are_marked_and_not_counted() {
         let fitting = Row { fitted: true, ..Row::new("fib/5us", "%", 1.0, 1.0) };
-        let rows = vec![fitting, Row::new("memops/5us", "%", 1.0, 3.0)];
+        let missed = Row::new("memops/5us", "%", 1.0, 3.0).because("its caches are colder");
+        let json = serde_json::to_value([&fitting, &missed]).unwrap();
+        assert_eq!((&json[0]["why"], &json[1]["why"]), (&().into(), &missed.why.as_str().into()));
+        let rows = vec![fitting, missed];
         let report = Report {
             version: "0",
             figure: "figure 4".into(),
@@ -127,6 +141,6 @@ mod tests {
         };
         let text = report.to_text();
         assert!(text.contains("for fitting \n") && text.contains("0 of 1 points"), "{text}");
-        assert!(text.contains("* a note"), "{text}");
+        assert!(text.ends_with("* memops/5us: its caches are colder\n* a note\n"), "{text}");
     }
 }
