@@ -326,8 +326,12 @@ fn figures_5_and_6_and_8_and_9_say_what_the_paper_says() {
     let eight = rows("8");
     let share = |point: &str| ours(&eight, &format!("1 cards/{point}"));
     assert!(share("0 %/xui/free") > 99.0 && share("40 %/poll/free") == 0.0);
-    let (free, packets) = (share("40 %/xui/free"), share("40 %/xui/networking"));
-    assert!(free > 40.0 && packets > 3.0 && free + packets < 100.0, "{free} {packets}");
+    for cards in [1, 4, 8] {
+        let [packets, free, other] = ["networking", "free", "other"]
+            .map(|part| ours(&eight, &format!("{cards} cards/40 %/xui/{part}")));
+        assert!((packets + free + other - 100.0).abs() < 1e-6, "{packets} {free} {other}");
+        assert!(packets > 5.0 && free > 40.0 && other > 2.0, "{packets} {free} {other}");
+    }
     let nine = rows("9");
     let gap = ours(&nine, "20us, interrupts over spinning, at most");
     assert!(gap > 0.05 && gap < 0.2, "{gap}");
