@@ -6,7 +6,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 export RUSTFLAGS="--cfg loom"
-build=(cargo test --locked --profile loom -p quaver-sched -p quaver -p quaver-lock -p quaver-share --lib --no-run
+build=(cargo test --locked --profile loom -p quaver-sched -p quaver -p quaver-lock -p quaver-share -p quaver-load --lib --no-run
     --target-dir "$(target_dir)/loom")
 "${build[@]}"
 list=$(mktemp)

@@ -200,6 +200,17 @@ static void names(void) {
     EXPECT(pthread_getname_np(pthread_self(), name, 15) == ERANGE && prctl(PR_GET_TIMERSLACK) >= 0);
 }
 
+enum { LARGE = 64 << 20 };
+
+static void *uses_much(void *p) {
+    volatile char much[LARGE - (1 << 20)];
+    for (size_t at = sizeof much; at >= 4096; at -= 4096) {
+        much[at - 1] = 1;
+        spin(100);
+    }
+    return p;
+}
+
 static void attributes(void) {
     pthread_attr_t a;
     pthread_t t;
@@ -208,6 +219,8 @@ static void attributes(void) {
     EXPECT(pthread_create(&t, &a, detached, NULL) == 0 && sem_wait(&sem) == 0);
     EXPECT(pthread_attr_setdetachstate(&a, PTHREAD_CREATE_JOINABLE) == 0 && pthread_attr_setstacksize(&a, 65536) == 0);
     EXPECT(pthread_create(&t, &a, stack_of, NULL) == 0 && pthread_join(t, NULL) == 0);
+    EXPECT(pthread_attr_setstacksize(&a, LARGE) == 0);
+    EXPECT(pthread_create(&t, &a, uses_much, NULL) == 0 && pthread_join(t, NULL) == 0);
     stack_of(NULL);
     EXPECT(pthread_create(&t, NULL, detached, NULL) == 0 && sem_wait(&sem) == 0 && pthread_detach(t) == 0);
     EXPECT(pthread_join(pthread_self(), NULL) == EDEADLK);

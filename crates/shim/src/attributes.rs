@@ -40,7 +40,7 @@ impl Attributes {
         }
         // Without a stack of the program's the address is what a null end gives.
         let end = (at as usize).wrapping_add(length);
-        let stack = if end == 0 { usual(size)? } else { Stack::Memory(at as usize..end) };
+        let stack = if end == 0 { sized(size) } else { Stack::Memory(at as usize..end) };
         Ok(Attributes { detached: state == libc::PTHREAD_CREATE_DETACHED, stack, schedule })
     }
 
@@ -68,19 +68,8 @@ pub(crate) fn refusal(error: &std::io::Error) -> c_int {
     libc::EINVAL
 }
 
-/// One of the runtime's.
-fn usual(size: usize) -> Result<Stack, c_int> {
-    if size <= start::stack_size() {
-        return Ok(Stack::Size(0));
-    }
-    once(
-        Once::Stack,
-        format_args!(
-            "a thread wants a stack of {} KiB, but there are {}: use --stack-size (pthread_create \
-             fails)",
-            size >> 10,
-            start::stack_size() >> 10
-        ),
-    );
-    Err(libc::EAGAIN)
+/// What a thread gets that asks for this size; one of the runtime's stacks if that is what it would
+/// get without asking.
+fn sized(size: usize) -> Stack {
+    Stack::Size(if size == start::default_size() { 0 } else { size })
 }

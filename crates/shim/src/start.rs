@@ -10,6 +10,7 @@ use crate::say::fatal;
 use crate::state::{self, LIVE, Thread};
 use crate::{cancel, exec, mutex, refuse, robust, signal, stats, thread, unwind};
 use core::ffi::{c_char, c_int, c_void};
+use core::mem::MaybeUninit;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use quaver::foreign::{fork, once, preempt, thread as uthread};
@@ -29,11 +30,26 @@ unsafe extern "C" {
 }
 /// A once: is the runtime running?
 static STARTED: AtomicU32 = AtomicU32::new(0);
-static STACK_SIZE: AtomicUsize = AtomicUsize::new(0);
+static DEFAULT_SIZE: AtomicUsize = AtomicUsize::new(0);
 
-/// Usable bytes of every thread's stack.
-pub(crate) fn stack_size() -> usize {
-    STACK_SIZE.load(Relaxed)
+/// What attributes say of the stack where the program has not: the C library's default at the
+/// start.
+pub(crate) fn default_size() -> usize {
+    DEFAULT_SIZE.load(Relaxed)
+}
+
+fn find_default_size() -> usize {
+    let (mut attributes, mut size) = (MaybeUninit::<libc::pthread_attr_t>::uninit(), 0);
+    let attributes = attributes.as_mut_ptr();
+    // SAFETY: initialised first, destroyed last; room for the answer.
+    unsafe {
+        if libc::pthread_attr_init(attributes) != 0 {
+            return 0;
+        }
+        libc::pthread_attr_getstacksize(attributes, &mut size);
+        libc::pthread_attr_destroy(attributes);
+    }
+    size
 }
 
 /// Starts the runtime if it is not running.
@@ -79,10 +95,8 @@ fn start() {
     }
     if let Some(size) = size {
         builder = builder.stack_size(size);
-        STACK_SIZE.store(size, Relaxed);
-    } else {
-        STACK_SIZE.store(usize::MAX, Relaxed);
     }
+    DEFAULT_SIZE.store(find_default_size(), Relaxed);
     if std::env::var("QUAVER_QUANTUM").is_ok_and(|q| matches!(&*q, "off" | "none" | "0")) {
         builder = builder.quantum(Some(RESCUE));
     }

@@ -40,7 +40,7 @@ pub struct Args {
     /// [default: 2, and 100 with a quantum]
     #[arg(long, value_name = "PERCENT", env = "QUAVER_TAX")]
     tax: Option<u32>,
-    /// Stack of every thread, such as `8m` [default: as ulimit -s]
+    /// Stack of a thread that does not ask for a size, such as `8m` [default: as ulimit -s]
     #[arg(long, value_name = "SIZE", env = "QUAVER_STACK_SIZE")]
     stack_size: Option<String>,
     /// Serve the program's sockets by a stack in user space, on this network:

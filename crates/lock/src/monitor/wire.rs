@@ -21,6 +21,7 @@ struct Request {
 }
 
 /// What a client asks for.
+#[cfg(any(feature = "host", test))]
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     /// The count of preempted threads; its threads are to be watched.
