@@ -38,7 +38,7 @@ fn compare(source: &str, options: &[&str]) -> Option<u64> {
     let mut cpu = match Native::program(&program) {
         Ok(cpu) => cpu,
         Err(error) => {
-            println!("skipped: {error}");
+            build::skipped(error);
             return None;
         }
     };
@@ -112,7 +112,7 @@ fn workloads_are_equal_after_each_instruction() {
     ];
     for (name, quick, long) in programs {
         if quick.contains(&"-mavx2") && !std::is_x86_feature_detected!("avx2") {
-            println!("skipped: this CPU has no AVX2");
+            build::skipped("this CPU has no AVX2");
             continue;
         }
         let source = format!("workloads/{name}.c");

@@ -5,13 +5,14 @@
 
 #![cfg(target_arch = "x86_64")]
 
+mod build;
 mod generate;
 mod native;
 
 use std::collections::BTreeMap;
 
-use generate::{CODE, DATA, DATA_SIZE, Random, Sample};
-use iced_x86::{FastFormatter, Mnemonic, RflagsBits};
+use generate::{CODE, DATA, DATA_SIZE, Random, Sample, same_kind, undefined};
+use iced_x86::{FastFormatter, Mnemonic};
 use native::{Native, State, Step};
 use quaver_uarch::cpu::flag;
 use quaver_uarch::memory::Rights;
@@ -32,38 +33,6 @@ fn ours(machine: &mut Machine, state: &State) -> (State, Option<Fault>) {
     after.v.copy_from_slice(&machine.cpu.v[..16]);
     (after.rip, after.flags) = (machine.cpu.rip, machine.cpu.flags);
     (after, fault)
-}
-
-/// The bits of RFLAGS that an instruction leaves undefined.
-fn undefined(sample: &Sample) -> u64 {
-    let mut bits = sample.instruction.rflags_undefined();
-    // Once around and back to the beginning: to the decoder no rotation, and some CPUs change OF.
-    if matches!(sample.instruction.mnemonic(), Mnemonic::Rcl | Mnemonic::Rcr) {
-        let count = sample.instruction.try_immediate(1).unwrap_or(0) & 31;
-        bits |= if count > 1 { RflagsBits::OF } else { 0 };
-    }
-    [
-        (RflagsBits::CF, flag::CF),
-        (RflagsBits::PF, flag::PF),
-        (RflagsBits::AF, flag::AF),
-        (RflagsBits::ZF, flag::ZF),
-        (RflagsBits::SF, flag::SF),
-        (RflagsBits::OF, flag::OF),
-    ]
-    .into_iter()
-    .filter(|(bit, _)| bits & bit != 0)
-    .fold(0, |mask, (_, bit)| mask | bit)
-}
-
-fn same_kind(signal: i32, fault: Fault) -> bool {
-    match fault {
-        Fault::Divide => signal == libc::SIGFPE,
-        Fault::Invalid => signal == libc::SIGILL,
-        Fault::Read { .. } | Fault::Write { .. } | Fault::Fetch { .. } | Fault::Protection(_) => {
-            signal == libc::SIGSEGV || signal == libc::SIGBUS
-        }
-        Fault::Breakpoint | Fault::Unsupported(_) => false,
-    }
 }
 
 fn describe(sample: &Sample, before: &State, native: &State, ours: &State) -> String {
@@ -97,13 +66,13 @@ fn random_instructions_do_what_the_cpu_does() {
     let count = if full { 10_000_000 } else { 150_000 };
     let seed = std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
     if !is_x86_feature_detected!("avx2") || !is_x86_feature_detected!("bmi2") {
-        return println!("skipped: this CPU has no AVX2 or BMI2");
+        return build::skipped("this CPU has no AVX2 or BMI2");
     }
     let code = native::share(CODE, 4096).expect("an address of our choice");
     let data = native::share(DATA, DATA_SIZE).expect("an address of our choice");
     let mut cpu = match Native::new() {
         Ok(cpu) => cpu,
-        Err(error) => return println!("skipped: {error}"),
+        Err(error) => return build::skipped(&error),
     };
     let mut machine = Machine::with_code(CODE, &[0; 4096]);
     machine.memory.map(DATA, DATA_SIZE as u64, Rights::RW);
@@ -163,7 +132,7 @@ fn random_instructions_do_what_the_cpu_does() {
                 continue;
             }
         }
-        let mask = (flag::STATUS | flag::DF) & !undefined(&sample);
+        let mask = (flag::STATUS | flag::DF) & !undefined(&sample.instruction);
         let flags = native.flags & mask == ours.flags & mask;
         ours.flags = native.flags;
         assert!(machine.memory.peek(DATA, &mut copy));

@@ -1,6 +1,8 @@
 //! The programs of the figures: their results here, on this machine's CPU, and as Rust computes
 //! them; with and without interrupts.
 
+mod build;
+
 use std::path::Path;
 use std::process::Command;
 
@@ -13,7 +15,7 @@ const POINTS: [Points; 3] = [Points::Nothing, Points::Poll, Points::Safepoint];
 /// A folder for programs; nothing if there is no compiler.
 fn folder() -> Option<tempfile::TempDir> {
     if Command::new("gcc").arg("--version").output().is_err() {
-        println!("skipped: there is no gcc");
+        build::skipped("there is no gcc");
         return None;
     }
     Some(tempfile::tempdir().unwrap())

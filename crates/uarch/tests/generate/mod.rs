@@ -1,11 +1,17 @@
 //! Random instructions: all opcodes of the legacy and VEX maps, with operands in memory moved to
-//! where the test has some.
+//! where the test has some. And what is compared of them.
 
-use iced_x86::{ConstantOffsets, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+#![allow(dead_code)] // no test uses all of it
+
+pub mod program;
+
+use iced_x86::{
+    ConstantOffsets, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register, RflagsBits,
+};
 use quaver_uarch::cpu::flag;
 use quaver_uarch::exec::for_machine;
 use quaver_uarch::uop::Op;
-use quaver_uarch::{Machine, decode};
+use quaver_uarch::{Fault, Machine, decode};
 
 use crate::native::State;
 
@@ -72,7 +78,7 @@ impl Random {
 
 /// An instruction.
 pub struct Sample {
-    bytes: [u8; 16],
+    pub bytes: [u8; 16],
     pub instruction: Instruction,
 }
 
@@ -130,6 +136,19 @@ fn bytes(random: &mut Random) -> [u8; 16] {
 /// A random instruction that may work with `state`, whose registers are changed so that addresses
 /// lie in `data`; or nothing.
 pub fn sample(random: &mut Random, state: &mut State, data: &mut [u8]) -> Option<Sample> {
+    let target = DATA
+        + 1024
+        + if random.below(4) == 0 { random.below(14000) } else { random.below(430) * 32 };
+    sample_at(random, state, data, target)
+}
+
+/// The same, with operands in memory from `target` on.
+pub fn sample_at(
+    random: &mut Random,
+    state: &mut State,
+    data: &mut [u8],
+    target: u64,
+) -> Option<Sample> {
     let mut bytes = bytes(random);
     let mut decoder = Decoder::with_ip(64, &bytes, CODE, DecoderOptions::NONE);
     let mut i = decoder.decode();
@@ -137,9 +156,6 @@ pub fn sample(random: &mut Random, state: &mut State, data: &mut [u8]) -> Option
     if i.is_invalid() || unwanted(&i, &bytes) {
         return None;
     }
-    let target = DATA
-        + 1024
-        + if random.below(4) == 0 { random.below(14000) } else { random.below(430) * 32 };
     if (0..i.op_count()).any(|n| i.op_kind(n) == OpKind::Memory) || i.mnemonic() == Mnemonic::Lea {
         aim(&i, offsets, &mut bytes, state, target)?;
         i = Decoder::with_ip(64, &bytes, CODE, DecoderOptions::NONE).decode();
@@ -299,4 +315,37 @@ pub fn is_for_this_test(machine: &mut Machine) -> bool {
         }
     }
     true
+}
+
+/// The bits of RFLAGS that an instruction leaves undefined.
+pub fn undefined(instruction: &Instruction) -> u64 {
+    let mut bits = instruction.rflags_undefined();
+    // Once around and back to the beginning: to the decoder no rotation, and some CPUs change OF.
+    if matches!(instruction.mnemonic(), Mnemonic::Rcl | Mnemonic::Rcr) {
+        let count = instruction.try_immediate(1).unwrap_or(0) & 31;
+        bits |= if count > 1 { RflagsBits::OF } else { 0 };
+    }
+    [
+        (RflagsBits::CF, flag::CF),
+        (RflagsBits::PF, flag::PF),
+        (RflagsBits::AF, flag::AF),
+        (RflagsBits::ZF, flag::ZF),
+        (RflagsBits::SF, flag::SF),
+        (RflagsBits::OF, flag::OF),
+    ]
+    .into_iter()
+    .filter(|(bit, _)| bits & bit != 0)
+    .fold(0, |mask, (_, bit)| mask | bit)
+}
+
+/// Whether the model's fault is what Linux makes this signal of.
+pub fn same_kind(signal: i32, fault: Fault) -> bool {
+    match fault {
+        Fault::Divide => signal == libc::SIGFPE,
+        Fault::Invalid => signal == libc::SIGILL,
+        Fault::Read { .. } | Fault::Write { .. } | Fault::Fetch { .. } | Fault::Protection(_) => {
+            signal == libc::SIGSEGV || signal == libc::SIGBUS
+        }
+        Fault::Breakpoint | Fault::Unsupported(_) => false,
+    }
 }
