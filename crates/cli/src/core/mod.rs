@@ -3,6 +3,7 @@
 mod costs;
 mod figure;
 mod pipeline;
+mod policies;
 mod programs;
 mod run;
 mod system;
@@ -22,6 +23,7 @@ enum Command {
     Figure(figure::Args),
     Programs(programs::Args),
     Costs(costs::Args),
+    Policies(policies::Args),
 }
 
 /// Does what was asked for.
@@ -35,5 +37,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Command::Figure(args) => figure::run(args),
         Command::Programs(args) => programs::run(args),
         Command::Costs(args) => costs::run(args),
+        Command::Policies(args) => policies::run(args),
     }
 }
