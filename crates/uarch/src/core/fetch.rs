@@ -46,7 +46,8 @@ pub(super) struct Front {
     pub(super) fuses: bool,
 }
 
-/// Bytes of code whose uops are one line of the uop cache.
+/// Bytes of code whose uops are one line of the uop cache. No parameter:
+/// `front.uop_cache_lines` counts lines of this size.
 const LINE: u64 = 64;
 
 impl Core {
@@ -155,8 +156,7 @@ impl Core {
         let mut entry = Entry {
             number: fetched.number,
             weight: 0,
-            // The bit travels with a uop, also out of the uop cache (xUI 4.4).
-            safepoint: last.safepoint && (!cached || self.p.interrupt.safepoint_cached),
+            safepoint: self.interrupts.safepoints.bit(last.safepoint, cached),
             available: self.cycle + self.p.front.depth + decode,
             ..Self::blank(self.cycle, fetched.address, Origin::Program)
         };

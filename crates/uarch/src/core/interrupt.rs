@@ -7,13 +7,14 @@
 use std::collections::VecDeque;
 
 use super::Core;
-use super::config::{Config, Mechanism, Source, When};
+use super::config::{Config, Source, When};
 use super::device::Raised;
 use super::fetch::{Blame, Stopped};
 use super::handler::VECTOR;
 use super::predict::Kind;
 use super::window::{NEVER, Origin};
 use crate::fault::{Error, Fault};
+use crate::mechanism::safepoint::Safepoints;
 use crate::mechanism::{self, Action, Rule, View};
 use crate::uintr::{ON, SN, Timer};
 
@@ -30,7 +31,7 @@ struct Injected {
 pub(super) struct Interrupts {
     rule: Option<&'static dyn Rule>,
     source: Source,
-    safepoints: bool,
+    pub(super) safepoints: Safepoints,
     /// Cycles between the sender's interrupts; 0: one only.
     period: u64,
     /// When the sender sends next.
@@ -77,7 +78,7 @@ impl Interrupts {
         Interrupts {
             rule,
             source: config.source,
-            safepoints: config.safepoints,
+            safepoints: Safepoints::new(config.safepoints, &config.parameters),
             period,
             next,
             timer,
@@ -227,14 +228,14 @@ impl Core {
     }
 
     fn look(&mut self) -> View {
-        let any = !self.interrupts.safepoints;
-        let upcoming = any || self.safepoint_ahead();
+        let safepoints = self.interrupts.safepoints;
+        let upcoming = safepoints.allows(|| self.safepoint_ahead());
         let oldest = self.window.front();
         View {
             flag_ahead: self.ahead.cpu.uintr.uif,
             flag_retired: self.ahead.oldest_flag(),
             safe_ahead: upcoming,
-            safe_retired: any || oldest.map_or(upcoming, |entry| entry.safepoint),
+            safe_retired: safepoints.allows(|| oldest.map_or(upcoming, |entry| entry.safepoint)),
             empty: oldest.is_none(),
             boundary: oldest.is_none_or(|entry| entry.first)
                 && self.window.iter().all(|entry| entry.origin == Origin::Program),
@@ -244,7 +245,7 @@ impl Core {
     /// Whether the next instruction to be fetched is seen to have the safepoint prefix.
     fn safepoint_ahead(&mut self) -> bool {
         let address = self.ahead.cpu.rip;
-        let visible = self.p.interrupt.safepoint_cached || !self.in_uop_cache(address);
+        let visible = self.interrupts.safepoints.bit(true, self.in_uop_cache(address));
         visible && self.ahead.upcoming(&mut self.machine.memory).is_some_and(|uop| uop.safepoint)
     }
 
@@ -273,7 +274,7 @@ impl Core {
         let from = self.window.end() - self.window.len() as u64;
         let squashed = self.squash(from, true);
         let cycles = squashed.div_ceil(self.p.window.squash as u64);
-        let entry = self.interrupts.rule.map_or(0, |rule| rule.entry(&self.p));
+        let entry = self.interrupts.rule.map_or(0, |rule| rule.after_squash(&self.p));
         self.serial = None;
         self.front.stopped = None;
         self.front.line = None;
@@ -319,9 +320,7 @@ impl Core {
         like.number = number;
         let handler = self.ahead.cpu.rip;
         self.far(&mut like, Kind::Delivery, address, handler);
-        if self.mechanism == Mechanism::Drain {
-            like.available = self.interrupts.rule.map_or(0, |rule| rule.entry(&self.p));
-        }
+        like.available = self.interrupts.rule.map_or(0, |rule| rule.at_entry(&self.p));
         if notified {
             let steps = self.p.microcode.notification.clone();
             self.sequence(&steps, &[], &like, false);

@@ -69,7 +69,6 @@ pub struct Core {
     pub retired: Option<Vec<u64>>,
     p: Parameters,
     units: Vec<Unit>,
-    mechanism: Mechanism,
     limit: u64,
     cycle: u64,
     /// Something has happened in this cycle.
@@ -115,7 +114,8 @@ pub struct Core {
 impl Core {
     /// A core that has not begun.
     pub fn new(mut machine: Machine, config: &Config) -> Core {
-        let outside = config.when != When::ByProgram && config.mechanism != Mechanism::None;
+        let outside =
+            config.when != When::ByProgram && crate::mechanism::rule(config.mechanism).is_some();
         let failed = if outside { handler::install(&mut machine).err() } else { None };
         let p = config.parameters.clone();
         Core {
@@ -124,7 +124,6 @@ impl Core {
             machine: Box::new(machine),
             retired: None,
             units: p.units.all(),
-            mechanism: config.mechanism,
             limit: config.limit,
             cycle: 0,
             moved: false,

@@ -15,7 +15,7 @@ impl Rule for Drain {
         }
     }
 
-    fn entry(&self, p: &Parameters) -> u64 {
+    fn at_entry(&self, p: &Parameters) -> u64 {
         p.interrupt.drain_entry
     }
 }

@@ -15,7 +15,7 @@ impl Rule for Flush {
         }
     }
 
-    fn entry(&self, p: &Parameters) -> u64 {
+    fn after_squash(&self, p: &Parameters) -> u64 {
         p.interrupt.flush_entry
     }
 }

@@ -5,14 +5,15 @@
 //! [`Rule::at_fetch`]. It sees a [`View`] and nothing else of the core; the core knows nothing of
 //! which rule it has. An injected interrupt that a wrong branch before it squashes is wanted again,
 //! so the rule is asked again, on the right path.
-
 //!
-//! Sources that a core has beside SENDUIPI are here too: [`kb_timer`] and [`forwarding`].
+//! [`safepoint`] says before which instructions a rule may interrupt. Sources that a core has
+//! beside SENDUIPI are here too: [`kb_timer`] and [`forwarding`].
 
 mod drain;
 mod flush;
 pub mod forwarding;
 pub mod kb_timer;
+pub mod safepoint;
 mod signal;
 mod tracked;
 
@@ -62,8 +63,14 @@ pub trait Rule {
         Action::Go
     }
 
-    /// Cycles from a squash, or from an empty pipeline, to the interrupt's first uop.
-    fn entry(&self, p: &Parameters) -> u64 {
+    /// Cycles from the end of a squash until the interrupt's microcode is fetched.
+    fn after_squash(&self, p: &Parameters) -> u64 {
+        let _ = p;
+        0
+    }
+
+    /// Cycles that the microcode's first uop takes longer, once it is fetched.
+    fn at_entry(&self, p: &Parameters) -> u64 {
         let _ = p;
         0
     }
@@ -120,7 +127,11 @@ mod tests {
             [Mechanism::Signal, Mechanism::Flush].map(|mechanism| rule(mechanism).unwrap());
         assert_eq!(signal.at_retirement(&VIEW), flush.at_retirement(&VIEW));
         let p = Parameters::default();
-        assert_eq!(signal.entry(&p), flush.entry(&p) + p.interrupt.signal);
-        assert_eq!(rule(Mechanism::Tracked).unwrap().entry(&p), 0);
+        assert_eq!(signal.after_squash(&p), flush.after_squash(&p) + p.interrupt.signal);
+        assert_eq!((signal.at_entry(&p), flush.at_entry(&p)), (0, 0));
+        let [drain, tracked] =
+            [Mechanism::Drain, Mechanism::Tracked].map(|mechanism| rule(mechanism).unwrap());
+        assert_eq!((drain.after_squash(&p), drain.at_entry(&p)), (0, p.interrupt.drain_entry));
+        assert_eq!((tracked.after_squash(&p), tracked.at_entry(&p)), (0, 0));
     }
 }

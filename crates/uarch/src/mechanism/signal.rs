@@ -12,7 +12,7 @@ impl Rule for Signal {
         Flush.at_retirement(view)
     }
 
-    fn entry(&self, p: &Parameters) -> u64 {
-        Flush.entry(p) + p.interrupt.signal
+    fn after_squash(&self, p: &Parameters) -> u64 {
+        Flush.after_squash(p) + p.interrupt.signal
     }
 }
