@@ -36,8 +36,33 @@ const EINVAL: i64 = -22;
 const ENOTTY: i64 = -25;
 const ENOSYS: i64 = -38;
 
-/// Cycles of a nanosecond: the paper's 2 GHz.
-const CYCLES_PER_NS: u64 = 2;
+/// How fast time-stamp counters run, in cycles and nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Clock {
+    /// Cycles of a second.
+    pub(crate) frequency: u64,
+}
+
+impl Default for Clock {
+    /// Without a timing model: the paper's 2 GHz.
+    fn default() -> Clock {
+        Clock { frequency: 2_000_000_000 }
+    }
+}
+
+impl Clock {
+    /// Nanoseconds that have passed after so many cycles.
+    pub(crate) fn ns(self, cycles: u64) -> u64 {
+        let ns = u128::from(cycles) * 1_000_000_000 / u128::from(self.frequency);
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+
+    /// Cycles until so many nanoseconds have passed.
+    pub(crate) fn cycles(self, ns: u64) -> u64 {
+        let cycles = (u128::from(ns) * u128::from(self.frequency)).div_ceil(1_000_000_000);
+        u64::try_from(cycles).unwrap_or(u64::MAX)
+    }
+}
 
 /// Where a program's output goes.
 #[derive(Debug)]
@@ -63,6 +88,8 @@ pub enum Outcome {
 pub struct Kernel {
     /// Where the program writes to.
     pub output: Output,
+    /// What turns the time-stamp counter into time.
+    pub(crate) clock: Clock,
     first_break: u64,
     current_break: u64,
     next_mapping: u64,
@@ -89,6 +116,7 @@ impl Kernel {
     pub fn new(end: u64) -> Kernel {
         Kernel {
             output: Output::Keep(Vec::new()),
+            clock: Clock::default(),
             first_break: end,
             current_break: end,
             next_mapping: MAPPINGS,
@@ -103,7 +131,7 @@ impl Kernel {
         let [a, b, c] = [reg::RDI, reg::RSI, reg::RDX].map(|r| cpu.reg(r));
         let (flags, r8) = (cpu.reg(10), cpu.reg(8));
         if let Some(threads) = &mut self.threads
-            && let Some(done) = threads.call(cpu, memory, now)
+            && let Some(done) = threads.call(cpu, memory, now, self.clock)
         {
             return Outcome::Done(done);
         }
@@ -141,7 +169,7 @@ impl Kernel {
                 _ => EINVAL,
             },
             228 => {
-                let ns = now / CYCLES_PER_NS;
+                let ns = self.clock.ns(now);
                 let time = [ns / 1_000_000_000, ns % 1_000_000_000].map(u64::to_le_bytes).concat();
                 if memory.poke(b, &time) { 0 } else { EFAULT }
             }
@@ -303,4 +331,23 @@ pub(crate) fn dupid(thread: usize) -> u64 {
 
 fn rights(protection: u64) -> Rights {
     Rights { read: protection & 1 != 0, write: protection & 2 != 0, execute: protection & 4 != 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_counted_at_any_frequency() {
+        let clock = Clock::default();
+        assert_eq!(clock.frequency, crate::core::Parameters::default().frequency);
+        assert_eq!((clock.ns(7), clock.cycles(7)), (3, 14));
+        let odd = Clock { frequency: 2_100_000_001 };
+        // A sleep is never too short.
+        for ns in [1, 10, 999_999_999, 1 << 40] {
+            assert!((ns..ns + 2).contains(&odd.ns(odd.cycles(ns))), "{ns}");
+        }
+        assert_eq!(odd.cycles(u64::MAX), u64::MAX);
+        assert_eq!(Clock { frequency: 1 }.ns(u64::MAX), u64::MAX);
+    }
 }

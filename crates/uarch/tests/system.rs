@@ -111,6 +111,23 @@ fn alarms_and_sleep_cost_what_the_kernel_takes() {
 }
 
 #[test]
+fn a_sleep_takes_as_long_at_any_frequency() {
+    // push 50000; push 0; mov rdi, rsp; xor esi, esi; mov eax, 35 (nanosleep); syscall; exit(0)
+    let mut code = vec![0x68, 0x50, 0xc3, 0, 0, 0x6a, 0, 0x48, 0x89, 0xe7, 0x31, 0xf6];
+    code.extend([0xb8, 35, 0, 0, 0, 0x0f, 0x05, 0x31, 0xff, 0xb8, 60, 0, 0, 0, 0x0f, 0x05]);
+    let cycles = |frequency| {
+        let mut config = Config::default();
+        config.parameters.frequency = frequency;
+        let machine = Machine::with_code(0x40_0000, &code);
+        System::new(machine, &config, 1, QUANTUM).run().unwrap().cycles
+    };
+    let two = cycles(2_000_000_000);
+    assert!(two > 100_000, "{two}");
+    assert_eq!(cycles(3_000_000_000), two + 50_000);
+    assert_eq!(cycles(2_500_000_000), two + 25_000);
+}
+
+#[test]
 fn locked_instructions_are_one_to_other_cores() {
     run("atomics", 2, |report, _| {
         assert!(report.cores.iter().all(|core| core.core.instructions > 2000), "{report:#?}");

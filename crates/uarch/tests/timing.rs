@@ -369,6 +369,27 @@ fn an_interrupt_whose_targets_are_predicted_costs_little() {
 }
 
 #[test]
+fn the_clock_runs_at_the_frequency() {
+    // lea rsi, [rsp - 64]; mov edi, 1; mov eax, 228 (clock_gettime); syscall; at about cycle 50,000
+    let mut code = vec![0xb9, 0x50, 0xc3, 0, 0, 0xff, 0xc9, 0x75, 0xfc];
+    code.extend([0x48, 0x8d, 0x74, 0x24, 0xc0, 0xbf, 1, 0, 0, 0, 0xb8, 228, 0, 0, 0, 0x0f, 0x05]);
+    code.extend([0x31, 0xff, 0xb8, 60, 0, 0, 0, 0x0f, 0x05]);
+    let read = |frequency| {
+        let mut asked = Config::default();
+        asked.parameters.frequency = frequency;
+        let (report, core) = run(&code, &asked);
+        let mut word = [0; 16];
+        assert!(core.machine.memory.peek(core.machine.cpu.r[6], &mut word));
+        let seconds = u64::from_le_bytes(word[..8].try_into().unwrap());
+        (report.cycles, seconds, u64::from_le_bytes(word[8..].try_into().unwrap()))
+    };
+    let (cycles, seconds, at_one) = read(1_000_000_000);
+    assert!(cycles > 50_000 && seconds == 0 && (cycles - 500..cycles).contains(&at_one));
+    assert_eq!(read(2_000_000_000), (cycles, 0, at_one / 2));
+    assert_eq!(read(1000), (cycles, at_one / 1000, at_one % 1000 * 1_000_000));
+}
+
+#[test]
 fn no_parameter_knows_a_program() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads");
     let mut names = 0;

@@ -52,6 +52,7 @@ pub use timeline::Steps;
 pub use view::{Kind, Traced};
 
 use crate::fault::Error;
+use crate::kernel::Clock;
 use crate::machine::Machine;
 use crate::speculate::Speculation;
 use fetch::{Blame, Front};
@@ -118,6 +119,7 @@ impl Core {
             config.when != When::ByProgram && crate::mechanism::rule(config.mechanism).is_some();
         let failed = if outside { handler::install(&mut machine).err() } else { None };
         let p = config.parameters.clone();
+        machine.kernel.clock = Clock { frequency: p.frequency };
         Core {
             failed,
             ahead: Speculation::new(machine.cpu.clone()),

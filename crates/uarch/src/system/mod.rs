@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::core::{Config, Context, Core, Report};
 use crate::fault::Error;
-use crate::kernel::{Output, Threads, UINV};
+use crate::kernel::{Clock, Output, Threads, UINV};
 use crate::machine::Machine;
 use crate::mechanism::forwarding::{LocalApic, Route, Vectors};
 pub use request::FIRST_DEVICE;
@@ -120,6 +120,7 @@ impl System {
     pub fn new(mut machine: Machine, config: &Config, cores: usize, quantum: u64) -> System {
         assert!((1..=64).contains(&cores), "from 1 to 64 cores");
         machine.kernel.threads = Some(Threads::new());
+        machine.kernel.clock = Clock { frequency: config.parameters.frequency };
         let config = Config { when: crate::core::When::ByProgram, ..config.clone() };
         let seat = |_| {
             let mut core = Core::new(Machine::empty(), &config);

@@ -1,7 +1,7 @@
 //! System calls that a scheduler serves: threads, sleep, signals of a timer, forwarded devices.
 
 use crate::cpu::Cpu;
-use crate::kernel::Threads;
+use crate::kernel::{Clock, Threads};
 use crate::memory::Memory;
 use crate::uop::reg;
 
@@ -33,8 +33,6 @@ pub const FIRST_DEVICE: u64 = 32;
 
 const EFAULT: i64 = -14;
 const EINVAL: i64 = -22;
-/// Cycles of a nanosecond: the paper's 2 GHz.
-const CYCLES_PER_NS: u64 = 2;
 /// CLONE_VM, CLONE_THREAD; CLONE_SETTLS.
 const THREAD: u64 = 0x100 | 0x10000;
 const SET_TLS: u64 = 0x80000;
@@ -45,7 +43,13 @@ impl Threads {
     }
 
     /// Serves the call that the registers describe, if it is one of the scheduler's: its result.
-    pub(crate) fn call(&mut self, cpu: &Cpu, memory: &mut Memory, now: u64) -> Option<i64> {
+    pub(crate) fn call(
+        &mut self,
+        cpu: &Cpu,
+        memory: &mut Memory,
+        now: u64,
+        clock: Clock,
+    ) -> Option<i64> {
         let [a, b, c, r8] = [reg::RDI, reg::RSI, reg::RDX, 8].map(|r| cpu.reg(r));
         let request = match cpu.reg(reg::RAX) {
             13 => return Some(self.action(memory, a, b)),
@@ -55,7 +59,7 @@ impl Threads {
             35 => match times(memory, a) {
                 Some([seconds, ns]) if ns < 1_000_000_000 => {
                     let ns = seconds.saturating_mul(1_000_000_000).saturating_add(ns);
-                    Request::Sleep { until: now.saturating_add(ns.saturating_mul(CYCLES_PER_NS)) }
+                    Request::Sleep { until: now.saturating_add(clock.cycles(ns)) }
                 }
                 Some(_) => return Some(EINVAL),
                 None => return Some(EFAULT),
@@ -63,8 +67,8 @@ impl Threads {
             38 if a != 0 => return Some(EINVAL),
             38 => {
                 let cycles = |[seconds, us]: [u64; 2]| {
-                    seconds.saturating_mul(1_000_000).saturating_add(us).saturating_mul(1000)
-                        * CYCLES_PER_NS
+                    let us = seconds.saturating_mul(1_000_000).saturating_add(us);
+                    clock.cycles(us.saturating_mul(1000))
                 };
                 let (Some(period), Some(first)) = (times(memory, b), times(memory, b + 16)) else {
                     return Some(EFAULT);
