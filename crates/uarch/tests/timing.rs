@@ -107,6 +107,20 @@ fn a_store_is_forwarded_to_a_load() {
     assert!((expected - 0.1..expected + 0.5).contains(&each), "{each}");
 }
 
+#[test]
+fn a_store_that_has_a_part_of_a_load_makes_it_wait() {
+    let p = Parameters::default();
+    // mov [rsp + at], eax; mov rax, [rsp]
+    let each = |at| cycles_of(&[0x89, 0x44, 0x24, at, 0x48, 0x8b, 0x04, 0x24].repeat(6)) / 6.0;
+    let waits = p.memory.forward + p.memory.forward_fails + p.units.store_address.latency;
+    for at in [0, 4, 6, 0xfe] {
+        let each = each(at);
+        assert!((waits as f64 - 0.1..waits as f64 + 0.5).contains(&each), "{at}: {each}");
+    }
+    // Beside it: the load does not depend on the store.
+    assert!(each(8) < 2.0, "{}", each(8));
+}
+
 /// Calls, returns, loads, stores and branches that depend on data; the status depends on all.
 fn small() -> Vec<u8> {
     let mut code = vec![

@@ -84,7 +84,8 @@ const PAGE_BITS: u32 = 12;
 impl Hierarchy {
     pub(super) fn new(p: &parameters::Memory) -> Hierarchy {
         let cache = |c: &parameters::Cache| Cache::new(c.size / p.line as usize, c.ways);
-        // Fully associative where four ways do not fit.
+        // Four ways are no parameter: they matter where all pages fall into a few sets. Fully
+        // associative where four do not fit.
         let table = |n: usize| Cache::new(n, if n.is_multiple_of(4) { 4 } else { n });
         Hierarchy {
             line: p.line.trailing_zeros(),
@@ -247,6 +248,7 @@ impl Hierarchy {
             (known.step, known.sure) = (step, 0);
             return;
         }
+        // The same stride three times. No parameter: Intel does not say how its prefetcher learns.
         known.sure = (known.sure + 1).min(3);
         if known.sure < 2 {
             return;
@@ -313,5 +315,61 @@ mod tests {
         let times: Vec<u64> =
             (0..40).map(|i| memory.load(0x20_0000 + i * 64, 8, i * 977, 0)).collect();
         assert!(times[39] >= 2 * times[0] - 100, "{times:?}");
+    }
+
+    /// 600 loads of one instruction, far apart in time: how many of the last 400 have their line.
+    fn hits(at: impl Fn(u64) -> u64) -> usize {
+        let p = Parameters::default().memory;
+        let mut memory = Hierarchy::new(&p);
+        let mut hits = 0;
+        for i in 0..600 {
+            let now = 10_000 * i;
+            let took = memory.load(at(i), 8, 0x40_0010, now) - now;
+            let here = p.data.latency + p.page_table.walk;
+            hits += usize::from(i >= 200 && took <= here);
+        }
+        hits
+    }
+
+    #[test]
+    fn strides_are_prefetched_and_random_loads_are_not() {
+        let up = |step: u64| hits(|i| 0x100_0000 + step * i);
+        // Every line of a page but those at its begin, which no load on the page foretells.
+        let distance = Parameters::default().memory.prefetch_distance as usize;
+        let most = 400 - 400 / 64 * distance - 2 * distance;
+        assert!(up(64) >= most, "{}", up(64));
+        let down = hits(|i| 0x200_0000 - 64 * i);
+        assert!(down >= most, "{down}");
+        // Many loads of a line: all but the first hit anyway.
+        assert!(up(8) >= 400 - 2 * distance, "{}", up(8));
+        // A stride beyond the page is not followed.
+        assert_eq!(up(4096), 0);
+        // xorshift: each line once.
+        let mut at = Vec::new();
+        let mut x = 0x1234_5678_9abc_def1_u64;
+        for _ in 0..600 {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            at.push(0x4000_0000 + x % (1 << 24) * 64);
+        }
+        assert_eq!(hits(|i| at[i as usize]), 0);
+    }
+
+    #[test]
+    fn a_random_walk_fetches_no_line_more() {
+        let p = Parameters::default().memory;
+        let mut memory = Hierarchy::new(&p);
+        let (mut x, mut lines) = (0x1234_5678_9abc_def1_u64, std::collections::HashSet::new());
+        for i in 0..2000 {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            let at = 0x4000_0000 + x % 4096 / 64 * 64;
+            memory.load(at, 8, 0x40_0010, 1000 * i);
+            lines.insert(at);
+        }
+        assert_eq!(memory.l1_misses, lines.len() as u64);
+        assert_eq!(memory.l2_misses, memory.l1_misses);
     }
 }
