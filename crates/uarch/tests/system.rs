@@ -66,9 +66,10 @@ fn a_thread_that_moves_loses_no_interrupt() {
         };
         assert_eq!(report.interrupts, 100, "{mechanism:?}");
         assert!(of(|slow| slow.migrations) > 20, "{report:#?}");
-        // The slow path was taken: SN was set, or the notification went to the old core.
+        // Both slow paths were taken: SN was set, and notifications came to the old core.
         assert!(of(|slow| slow.reposted) > 5, "{report:#?}");
         assert!(of(|slow| slow.notifications) > 10, "{report:#?}");
+        assert!(of(|slow| slow.stale) > 0, "{report:#?}");
     });
 }
 
@@ -79,6 +80,37 @@ fn a_timer_belongs_to_its_thread() {
         assert!(slow.late_timers >= 2, "{slow:?}");
         assert_eq!((slow.notifications, slow.reposted), (0, 0));
     });
+}
+
+#[test]
+fn a_timer_moves_with_its_thread() {
+    run("timer_moves", 3, |report, mechanism| {
+        let late: u64 = report.cores.iter().map(|core| core.slow.late_timers).sum();
+        let on: Vec<u64> = report.cores.iter().map(|core| core.core.interrupts).collect();
+        assert!(late >= 1, "{mechanism:?}: {report:#?}");
+        // Its interrupts come where it is, and nobody else's core has one.
+        assert!(on[0] == 0 && on[1] >= 5 && on[2] >= 5, "{mechanism:?}: {on:?}");
+    });
+}
+
+#[test]
+fn forwarded_vectors_move_with_their_thread() {
+    let Some(file) = program("device_moves") else { return };
+    for mechanism in WAYS {
+        let mut system = system(&file, mechanism, 3);
+        // To the core that the thread leaves, to the one where it is next, to the third one.
+        for (core, cycle) in [(1, 300_000), (1, 500_000), (2, 700_000), (0, 900_000)] {
+            system.interrupt(core, cycle, 200);
+        }
+        let report = system.run().unwrap();
+        assert_eq!(report.status, 0, "{mechanism:?}: the check in this line: {report:#?}");
+        let slow = |core: usize| report.cores[core].slow;
+        let on: Vec<u64> = report.cores.iter().map(|core| core.core.interrupts).collect();
+        // Core 1 forwards the first. When the second comes, the thread has left: the kernel keeps
+        // it, as it keeps the fourth.
+        assert_eq!([slow(0).kept, slow(1).kept, slow(2).kept], [1, 1, 0], "{report:#?}");
+        assert_eq!(on, [0, 2, 2], "{report:#?}");
+    }
 }
 
 #[test]

@@ -157,6 +157,35 @@ static void timer(void) {
     while (count[7] < seen + 5) CHECK(now() < begin + 4000000);
 }
 
+/* What shares the cores of a thread that moves. */
+static void occupies(void) {
+    move((int)other++ + 1);
+    while (!done) yield();
+}
+
+/* Three cores: a timer fires on the core that its thread has come to, and not on the one that it has left (4.3). */
+static void timer_moves(void) {
+    start(occupies, 0), start(occupies, 1);
+    yield(), yield();
+    move(1);
+    receive(7);
+    CHECK(quaver_call(0x78550001, 7, 0, 0) == 0);
+    /* Once: its deadline passes while the thread moves. */
+    u64 begin = now();
+    set_timer(begin + 2000, 0);
+    CHECK(count[7] == 0);
+    move(2);
+    while (count[7] < 1) CHECK(now() < begin + 400000);
+    /* In periods, on one core and the other. */
+    set_timer(4000, 1);
+    for (int turn = 0; turn < 6; turn++) {
+        u64 seen = count[7];
+        while (count[7] < seen + 3) CHECK(now() < begin + 4000000);
+        move(1 + turn % 2);
+    }
+    done = 1;
+}
+
 static void bystander(void) {
     while (!done) {
         other++;
@@ -175,6 +204,33 @@ static void device(void) {
     CHECK(count[8] == 1);
     while (now() < 1500000) yield();
     CHECK(count[8] >= 5 && other > 50);
+    done = 1;
+}
+
+/* Three cores: forwarded_active moves with the thread, and what the kernel has kept for it (4.5). The times are those
+ * of the devices. */
+static void device_moves(void) {
+    start(bystander, 0);
+    move(1);
+    receive(5);
+    CHECK(quaver_call(0x78550003, 200, 8, 0) == 0);
+    while (now() < 400000) __asm__ volatile("pause");
+    CHECK(count[8] == 1);
+    move(2);
+    while (now() < 600000) __asm__ volatile("pause");
+    /* Sent to core 1, where nobody is: kept until the kernel runs this thread the next time. */
+    CHECK(count[8] == 1);
+    move(1);
+    CHECK(count[8] == 2);
+    move(2);
+    while (now() < 800000) __asm__ volatile("pause");
+    CHECK(count[8] == 3);
+    while (now() < 1000000) __asm__ volatile("pause");
+    CHECK(count[8] == 3);
+    yield(), move(2);
+    while (now() < 1100000) yield();
+    move(1), move(2);
+    CHECK(count[8] == 4);
     done = 1;
 }
 
@@ -230,7 +286,8 @@ static void waits(void) { quaver_call(34, 0, 0, 0); }
 #define TEST suppressed
 #endif
 static int run(void) {
-    void (*all[])(void) = {suppressed, across, migrates, timer, device, alarms, atomics, waits};
+    void (*all[])(void) = {suppressed,  across,       migrates, timer,   timer_moves,
+                            device,      device_moves, alarms,   atomics, waits};
     (void)all;
     TEST();
     return 0;
