@@ -50,6 +50,11 @@ const SYSTEMS: [System; 3] = [
         by: By::Timer,
     },
 ];
+/// What is asked for, as the mix calls it.
+const CLASSES: [&str; 2] = ["get", "scan"];
+/// The charts, and whether the objective is theirs.
+const TITLES: [(&str, bool); 2] =
+    [("99th percentile of GETs", true), ("99th percentile of SCANs", false)];
 const POLICY: &str = "aspen:quantum=5us,long=500us,max-age=none";
 
 /// Requests a second of the curves.
@@ -86,43 +91,48 @@ pub fn compute(quick: bool) -> Result<Report> {
     let runs = jobs::all(&wanted, name, |&(system, rate)| {
         let scenario = scenario(&SYSTEMS[system], &paper.mix, &costs, requests)?;
         match rate {
-            Some(rate) => get_p99(&simulate(&scenario, f64::from(rate) * 1e3)?),
-            None => most(&scenario, paper.slo_us).map(Some),
+            Some(rate) => {
+                let outcome = simulate(&scenario, f64::from(rate) * 1e3)?;
+                Ok([p99(&outcome, CLASSES[0])?, p99(&outcome, CLASSES[1])?])
+            }
+            None => Ok([Some(most(&scenario, paper.slo_us)?), None]),
         }
     })?;
-    let value = |system, rate| {
+    let values = |system, rate| {
         let place = wanted.iter().position(|known| *known == (system, rate));
         runs[place.expect("it was run")]
     };
+    let value = |system, rate| values(system, rate)[0];
     let best = [0, 1, 2].map(|system| value(system, None).unwrap_or_default());
 
-    let mut curves = Vec::new();
-    for (colour, system) in SYSTEMS.iter().enumerate() {
-        let points = RATES.iter().filter_map(|&rate| {
-            Some((f64::from(rate), value(colour, Some(rate)).filter(|us| *us > 0.0)?))
-        });
-        let (name, points) = (system.name.to_owned(), points.collect());
-        curves.push(Curve { name, colour, line: Line::Thick, points });
-    }
     let rates = if quick { &ON_MODEL[ON_MODEL.len() - 1..] } else { &ON_MODEL[..] };
     let model = match &program {
         Some(program) => on_model(program, &paper.mix, rates, quick)?,
         None => Vec::new(),
     };
-    for (colour, system) in SYSTEMS.iter().enumerate() {
-        let points = rates.iter().zip(&model).map(|(&rate, all)| (f64::from(rate), all[colour].us));
-        let name = format!("{}, on the model", system.name);
-        curves.push(Curve { name, colour, line: Line::Dashed, points: points.collect() });
+    let mut charts = Vec::new();
+    for (class, (title, limit)) in TITLES.into_iter().enumerate() {
+        let mut curves = Vec::new();
+        for (colour, system) in SYSTEMS.iter().enumerate() {
+            let points = RATES.iter().filter_map(|&rate| {
+                let us = values(colour, Some(rate))[class];
+                Some((f64::from(rate), us.filter(|us| *us > 0.0)?))
+            });
+            let (name, points) = (system.name.to_owned(), points.collect());
+            curves.push(Curve { name, colour, line: Line::Thick, points });
+        }
+        for (colour, system) in SYSTEMS.iter().enumerate() {
+            let points = rates.iter().zip(&model);
+            let points =
+                points.filter_map(|(&rate, all)| Some((f64::from(rate), all[colour].us[class]?)));
+            let name = format!("{}, on the model", system.name);
+            curves.push(Curve { name, colour, line: Line::Dashed, points: points.collect() });
+        }
+        curves.retain(|curve| !curve.points.is_empty());
+        let limit = limit.then_some(("objective", paper.slo_us));
+        let (x, y) = ("thousand requests/s", "µs");
+        charts.push(Chart { title, x, y, log: true, label: mark, limit }.draw(&curves)?);
     }
-    curves.retain(|curve| !curve.points.is_empty());
-    let chart = Chart {
-        title: "99th percentile of GETs",
-        x: "thousand requests/s",
-        y: "µs",
-        log: true,
-        label: mark,
-        limit: Some(("objective", paper.slo_us)),
-    };
     let gain = Row::new("xUI over UIPI, throughput", "ratio", paper.gain, best[2] / best[1]);
     // What the core does at the highest rate: as much more could it serve.
     let on_model = model.last().map(|highest| {
@@ -166,9 +176,15 @@ pub fn compute(quick: bool) -> Result<Report> {
             let Point { us, served } = &all[i];
             let Served { preemptions, interrupts, .. } = served;
             let counts = format!("{interrupts} interrupts, {preemptions} preemptions");
-            format!("{us:.1} us with {} ({counts})", SYSTEMS[i].name)
+            let [get, scan] = us.map(|us| us.map_or("none".into(), |us| format!("{us:.1}")));
+            format!("{get} and {scan} us with {} ({counts})", SYSTEMS[i].name)
         };
-        notes.push(format!("on the model at {rate}: {}, {}, {}", said(0), said(1), said(2)));
+        notes.push(format!(
+            "on the model at {rate}, GETs and SCANs: {}, {}, {}",
+            said(0),
+            said(1),
+            said(2)
+        ));
     }
     if !gain.within(0.02) {
         notes.push(format!(
@@ -188,13 +204,13 @@ pub fn compute(quick: bool) -> Result<Report> {
         rows: std::iter::once(gain).chain(on_model).collect(),
         summary: Vec::new(),
         notes,
-        charts: vec![chart.draw(&curves)?],
+        charts,
     })
 }
 
-/// A run on the model, and the 99th percentile of its GETs.
+/// A run on the model, and the 99th percentiles of its GETs and SCANs, if there were any.
 struct Point {
-    us: f64,
+    us: [Option<f64>; 2],
     served: Served,
 }
 
@@ -211,7 +227,8 @@ fn on_model(program: &[u8], mix: &str, rates: &[u32], quick: bool) -> Result<Vec
         let schedule = Schedule::new(ArrivalProcess::Poisson, rate, &mix, span, 7)?;
         let System { policy, by, .. } = SYSTEMS[system];
         let served = server::serve(program, &schedule, policy, by)?;
-        Ok(Point { us: server::percentile(&schedule, &served, 0, 99)?, served })
+        let us = [0, 1].map(|class| server::percentile(&schedule, &served, class, 99).ok());
+        Ok(Point { us, served })
     })?
     .into_iter();
     Ok(rates.iter().map(|_| points.by_ref().take(SYSTEMS.len()).collect()).collect())
@@ -237,10 +254,10 @@ fn simulate(scenario: &Scenario, rate: f64) -> Result<Outcome> {
     Ok(quaver_sim::simulate(scenario, rate, &Options::default())?.0)
 }
 
-/// The 99th percentile of GETs in microseconds, unless the worker cannot follow.
-fn get_p99(outcome: &Outcome) -> Result<Option<f64>> {
-    let get = outcome.class("get").context("there are GETs")?;
-    Ok(if outcome.unstable { None } else { get.latency_us.map(|latency| latency.p99) })
+/// The 99th percentile of a class in microseconds, unless the worker cannot follow.
+fn p99(outcome: &Outcome, class: &str) -> Result<Option<f64>> {
+    let of = outcome.class(class).with_context(|| format!("there are no requests {class}"))?;
+    Ok(if outcome.unstable { None } else { of.latency_us.map(|latency| latency.p99) })
 }
 
 /// The highest rate within the objective, to a part in a thousand.
@@ -248,7 +265,7 @@ fn most(scenario: &Scenario, limit: f64) -> Result<f64> {
     let (mut low, mut high) = (0.0, scenario.capacity()?);
     while high - low > high / 1000.0 {
         let middle = f64::midpoint(low, high);
-        let p99 = get_p99(&simulate(scenario, middle)?)?;
+        let p99 = p99(&simulate(scenario, middle)?, CLASSES[0])?;
         (low, high) =
             if p99.is_some_and(|us| us <= limit) { (middle, high) } else { (low, middle) };
     }
@@ -270,5 +287,23 @@ mod tests {
         let cheap = most(&SYSTEMS[1], [200.0, 0.0, 0.0]);
         assert!(cheap > 1.03 * dear, "{cheap} and {dear}");
         assert!(cheap > 1.5 * none, "{cheap} and {none}: SCANs block GETs");
+    }
+
+    /// What the charts show: GETs no longer wait for SCANs, which pay for it at high load (6.2.1).
+    #[test]
+    fn preemption_takes_from_scans_what_it_gives_to_gets() {
+        let mix = Paper::carried().fig7_text.mix;
+        let at = |system: &System, rate| {
+            let scenario = scenario(system, &mix, &[600.0, 0.0, 100.0], 100_000).unwrap();
+            let outcome = simulate(&scenario, rate).unwrap();
+            CLASSES.map(|class| p99(&outcome, class).unwrap().unwrap())
+        };
+        for rate in [20e3, 140e3] {
+            let [none, uipi, xui] = [0, 1, 2].map(|system| at(&SYSTEMS[system], rate));
+            for preempted in [uipi, xui] {
+                assert!(preempted[0] < 0.5 * none[0], "{rate}: {preempted:?} and {none:?}");
+                assert!(preempted[1] > none[1], "{rate}: {preempted:?} and {none:?}");
+            }
+        }
     }
 }
