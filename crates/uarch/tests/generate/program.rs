@@ -5,7 +5,8 @@
 //! instructions'.
 
 use iced_x86::{
-    Decoder, DecoderOptions, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
+    Register,
 };
 
 use super::{CODE, DATA, DATA_SIZE, Random, sample_at};
@@ -22,6 +23,16 @@ const FUNCTIONS: usize = 2;
 /// Whether a register is the frame's.
 fn of_frame(number: usize) -> bool {
     number == 4 || number >= 12
+}
+
+/// Whether an instruction takes a bit by a number that is in a register of its address.
+fn is_bit_far(i: &Instruction) -> bool {
+    let bits = [Mnemonic::Bt, Mnemonic::Bts, Mnemonic::Btr, Mnemonic::Btc];
+    let number = i.op1_register().full_register();
+    bits.contains(&i.mnemonic())
+        && i.op0_kind() == OpKind::Memory
+        && [i.memory_base(), i.memory_index()].contains(&number)
+        && number != Register::None
 }
 
 /// A program that is being made.
@@ -185,6 +196,8 @@ impl Maker<'_> {
             if memory != in_memory && !i.is_string_instruction()
                 || i.flow_control() != iced_x86::FlowControl::Next
                 || i.is_stack_instruction()
+                // Its address is the number of a bit, too: far from the data.
+                || is_bit_far(&i)
                 || relative && i.mnemonic() == Mnemonic::Lea
             {
                 continue;
