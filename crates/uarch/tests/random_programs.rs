@@ -146,7 +146,7 @@ impl Pair {
 #[test]
 fn random_programs_do_what_they_do_on_the_cpu() {
     let full = std::env::var_os("QUAVER_TEST_FULL").is_some();
-    let programs = number("PROGRAMS").unwrap_or(if full { 20_000 } else { 150 });
+    let programs = number("PROGRAMS").unwrap_or(if full { 20_000 } else { 100 });
     let first = number("SEED").unwrap_or(1);
     if !is_x86_feature_detected!("avx2") || !is_x86_feature_detected!("bmi2") {
         return build::skipped("this CPU has no AVX2 or BMI2");
