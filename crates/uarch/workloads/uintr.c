@@ -6,6 +6,9 @@
 #ifndef SIZE
 #define SIZE 1000
 #endif
+#ifndef SENDS
+#define SENDS SIZE
+#endif
 
 static volatile quaver_word *const upid = (volatile quaver_word *)0x7ffe00000000;
 /* Of the UPID: bits 63:32 say which core gets the notification. */
@@ -44,11 +47,11 @@ static int run(void) {
     /* Each is successful: what the receiver would do, clear ON, is done here. */
     upid[0] |= OTHER;
     quaver_word begin = now();
-    for (int i = 0; i < SIZE; i++) {
+    for (int i = 0; i < SENDS; i++) {
         __asm__ volatile("senduipi %0" : : "r"(index) : "memory");
         if (!(upid[0] & ON)) return 4;
         upid[0] &= ~ON;
     }
-    say("senduipi", (now() - begin) * 100 / SIZE);
+    say("senduipi", (now() - begin) * 100 / SENDS);
     return upid[1] != 2;
 }
