@@ -54,7 +54,7 @@ pub(super) unsafe fn interrupted_at(rt: &Inner, t: &Uthread, frame: &impl Frame)
         }
     }
     // Where threads share TLS, an address of it is right on this carrier only.
-    if t.fs.get() == 0 && crate::tls::shared::holds_address(frame.general()) {
+    if t.fs.get() == 0 && crate::tls::shared::is_bound(frame.general()) {
         return Place::Unsafe;
     }
     // SAFETY: rsp is on the thread's own stack.

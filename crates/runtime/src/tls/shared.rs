@@ -16,9 +16,10 @@
 //! * the handle behind `std::thread::current`, with which threads park.
 //!
 //! A thread that has the address of a thread-local variable in a register is not preempted
-//! ([`holds_address`]): on another carrier that would be somebody else's variable. So `std` always
-//! finds its words, which it reads and writes in a few instructions. In code with more to do the
-//! address may also lie on the stack, where nobody sees it.
+//! ([`is_bound`]): on another carrier that would be somebody else's variable. So `std` always finds
+//! its words, which it reads and writes in a few instructions; but it makes the handle with the
+//! address on the stack, and says so in the word: such a thread is not preempted either. In other
+//! code with more to do the address may lie on the stack, where nobody sees it.
 //!
 //! Where these words are is found by trying, once ([`Words::find`]): in a thread that is made for
 //! it they take known values at known times. A standard library where that does not succeed is
@@ -58,6 +59,7 @@ const ABOVE: usize = 64;
 /// From the handle's representation to the word that `std` keeps of it: an `Arc`'s counters.
 const ARC_HEADER: usize = 2 * size_of::<usize>();
 /// Values of the word that are no handle: none, being made, destroyed.
+const BEING_MADE: usize = 1;
 const NO_HANDLE: usize = 2;
 
 /// What moves with a thread.
@@ -229,9 +231,15 @@ pub(crate) unsafe fn restore(saved: Saved) {
     write(tp - id, saved.id);
 }
 
-/// Does one of these registers of the calling thread, which has been interrupted, point into the
-/// TLS block of its carrier? Async-signal-safe.
-pub(crate) fn holds_address(registers: &[libc::greg_t]) -> bool {
+/// Must the calling thread, which has been interrupted with these registers, stay on its carrier?
+/// One of them points into the TLS block, or `std` makes the thread's handle. Async-signal-safe.
+pub(crate) fn is_bound(registers: &[libc::greg_t]) -> bool {
+    // SAFETY: a word of static TLS.
+    let current = unsafe { read(segment::fs_base() - CURRENT.load(Relaxed)) };
+    current == BEING_MADE || holds_address(registers)
+}
+
+fn holds_address(registers: &[libc::greg_t]) -> bool {
     let lowest = segment::fs_base() - BELOW.load(Relaxed);
     let length = BELOW.load(Relaxed) + ABOVE;
     registers.iter().any(|&r| (r as usize).wrapping_sub(lowest) < length)
@@ -285,6 +293,27 @@ mod tests {
         assert!(holds_address(&[segment::fs_base() as i64]));
         assert!(!holds_address(&[0, 7, -1, &raw const local as i64]));
         assert!(!std::thread::spawn(move || holds_address(&[address])).join().unwrap());
+    }
+
+    #[test]
+    fn a_thread_whose_handle_is_being_made_is_bound() {
+        prepare().unwrap();
+        let local = 0u64;
+        let registers = [0, &raw const local as i64];
+        std::thread::spawn(move || {
+            assert!(!is_bound(&registers));
+            // SAFETY: prepared; what is there is saved and put back.
+            let bound = unsafe {
+                let saved = save();
+                restore(Saved { current: BEING_MADE, ..saved });
+                let bound = is_bound(&registers);
+                restore(saved);
+                bound
+            };
+            assert!(bound && !is_bound(&registers));
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]
