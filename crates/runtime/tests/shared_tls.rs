@@ -18,7 +18,8 @@ use std::io::{Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use support::{Rng, Setup, child, full, identity, spin, until_preempted};
+use std::time::{Duration, Instant};
+use support::{Rng, Setup, child, full, identity, on_runtime, spin, until_preempted};
 
 fn run<T: Send>(setup: Setup, body: impl FnOnce() -> T + Send) -> T {
     setup.run_with(setup.builder().tls(Tls::Shared), body)
@@ -52,7 +53,7 @@ fn panics_are_private() {
             match self.1 % 3 {
                 0 => _ = spin(20_000),
                 1 => quaver::yield_now(),
-                _ => quaver::sleep(std::time::Duration::from_micros(self.1)),
+                _ => quaver::sleep(Duration::from_micros(self.1)),
             }
             assert!(std::thread::panicking());
             self.0.fetch_sub(1, SeqCst);
@@ -104,6 +105,27 @@ fn std_knows_each_thread() {
             identity::each_thread_has_its_own(8, setup.preemptions(20));
         });
     }
+}
+
+/// A thread that is preempted while `std` makes its handle has it where it runs next. That takes a
+/// part of a microsecond, so there are many threads.
+#[test]
+fn handles_are_made_whole() {
+    const TIME: Duration = Duration::from_secs(2);
+    let builder = quaver::Builder::new().tls(Tls::Shared).workers(2).policy_str("rr");
+    on_runtime(builder.tax(100).quantum(Some(Duration::from_micros(5))), || {
+        let end = Instant::now() + TIME;
+        let makes_threads = || {
+            while Instant::now() < end {
+                let new = quaver::spawn(|| {
+                    let (a, b) = (std::thread::current(), std::thread::current());
+                    a.id() == b.id()
+                });
+                assert!(new.join().unwrap());
+            }
+        };
+        quaver::scope(|s| (0..8).for_each(|_| _ = s.spawn(makes_threads)));
+    });
 }
 
 #[test]
@@ -254,7 +276,7 @@ fn who_blocks_in_the_kernel_comes_back_on_its_kernel_thread() {
                     // Keeps the reader waiting now and then.
                     let feeder = std::thread::spawn(move || {
                         while writer.write_all(b"x").is_ok() {
-                            std::thread::sleep(std::time::Duration::from_micros(500));
+                            std::thread::sleep(Duration::from_micros(500));
                         }
                     });
                     readers.push(s.spawn(move || {

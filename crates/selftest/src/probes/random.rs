@@ -1,6 +1,6 @@
 //! Random C programs, written by csmith: no undefined behaviour, and a checksum of all globals at
-//! the end, if they have one. Of a loop that never ends clang makes nothing, and such a program runs
-//! into whatever lies behind it.
+//! the end, if they have one. Of a loop that never ends clang makes nothing, and such a program
+//! runs into whatever lies behind it.
 
 use super::builds::{Build, LEVELS};
 use super::compare::Printed;
