@@ -261,6 +261,29 @@ fn programs_that_cannot_be_built_are_explained() {
     assert!(said.contains("install gcc 11 or newer"), "{said}");
 }
 
+/// The plan of docs/core.md has the answer that stands there: xUI saves the timer core.
+#[test]
+fn a_plan_says_how_many_cores_xui_saves() {
+    let page = fs::read_to_string("../../docs/core.md").unwrap();
+    let plan = page.split_once("```toml").and_then(|(_, behind)| behind.split_once("```"));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("xui.toml");
+    fs::write(&file, plan.unwrap().0).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
+    let output = command.arg("plan").arg(&file).args(["--json", "-"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let each = found["each"].as_array().unwrap();
+    let all: Vec<_> = each
+        .iter()
+        .map(|tried| (tried["mechanism"].as_str().unwrap(), tried["cores"].as_u64().unwrap()))
+        .collect();
+    let expected =
+        [("core-uipi", 8), ("core-tracked", 8), ("core-kb-timer", 7), ("core-kb-timer-renamed", 7)];
+    assert_eq!(all, expected);
+    assert!(page.contains("8 cores by UIPI and 7 by the KB timer"));
+}
+
 #[test]
 fn figures_that_do_not_exist_are_explained() {
     let folder = tempfile::tempdir().unwrap();

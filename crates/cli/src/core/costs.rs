@@ -249,9 +249,9 @@ mod tests {
             let known = &shipped.mechanism[name];
             let quaver_sim::Delay::Fixed(theirs) = known.receive else { panic!("{name}") };
             let (ours, theirs) = (ns(cost.cycles_per_interrupt) as f64, theirs as f64);
-            // Short programs are not quite the long ones.
+            // Theirs are of whole programs; short ones pay up to 9 ns more for cold caches.
             assert!(
-                (ours - theirs).abs() <= 5.0 + 0.06 * theirs,
+                (ours - theirs).abs() <= 9.0 + 0.03 * theirs,
                 "{name}: {ours}, not {theirs} ns"
             );
             assert!(known.provenance.contains("quaver core costs"), "{name}");

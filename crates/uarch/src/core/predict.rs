@@ -92,8 +92,8 @@ pub(super) struct Predictor {
     trained: u64,
 }
 
-/// Retired branches between two ageings of the tables. It belongs to the algorithm, TAGE, and not to
-/// the machine.
+/// Retired branches between two ageings of the tables. It belongs to the algorithm, TAGE, and not
+/// to the machine.
 const AGEING: u64 = 1 << 18;
 
 impl Predictor {
