@@ -95,4 +95,17 @@ pub enum Error {
         /// The bound.
         instructions: u64,
     },
+    /// Interrupts come so fast that the program gets nowhere.
+    #[error(
+        "{address:#x}: {text}: the program stands still here, interrupted {interrupts} times \
+         before this instruction is done; let interrupts come less often"
+    )]
+    Swamped {
+        /// Of the last instruction that was done.
+        address: u64,
+        /// Its disassembly.
+        text: String,
+        /// Interrupts since.
+        interrupts: u64,
+    },
 }

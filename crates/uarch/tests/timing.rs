@@ -305,6 +305,17 @@ fn returns(core: &Core) -> Vec<u64> {
     words.iter().map(|&word| u64::from_le_bytes(word)).collect()
 }
 
+/// Flushing takes longer than the time between two interrupts: the program never gets on, which is
+/// an error and no endless run.
+#[test]
+fn interrupts_that_come_too_fast_are_an_error() {
+    let code = looped(1000, &[0x48, 0x01, 0xc0]);
+    let config = config(Mechanism::Flush, Source::KbTimer, When::Every(97));
+    let error = Core::new(Machine::with_code(0x40_0000, &code), &config).run().unwrap_err();
+    assert!(matches!(error, quaver_uarch::Error::Swamped { interrupts: 10_000, .. }), "{error}");
+    assert!(error.to_string().contains("let interrupts come less often"));
+}
+
 #[test]
 fn a_safepoint_on_a_wrong_path_is_none() {
     // Branches on random bits jump over a safepoint most of the time, but it is often fetched on a

@@ -13,10 +13,14 @@ use super::fetch::{Blame, Stopped};
 use super::handler::VECTOR;
 use super::predict::Kind;
 use super::window::{NEVER, Origin};
+use crate::decode;
 use crate::fault::{Error, Fault};
 use crate::mechanism::safepoint::Safepoints;
 use crate::mechanism::{self, Action, Rule, View};
 use crate::uintr::{ON, SN, Timer};
+
+/// So many interrupts without an instruction of the program between them are an endless run.
+const FRUITLESS: u64 = 10_000;
 
 /// An interrupt whose microcode is in flight.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +38,9 @@ pub(super) struct Interrupts {
     pub(super) safepoints: Safepoints,
     /// Cycles between the sender's interrupts; 0: one only.
     period: u64,
+    /// Interrupts since an instruction of the program was done, and where that is.
+    pub(super) fruitless: u64,
+    pub(super) last_done: u64,
     /// When the sender sends next.
     next: u64,
     /// KB timer of the core.
@@ -79,6 +86,8 @@ impl Interrupts {
             rule,
             source: config.source,
             safepoints: Safepoints::new(config.safepoints, &config.parameters),
+            fruitless: 0,
+            last_done: 0,
             period,
             next,
             timer,
@@ -334,7 +343,7 @@ impl Core {
     ///
     /// # Errors
     ///
-    /// The program has unmapped the UPID.
+    /// The program has unmapped the UPID, or does not get on.
     pub(super) fn interrupt_retires(&mut self) -> Result<(), Error> {
         let injected = self.interrupts.injected.take().expect("its microcode was in flight");
         if injected.notified {
@@ -354,7 +363,13 @@ impl Core {
         let i = &mut self.interrupts;
         i.pending &= !(1 << injected.vector);
         i.entered = Some(injected.arrival);
+        i.fruitless += 1;
+        let (interrupts, address) = (i.fruitless, i.last_done);
         self.report.interrupts += 1;
+        if interrupts >= FRUITLESS {
+            let text = decode::disassemble(&self.machine.memory, address);
+            return Err(Error::Swamped { address, text, interrupts });
+        }
         Ok(())
     }
 }

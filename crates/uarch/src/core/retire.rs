@@ -82,6 +82,7 @@ impl Core {
             self.report.handler_instructions += 1;
             return Ok(());
         }
+        (self.interrupts.fruitless, self.interrupts.last_done) = (0, address);
         if let Some(retired) = &mut self.retired {
             retired.push(address);
         }
