@@ -8,7 +8,7 @@ use quaver::{Builder, Clock, yield_now};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 /// A quantum that no test lives to see the end of.
@@ -162,30 +162,53 @@ fn a_thread_that_computes_is_not_rescued() {
 }
 
 /// Looks that find nothing become rare, until a thread outlives its quantum: then it is preempted,
-/// and others after it on time. (A machine that stops for longer than a quantum all the time makes
-/// threads look long, so one of many tries must succeed.)
+/// and others after it on time.
+///
+/// Where the machine stops for longer than a quantum threads look long, and looks are frequent for
+/// a while: some 40 of them. So much is allowed for each stop, and of many tries one with few of
+/// them must do.
 #[test]
 fn short_threads_cost_no_quantum() {
     const TIME: Duration = Duration::from_millis(50);
     const QUANTUM: Duration = Duration::from_micros(20);
+    /// An interruption itself takes less.
+    const STOP: Duration = Duration::from_micros(100);
+    const FOR_A_STOP: u64 = 60;
     for clock in [Clock::PosixTimer, Clock::TimerThread] {
         let builder = Builder::new().clock(clock).workers(1).quantum(Some(QUANTUM));
         with_runtime(builder, |rt| {
+            // The number of interruptions, the most that may be, and whether that says anything.
             let interruptions = |_| {
                 let before = rt.stats().preempt_received;
+                let stops = Mutex::new(Vec::new());
                 rt.run(|| {
                     let end = Instant::now() + TIME;
                     let turns = || {
-                        while Instant::now() < end {
+                        let mut last = Instant::now();
+                        while last < end {
                             yield_now();
+                            let gap = last.elapsed();
+                            if gap > STOP {
+                                stops.lock().unwrap().push(gap);
+                            }
+                            last = Instant::now();
                         }
                     };
                     quaver::scope(|s| [(); 2].map(|()| _ = s.spawn(turns)));
                 });
-                rt.stats().preempt_received - before
+                let stops = stops.into_inner().unwrap();
+                let runs = TIME.saturating_sub(stops.iter().sum());
+                let quanta = (runs.as_nanos() / QUANTUM.as_nanos()) as u64;
+                let allowed = FOR_A_STOP * stops.len() as u64;
+                let most = quanta / 4 + allowed;
+                (rt.stats().preempt_received - before, most, allowed < quanta / 4)
             };
-            let quanta = (TIME.as_nanos() / QUANTUM.as_nanos()) as u64;
-            assert!((0..100).map(interruptions).any(|n| n < quanta / 4), "{clock}");
+            let mut tries = (0..100).map(interruptions).filter(|&(.., counts)| counts).peekable();
+            if tries.peek().is_none() {
+                println!("{clock}: the machine stops all the time");
+            } else {
+                assert!(tries.any(|(n, most, _)| n < most), "{clock}");
+            }
             // A hog is stopped all the same.
             let (done, useful) = (AtomicBool::new(false), rt.stats().preempt_useful);
             rt.run(|| {
