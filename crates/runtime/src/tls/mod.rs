@@ -164,6 +164,24 @@ pub(crate) fn known_layout() -> Option<&'static Layout> {
     LAYOUT.get()?.as_ref().ok()
 }
 
+/// How long `struct pthread` is.
+fn pthread_size() -> Result<usize, Unsupported> {
+    let size = symbol(c"_thread_db_sizeof_pthread")?.cast::<u32>();
+    // SAFETY: a constant in libc's read-only data.
+    Ok(unsafe { *size as usize })
+}
+
+/// How far static TLS reaches below the thread pointer, with what is kept for libraries to come,
+/// and its alignment.
+fn static_tls() -> Result<(usize, usize), Unsupported> {
+    let info = symbol(c"_dl_get_tls_static_info")?;
+    let (mut size, mut align) = (0usize, 0usize);
+    // SAFETY: the function has this type in every glibc that exports it, and writes both words.
+    unsafe { core::mem::transmute::<*mut c_void, StaticInfo>(info)(&mut size, &mut align) };
+    // libc's size is that of the whole block, with the descriptor.
+    Ok((size.saturating_sub(pthread_size()?), align))
+}
+
 /// Where a thread's descriptor has its number.
 fn tid_offset() -> Result<usize, Unsupported> {
     descriptors::offset(c"_thread_db_pthread_tid")
@@ -202,30 +220,22 @@ impl Layout {
     fn find() -> Result<Layout, Unsupported> {
         // SAFETY: the symbols have these types in every glibc that exports them (checked against
         // 2.34 to 2.41).
-        let (allocate, deallocate, static_info, ctype_init, call_dtors) = unsafe {
+        let (allocate, deallocate, ctype_init, call_dtors) = unsafe {
             (
                 core::mem::transmute::<*mut c_void, AllocateTls>(symbol(c"_dl_allocate_tls")?),
                 core::mem::transmute::<*mut c_void, DeallocateTls>(symbol(c"_dl_deallocate_tls")?),
-                core::mem::transmute::<*mut c_void, StaticInfo>(symbol(
-                    c"_dl_get_tls_static_info",
-                )?),
                 core::mem::transmute::<*mut c_void, Plain>(symbol(c"__ctype_init")?),
                 core::mem::transmute::<*mut c_void, Plain>(symbol(c"__call_tls_dtors")?),
             )
         };
-        let pthread_size = symbol(c"_thread_db_sizeof_pthread")?.cast::<u32>();
-        // SAFETY: a constant in libc's read-only data.
-        let pthread_size = unsafe { *pthread_size as usize };
+        let pthread_size = pthread_size()?;
         let tid_offset = tid_offset()?;
         // SAFETY: `__rseq_offset` is a public constant of glibc 2.35 and newer.
         let rseq = symbol(c"__rseq_offset").ok().map(|p| unsafe { *p.cast::<isize>() });
         let fields = fields::Fields::find(pthread_size, tid_offset, rseq)?;
-        let (mut size, mut align) = (0usize, 0usize);
-        // SAFETY: writes both words.
-        unsafe { static_info(&mut size, &mut align) };
+        let (below, align) = static_tls()?;
         let align = align.max(64);
-        // libc's size is that of the whole block, with the descriptor.
-        let below = size.saturating_sub(pthread_size).next_multiple_of(align);
+        let below = below.next_multiple_of(align);
         let table = modules::ModuleTable::find();
         let mut modules = Modules::default();
         modules::each(table.as_ref(), |m| modules.add(m));

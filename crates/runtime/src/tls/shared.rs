@@ -172,19 +172,7 @@ impl Trial {
 /// thread pointer, where the standard library is linked statically; all others are looked at, too,
 /// as far as they are mapped with them.
 fn static_words() -> usize {
-    type StaticInfo = unsafe extern "C" fn(*mut usize, *mut usize);
-    let Ok(info) = super::symbol(c"_dl_get_tls_static_info") else { return 0 };
-    let (mut size, mut align) = (0usize, 0usize);
-    // SAFETY: the function has this type and writes both words.
-    unsafe {
-        core::mem::transmute::<*mut core::ffi::c_void, StaticInfo>(info)(&mut size, &mut align)
-    };
-    // The size has `struct pthread` in it, which lies above.
-    let above = super::symbol(c"_thread_db_sizeof_pthread").map_or(0, |p| {
-        // SAFETY: a constant of libc.
-        unsafe { *p.cast::<u32>() as usize }
-    });
-    size.saturating_sub(above + align) / 8
+    super::static_tls().map_or(0, |(below, align)| below.saturating_sub(align) / 8)
 }
 
 #[inline(always)]

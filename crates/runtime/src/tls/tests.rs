@@ -36,7 +36,7 @@ fn static_tls_is_as_long_as_in_libcs_own_blocks() {
     let below = unsafe {
         let tp = (l.allocate)(core::ptr::null_mut());
         assert!(!tp.is_null());
-        let descriptor = *symbol(c"_thread_db_sizeof_pthread").unwrap().cast::<u32>() as usize;
+        let descriptor = pthread_size().unwrap();
         let begin = tp.byte_add(descriptor).cast::<usize>().read();
         (l.deallocate)(tp, true);
         tp as usize - begin

@@ -25,7 +25,6 @@
 //!   and nap, until it is back; then there is nothing to be done any more.
 //! * Who gives way to a thread of its own process rings no bell: that is another worker, or a
 //!   thread that runs for microseconds.
-//!
 //! * The thread may sleep on the CPU that is taken. It and a sleeping clock, which the others need
 //!   to be interrupted, have a rank ([`Kind::Watcher`](crate::kernel_thread::Kind)).
 //!
