@@ -37,11 +37,11 @@ pub use args::Args;
 
 use crate::chart;
 use crate::interrupt::{Interrupt, Signal};
-use crate::noise::Noise;
 use crate::output::{self, Directory, Target};
 use crate::parse::duration;
 use calibrate::ScanSize;
 use plan::Plan;
+use quaver_bench_common::noise::Noise;
 use quaver_bench_common::store::Store;
 use sweep::Outcome;
 

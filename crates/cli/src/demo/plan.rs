@@ -16,8 +16,8 @@ use super::summary::summarise;
 use super::sweep::{self, CLASSES, Sweep};
 use super::table;
 use crate::doctor::{choose, detect};
-use crate::noise::Noise;
 use quaver_bench_common::affinity;
+use quaver_bench_common::noise::Noise;
 use quaver_bench_common::store::Store;
 
 /// What is measured where.

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::args::Mode;
 use super::calibrate::Services;
-use crate::noise::Noise;
+use quaver_bench_common::noise::Noise;
 
 /// Everything that was found.
 #[derive(Clone, Debug, Serialize)]
@@ -191,10 +191,14 @@ pub struct Summary {
     pub get_p99_ratio: Vec<LoadRatio>,
     /// The same of SCANs.
     pub scan_p99_ratio: Vec<LoadRatio>,
+    /// Requests completed a second with signals, by those without preemption.
+    pub throughput_ratio: Vec<LoadRatio>,
     /// GET p99 with probes by that without preemption.
     pub probe_get_p99_ratio: Vec<LoadRatio>,
     /// The same of SCANs.
     pub probe_scan_p99_ratio: Vec<LoadRatio>,
+    /// And requests completed a second.
+    pub probe_throughput_ratio: Vec<LoadRatio>,
     /// What the runtime preempts with, in the mode with signals.
     pub chosen: Option<Chosen>,
     /// And in the mode with probes.

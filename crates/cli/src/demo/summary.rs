@@ -18,6 +18,7 @@ pub fn summarise(rows: &[Row], loads: SloLoads, slo: &str) -> Summary {
     };
     let get: fn(&Row) -> Option<f64> = |row| Some(row.get.as_ref()?.p99_us);
     let scan: fn(&Row) -> Option<f64> = |row| Some(row.scan.as_ref()?.p99_us);
+    let throughput: fn(&Row) -> Option<f64> = |row| Some(row.achieved_rps);
     Summary {
         slo_load_percent: loads,
         ratio: signals.ratio(),
@@ -25,8 +26,10 @@ pub fn summarise(rows: &[Row], loads: SloLoads, slo: &str) -> Summary {
         verdict,
         get_p99_ratio: signals.ratios(get),
         scan_p99_ratio: signals.ratios(scan),
+        throughput_ratio: signals.ratios(throughput),
         probe_get_p99_ratio: probes.ratios(get),
         probe_scan_p99_ratio: probes.ratios(scan),
+        probe_throughput_ratio: probes.ratios(throughput),
         chosen: None,
         probe_chosen: None,
     }
@@ -202,6 +205,7 @@ mod tests {
         for row in &mut probes {
             row.mode = Mode::Probe;
             row.get.as_mut().unwrap().p99_us /= 2.0;
+            row.achieved_rps *= 0.98;
         }
         rows.extend(probes);
         let [run_to_completion, preemptive, probe] = [10.0, 50.0, 90.0].map(Some);
@@ -216,6 +220,8 @@ mod tests {
         assert_eq!(ratios(&summary.get_p99_ratio), [0.05; 3]);
         assert_eq!(ratios(&summary.probe_get_p99_ratio), [0.025; 3]);
         assert_eq!(summary.probe_scan_p99_ratio, summary.scan_p99_ratio);
+        let [signals, probes] = [&summary.throughput_ratio, &summary.probe_throughput_ratio];
+        assert!(signals.iter().zip(probes).all(|(s, p)| p.ratio == s.ratio * 0.98), "{probes:?}");
     }
 
     #[test]
