@@ -21,6 +21,7 @@
 //! | [`overshoot`] | how late sleepers wake up |
 //! | [`kv`] | the open load of a key-value service |
 //! | [`namespace`] | networks of threads, connected by pairs of interfaces |
+//! | [`noise`] | how the machine stops what runs on it |
 //! | [`net`], `http` | servers of messages, and of HTTP (feature `http`) |
 //! | [`parked`] | memory of parked threads |
 //! | [`search`] | the highest load that meets an objective |
@@ -39,6 +40,7 @@ pub mod kv;
 pub mod measure;
 pub mod namespace;
 pub mod net;
+pub mod noise;
 pub mod outcome;
 pub mod overshoot;
 pub mod parked;

@@ -23,7 +23,6 @@ pub mod l3fwd;
 pub mod load;
 pub mod lock;
 pub mod lockd;
-pub mod noise;
 pub mod output;
 pub mod parse;
 pub mod plan;
@@ -38,7 +37,6 @@ pub mod serve;
 pub mod share;
 pub mod sim;
 pub mod slice;
-pub mod validate;
 
 /// Preemptive user-level threads for Linux.
 #[derive(Parser, Debug)]

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::child::Work;
 use super::context::{Context, Task};
 use super::plan::{Group, Plan, Reading};
-use crate::validate::real::{Speed, serve};
+use quaver_validate::real::{Speed, serve};
 
 /// Percentiles of latency, or of slowdown, of each class and of all requests.
 const PERCENTILES: [&str; 3] = ["p50", "p99", "p99.9"];

@@ -64,8 +64,8 @@ use self::plan::{Effort, Plan};
 use self::report::Report;
 use crate::doctor::detect;
 use crate::interrupt::Interrupt;
-use crate::noise::busy;
 use crate::output::{self, Target};
+use quaver_bench_common::noise::busy;
 
 /// The command line of `quaver bench`.
 #[derive(clap::Args, Debug)]

@@ -2,7 +2,7 @@
 //! mechanism.
 //!
 //! A scenario is a TOML file, or given by options. [`args`] reads either; [`table`] and [`page`]
-//! show what came out. [`validate`] runs the same load on the real runtime.
+//! show what came out. [`quaver_validate`] runs the same load on the real runtime.
 
 pub mod args;
 pub mod page;
@@ -20,7 +20,6 @@ use serde::Serialize;
 pub use args::Args;
 
 use crate::output::{self, Target};
-use crate::validate;
 
 /// What `--json` writes.
 #[derive(Serialize)]
@@ -36,18 +35,35 @@ struct Document<'a> {
     outcomes: &'a [Outcome],
 }
 
+/// A prediction that fails ends like a plan that finds nothing.
+const FAILED: u8 = 2;
+
 /// Runs the command.
 ///
 /// # Errors
 ///
 /// The scenario cannot be used or results cannot be written; messages name line and key, or the
+/// Predicts the real runtime. The exit code says whether that has passed.
+fn validate(args: &Args) -> Result<ExitCode> {
+    let report = quaver_validate::validate(args.quick, args.clock)?;
+    if let Some(target) = &args.json {
+        target.write_json(&report)?;
+    }
+    if args.json == Some(Target::Stdout) {
+        report.warnings().iter().for_each(|warning| eprintln!("quaver sim: beware: {warning}"));
+    } else {
+        output::print(&report.text())?;
+    }
+    Ok(if report.passed() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
 /// file.
 pub fn run(args: &Args) -> Result<ExitCode> {
     for target in [&args.json, &args.html, &args.perfetto].into_iter().flatten() {
         target.check()?;
     }
     if args.validate {
-        return validate::run(args.quick, args.clock, args.json.as_ref());
+        return validate(args);
     }
     let scenario = args.scenario()?;
     let rates = scenario.rates()?;

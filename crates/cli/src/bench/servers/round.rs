@@ -12,8 +12,8 @@ use super::offer::Offer;
 use super::search::{Tried, Verdict};
 use super::workload::{KEYS, VALUE_BYTES, Which, Workload};
 use crate::bench::net::server::{Manner, Server};
-use crate::noise::Noise;
 use crate::slice;
+use quaver_bench_common::noise::Noise;
 
 /// Short requests may take so many times what they take alone.
 pub const TIMES_ALONE: f64 = 20.0;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::Variant;
 use super::page::Page;
 use crate::slice;
-use crate::validate::real::{Speed, turn};
+use quaver_validate::real::{Speed, turn};
 
 /// Between two looks at the bells.
 const PIECE: std::time::Duration = std::time::Duration::from_nanos(500);

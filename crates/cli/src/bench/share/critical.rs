@@ -9,7 +9,7 @@ use quaver_bench_common::client::Answers;
 use quaver_share::{Doors, Rest};
 use rustix::thread::futex;
 
-use crate::validate::real::{Speed, turn};
+use quaver_validate::real::{Speed, turn};
 
 /// How the worker waits.
 pub enum Waiting<'a> {

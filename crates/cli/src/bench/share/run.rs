@@ -21,7 +21,7 @@ use super::{BestEffortSpec, ShareSpec, Variant};
 use crate::bench::child::Work;
 use crate::process;
 use crate::slice;
-use crate::validate::real::{self, Speed};
+use quaver_validate::real::{self, Speed};
 
 /// Of [`Variant::Slices`].
 pub const SLICE: Duration = Duration::from_micros(100);

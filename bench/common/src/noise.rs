@@ -7,8 +7,9 @@
 
 use std::time::{Duration, Instant};
 
-use quaver_bench_common::affinity;
 use serde::Serialize;
+
+use crate::affinity;
 
 /// Shorter stops are the timer tick and other interrupts, which a virtual machine makes slow.
 const STOP: Duration = Duration::from_micros(50);

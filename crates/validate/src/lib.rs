@@ -16,7 +16,7 @@
 //!   that being preempted does not shorten its work.
 //! * [`model`]: the simulator gets the same requests at the same times, at these prices.
 //! * [`stops`]: what the kernel, or the host of a virtual machine, took from the worker, stop by
-//!   stop.
+//!   stop; [`spread`]: the same where nobody looked.
 //! * [`lateness`], [`calibration`]: how late preemptions came among requests, what they, looks in
 //!   vain and wake-ups took.
 //! * [`turns`]: how user threads see their turns.
@@ -40,17 +40,20 @@ pub mod real;
 mod report;
 pub mod rounds;
 pub mod spans;
+pub mod spread;
 pub mod stops;
 pub mod turns;
 pub mod verdict;
 
-use std::process::ExitCode;
+pub use self::report::Report;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use quaver::Clock;
 use quaver_bench_common::affinity;
+use quaver_bench_common::noise::{Noise, busy};
 use quaver_load::{ArrivalProcess, Limit, Mix, Request, Schedule};
 use quaver_sched::Spec;
 
@@ -59,15 +62,14 @@ use self::lateness::Lateness;
 use self::model::Facts;
 use self::prices::Prices;
 use self::real::{Answer, Speed};
-use self::report::{Document, Machine};
+use self::report::Machine;
 use self::rounds::Rounds;
+use self::spread::spread;
 use self::stops::{SPIN, Stops, Witness};
 use self::verdict::{CLASSES, PERCENTILES, Row, Verdict};
-use crate::noise::Noise;
-use crate::noise::busy;
-use crate::output::{self, Target};
 
-/// In percent of what the worker can bear if every quantum ends with a preemption.
+/// In percent of what the worker can bear if every quantum ends with a preemption, and each request
+/// costs what it does.
 const LOADS: [u32; 4] = [30, 50, 70, 80];
 /// How many rounds are predicted, from as many.
 const PREDICTED: usize = 24;
@@ -76,7 +78,7 @@ const PREDICTED: usize = 24;
 const DISTURBED_PERCENT: f64 = 2.0;
 /// Stops that are not longer do not count there: the kernel's ticks and interrupts come in every
 /// round, so the model knows as many from the others.
-const ORDINARY: Duration = Duration::from_micros(100);
+pub const ORDINARY: Duration = Duration::from_micros(100);
 /// How many preemptions cost as much as a quantum of the case in proportion.
 const QUANTUM_PRICES: u32 = 25;
 const QUANTA: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(1)];
@@ -86,8 +88,6 @@ const PAPERS_MIX: &str = "short:95%:fixed=1us,long:5%:fixed=260us";
 const TAX: u32 = 100;
 /// How long each CPU is watched for noise, before and after.
 const LISTEN: Duration = Duration::from_millis(300);
-/// A run that is too busy to measure on ends like a plan that finds nothing.
-const FAILED: u8 = 2;
 
 /// A policy and what is offered to it.
 #[derive(Clone, PartialEq, Debug, serde::Serialize)]
@@ -132,12 +132,12 @@ fn quantum(prices: &Prices) -> Duration {
     Duration::from_micros(steps * 50).clamp(QUANTA[0], QUANTA[1])
 }
 
-/// Runs both sides and compares. The exit code is 2 unless every row has passed.
+/// Runs both sides and compares, with this clock: minutes, or seconds if `quick`.
 ///
 /// # Errors
 ///
-/// The runtime cannot be built, CPUs cannot be used, or results cannot be written.
-pub fn run(quick: bool, clock: Clock, json: Option<&Target>) -> Result<ExitCode> {
+/// The runtime cannot be built, or CPUs cannot be used.
+pub fn validate(quick: bool, clock: Clock) -> Result<Report> {
     let cpus = affinity::allowed().context("cannot read the usable CPUs")?;
     let (client, worker) = (cpus[0], cpus[cpus.len() - 1]);
     let span = Duration::from_millis(if quick { 100 } else { 250 });
@@ -165,7 +165,7 @@ pub fn run(quick: bool, clock: Clock, json: Option<&Target>) -> Result<ExitCode>
             offered += all.len();
             disturbed += all.iter().filter(|round| round.is_disturbed()).count();
             let last = &all[all.len() - count..];
-            rows.extend(compare(case.name, load, last, rounds.wanted(), &facts)?);
+            rows.extend(compare(case.name, load, last, (rounds.wanted(), length), &facts)?);
         }
     }
     let machine = Machine {
@@ -184,17 +184,15 @@ pub fn run(quick: bool, clock: Clock, json: Option<&Target>) -> Result<ExitCode>
     warnings.extend(machine.noise());
     let names = cases.each_ref().map(|case| case.name);
     let verdict = Verdict::of(&rows, &names, &LOADS, unfit);
-    let passed = verdict.passed;
-    let document = Document::new(&cases, &name, &prices, &machine, &warnings, verdict, &rows);
-    if let Some(target) = json {
-        target.write_json(&document)?;
-    }
-    if json == Some(&Target::Stdout) {
-        warnings.iter().for_each(|warning| eprintln!("quaver sim: beware: {warning}"));
-    } else {
-        output::print(&document.text())?;
-    }
-    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    Ok(Report::new(cases.into(), name, prices, machine, warnings, verdict, rows))
+}
+
+/// How many requests in a second the worker can bear that would serve `capacity` of them if the
+/// runtime cost nothing.
+fn bearable(capacity: f64, prices: &Prices, quantum_ns: u64) -> f64 {
+    let work_ns = 1e9 / capacity;
+    let preempted = 1.0 + prices.preemption_ns as f64 / quantum_ns as f64;
+    1e9 / (work_ns * preempted + prices.request_ns as f64)
 }
 
 /// A runtime with one worker on this CPU.
@@ -268,8 +266,7 @@ impl Real<'_> {
     fn round(&self, load: u32, number: u64, span: Duration, prices: &Prices) -> Result<Round> {
         let mix: Mix = self.case.mix.parse().expect("the mix is well-formed");
         let capacity = mix.capacity(1).expect("all classes have service times");
-        let price = prices.preemption_ns as f64 / self.case.quantum_ns as f64;
-        let rate = capacity / (1.0 + price) * f64::from(load) / 100.0;
+        let rate = bearable(capacity, prices, self.case.quantum_ns) * f64::from(load) / 100.0;
         let limit = Limit::Duration(span);
         let seed = u64::from(load) + 1_000 * number;
         let schedule = Schedule::new(ArrivalProcess::Poisson, rate, &mix, limit, seed)?;
@@ -295,7 +292,7 @@ fn compare(
     case: &'static str,
     load: u32,
     rounds: &[Round],
-    wanted: usize,
+    (wanted, span): (usize, Duration),
     facts: &Facts,
 ) -> Result<Vec<Row>> {
     let mut chosen: Vec<_> = rounds.iter().filter(|round| !round.is_disturbed()).collect();
@@ -305,10 +302,13 @@ fn compare(
     }
     let (pairs, _) = chosen.as_chunks();
     let seen = Calibration::of(pairs.iter().map(|[seen, _]| &seen.calibration));
-    let pace = seen.pace();
     let facts = Facts { prices: seen.in_place_of(&facts.prices), ..facts.clone() };
-    let simulated: Vec<_> =
-        pairs.iter().map(|[seen, predicted]| predicted.simulated(&seen.stops, pace)).collect();
+    let stops: Vec<_> =
+        (0..).zip(pairs).map(|(i, [seen, _])| spread(&seen.stops, span, i)).collect();
+    // The machine has calm and busy times, and fast and slow ones: neighbours have the same.
+    let simulated: Vec<_> = (pairs.iter().zip(&stops))
+        .map(|([seen, predicted], stops)| predicted.simulated(stops, seen.calibration.pace()))
+        .collect();
     let predicted: Vec<_> = pairs.iter().map(|&[_, predicted]| predicted).collect();
     let Some(first) = predicted.first() else { return Ok(Vec::new()) };
     let outcome = model::run(&first.classes, &simulated, &facts)?;
@@ -407,7 +407,9 @@ mod tests {
             clock: "posix-timer".into(),
             prices: Prices::none(),
         };
-        let of = |all: &[_]| compare("one", 30, &rounds(all), 4, &facts).unwrap();
+        let of = |all: &[_]| {
+            compare("one", 30, &rounds(all), (4, Duration::from_secs(1)), &facts).unwrap()
+        };
         let same = of(&[(5_000, 25_000, 0); 4]);
         assert_eq!(same.len(), 2, "there are no long ones: {same:?}");
         assert!(same.iter().all(|row| row.passed), "{same:?}");

@@ -1,13 +1,13 @@
 //! What a validation says: as JSON, and as a table for people.
 
 use comfy_table::{CellAlignment, Table, presets};
+use quaver_bench_common::noise::Noise;
 use serde::Serialize;
 
 use super::Case;
 use super::prices::Prices;
 use super::stops;
 use super::verdict::{Row, TOLERANCE_PERCENT, Verdict};
-use crate::noise::Noise;
 
 /// From here on the calibration says something about the machine, in percent.
 const UNSTEADY: f64 = 5.0;
@@ -63,34 +63,33 @@ impl Machine {
     }
 }
 
-/// What `--json` writes.
-#[derive(Serialize)]
-pub struct Document<'a> {
+/// What was found: serialised, or as a text.
+#[derive(Debug, Serialize)]
+pub struct Report {
     version: &'static str,
     tolerance_percent: f64,
     #[serde(flatten)]
     verdict: Verdict,
-    cases: &'a [Case],
-    clock: &'a str,
-    prices: &'a Prices,
-    machine: &'a Machine,
+    cases: Vec<Case>,
+    clock: String,
+    prices: Prices,
+    machine: Machine,
     noisy: bool,
-    warnings: &'a [String],
-    rows: &'a [Row],
+    warnings: Vec<String>,
+    rows: Vec<Row>,
 }
 
-impl<'a> Document<'a> {
-    /// Of everything that was found.
-    pub fn new(
-        cases: &'a [Case],
-        clock: &'a str,
-        prices: &'a Prices,
-        machine: &'a Machine,
-        warnings: &'a [String],
+impl Report {
+    pub(crate) fn new(
+        cases: Vec<Case>,
+        clock: String,
+        prices: Prices,
+        machine: Machine,
+        warnings: Vec<String>,
         verdict: Verdict,
-        rows: &'a [Row],
+        rows: Vec<Row>,
     ) -> Self {
-        Document {
+        Report {
             version: env!("CARGO_PKG_VERSION"),
             tolerance_percent: TOLERANCE_PERCENT,
             verdict,
@@ -102,6 +101,16 @@ impl<'a> Document<'a> {
             warnings,
             rows,
         }
+    }
+
+    /// Has every row passed, on a machine that is fit to measure on?
+    pub fn passed(&self) -> bool {
+        self.verdict.passed
+    }
+
+    /// What disturbs the measurement: sentences without full stops.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// For people.
@@ -117,7 +126,7 @@ impl<'a> Document<'a> {
             false => format!("{longest:.0}"),
         };
         let stops::Summary { per_second, percent, longest_us } = self.machine.stops;
-        let Prices { request_ns, send_ns, preemption_ns, late_ns, start_ns, .. } = *self.prices;
+        let Prices { request_ns, send_ns, preemption_ns, late_ns, start_ns, .. } = self.prices;
         let [request, send, preemption, late, start] =
             [request_ns, send_ns, preemption_ns, late_ns, start_ns].map(|ns| ns as f64 / 1e3);
         let missing = &self.verdict.missing;
@@ -139,7 +148,7 @@ impl<'a> Document<'a> {
              {}\n\n{within} of {} rows undisturbed and within {TOLERANCE_PERCENT} %\n\
              {gaps}{beware}{}\n",
             self.clock,
-            table(self.rows),
+            table(&self.rows),
             self.rows.len() + missing.len(),
             self.verdict.text(),
         )
