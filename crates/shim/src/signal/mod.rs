@@ -194,6 +194,9 @@ pub(crate) fn in_child_of_vfork() -> bool {
 /// `preemption`.
 pub(crate) fn prepare(preemption: c_int) {
     deliver::find_code();
+    if action::is_replaced() {
+        quaver::foreign::preempt::use_alternate_stacks();
+    }
     action::take_over(preemption);
 }
 
