@@ -1,7 +1,9 @@
 //! Delivery: handlers run, on the thread that the signal is for.
 
 use super::action::{self, Action};
-use super::{FAULTS, OF_CALLS, UNBLOCKABLE, altstack, bit, courier, managed, mask, queue, send};
+use super::{
+    FAULTS, OF_CALLS, UNBLOCKABLE, altstack, bit, courier, file, managed, mask, queue, send,
+};
 use crate::exec;
 use crate::real::real;
 use crate::state::{self, Thread};
@@ -184,6 +186,7 @@ unsafe fn act(
         // The handler may say there what is to be blocked after it.
         let after = set.replace(kernels);
         mask::set(me, after & !UNBLOCKABLE);
+        file::may_have_changed(own | action.mask | (before ^ after));
     }
     true
 }

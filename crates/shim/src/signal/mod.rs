@@ -10,6 +10,7 @@
 //! * What is sent is queued here, with all that the kernel tells of it, for the process or for one
 //!   thread ([`queue`]). A signal of the process is for the main thread, or, if that blocks it, for
 //!   any thread that does not, as in the kernel.
+//! * What the program reads from a `signalfd` the kernel keeps ([`file`]).
 //! * Masks, actions and alternate stacks are kept here ([`mask`], [`action`], [`altstack`]).
 //! * Handlers run on the thread that the signal is for, and nowhere else ([`deliver`]).
 //!
@@ -30,6 +31,7 @@ pub(crate) mod action;
 pub(crate) mod altstack;
 pub(crate) mod courier;
 pub(crate) mod deliver;
+mod file;
 pub(crate) mod mask;
 pub(crate) mod new_image;
 pub(crate) mod queue;
