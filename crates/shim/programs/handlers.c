@@ -265,9 +265,11 @@ static void *use_stack(void *p) {
     pthread_kill(pthread_self(), SIGUSR2);
     EXPECT(on_stack == 11);
     if (p != NULL) {
-        if (sigsetjmp(jump, 1) == 0)
-            overflow(NULL);
-        EXPECT(on_stack == 12);
+        for (volatile int i = 12; i <= 13; i++) {
+            if (sigsetjmp(jump, 1) == 0)
+                overflow(NULL);
+            EXPECT(on_stack == i);
+        }
     }
     mine.ss_flags = SS_DISABLE;
     EXPECT(sigaltstack(&mine, NULL) == 0 && sigaltstack(NULL, &before) == 0 && before.ss_flags == SS_DISABLE);
@@ -284,6 +286,33 @@ static void check_stacks(void) {
     set_handler(SIGSEGV, on_alternate, SA_ONSTACK);
     EXPECT(pthread_create(&t[0], NULL, use_stack, (void *)1) == 0 && pthread_join(t[0], NULL) == 0);
     set_handler(SIGSEGV, SIG_DFL, 0);
+}
+
+/* What a handler jumps to has the mask of then, or the handler's. */
+static void jump_back(int n) {
+    siglongjmp(jump, n);
+}
+
+static int blocks(int n) {
+    sigset_t now;
+    EXPECT(pthread_sigmask(SIG_BLOCK, NULL, &now) == 0);
+    return sigismember(&now, n);
+}
+
+static void check_jumps(void) {
+    sigset_t before, other;
+    sigemptyset(&other);
+    sigaddset(&other, SIGUSR2);
+    EXPECT(pthread_sigmask(SIG_BLOCK, NULL, &before) == 0);
+    set_handler(SIGUSR1, jump_back, 0);
+    for (volatile int saves = 1; saves >= 0; saves--) {
+        if (sigsetjmp(jump, saves) == 0) {
+            EXPECT(pthread_sigmask(SIG_BLOCK, &other, NULL) == 0 && raise(SIGUSR1) == 0);
+            exit(1);
+        }
+        EXPECT(blocks(SIGUSR1) == !saves && blocks(SIGUSR2) == !saves);
+    }
+    EXPECT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
 }
 
 /* A handler that ends its thread. */
@@ -375,6 +404,7 @@ int main(void) {
     check_waiters();
     check_calls();
     check_stacks();
+    check_jumps();
     check_end();
     check_children();
     check_shared();

@@ -35,6 +35,11 @@ fn change(me: &Thread, before: u64, after: u64) {
     }
 }
 
+/// The calling thread blocks again what it did where it jumps to.
+pub(super) fn restore(me: &Thread, mask: u64) {
+    change(me, me.signals.mask.load(Relaxed), mask);
+}
+
 /// What becomes of `before`, and whether that can be asked for.
 fn combined(how: c_int, before: u64, set: u64) -> Option<u64> {
     let set = set & !UNBLOCKABLE & !RESERVED;

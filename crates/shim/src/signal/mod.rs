@@ -32,6 +32,7 @@ pub(crate) mod altstack;
 pub(crate) mod courier;
 pub(crate) mod deliver;
 mod file;
+mod jump;
 pub(crate) mod mask;
 pub(crate) mod new_image;
 pub(crate) mod queue;
