@@ -94,6 +94,18 @@ static void *wait_write(void *p) {
     return p;
 }
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static sem_t once_begins, once_ends;
+
+static void do_once(void) {
+    EXPECT(sem_post(&once_begins) == 0 && sem_wait(&once_ends) == 0);
+}
+
+static void *wait_once(void *p) {
+    EXPECT(pthread_once(&once, do_once) == 0);
+    return p;
+}
+
 static void *wait_barrier(void *p) {
     pthread_barrier_wait(&barrier);
     return p;
@@ -129,6 +141,8 @@ static void check_waiter(void *(*f)(void *)) {
         EXPECT(pthread_rwlock_unlock(&rwlock) == 0);
     if (f == wait_barrier)
         pthread_barrier_wait(&barrier);
+    if (f == wait_once)
+        EXPECT(sem_post(&once_ends) == 0);
     if (f == wait_spinning)
         EXPECT(pthread_spin_unlock(&spin_lock) == 0);
     if (f == wait_cond) {
@@ -152,6 +166,11 @@ static void check_waiters(void) {
     EXPECT(pthread_spin_init(&spin_lock, 0) == 0 && pthread_spin_lock(&spin_lock) == 0);
     check_waiter(wait_spinning);
     check_waiter(wait_cond);
+    pthread_t holder;
+    EXPECT(sem_init(&once_begins, 0, 0) == 0 && sem_init(&once_ends, 0, 0) == 0);
+    EXPECT(pthread_create(&holder, NULL, wait_once, NULL) == 0 && sem_wait(&once_begins) == 0);
+    check_waiter(wait_once);
+    EXPECT(pthread_join(holder, NULL) == 0);
 }
 
 /* Calls that are interrupted, or go on. */
