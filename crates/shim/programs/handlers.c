@@ -243,6 +243,14 @@ static void check_calls(void) {
     queue = mq_open(name, O_CREAT | O_RDWR, 0600, &attributes);
     if (queue != (mqd_t)-1) {
         check_call(in_queue, 0);
+        /* Who sends a message of which it wants to hear has done so when it has been sent. */
+        struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+        for (calls = 0; calls < 20;) {
+            char c[64] = "";
+            int before = calls;
+            EXPECT(mq_notify(queue, &event) == 0 && mq_send(queue, c, 1, 0) == 0 && calls == before + 1);
+            EXPECT(mq_receive(queue, c, sizeof c, NULL) == 1);
+        }
         mq_close(queue);
         mq_unlink(name);
     }

@@ -188,6 +188,15 @@ pub(crate) fn managed() -> Option<&'static Thread> {
     if MANAGED.load(Relaxed) { state::me() } else { None }
 }
 
+/// What the kernel has sent the process by a call of the calling thread's is delivered, if that is
+/// for it.
+pub(crate) fn settle() {
+    if let Some(me) = managed() {
+        courier::synchronise();
+        deliver::deliver_here(me);
+    }
+}
+
 /// Is this the child of a `vfork`, which has its parent's memory but signals of its own?
 pub(crate) fn in_child_of_vfork() -> bool {
     MANAGED.load(Relaxed) && vfork::may_be_child() && OWNER.load(Relaxed) != process()

@@ -104,13 +104,9 @@ pub extern "C-unwind" fn kill(pid: pid_t, signal: c_int) -> c_int {
         me => {
             // SAFETY: handed on.
             let r = unsafe { real!(kill(pid => pid_t, signal => c_int) -> c_int) };
-            if let Some(me) = me
-                && r == 0
-                && (pid == 0 || pid < -1)
-            {
+            if me.is_some() && r == 0 && (pid == 0 || pid < -1) {
                 // Perhaps it was for this process as well, and then comes before the call returns.
-                courier::synchronise();
-                deliver::deliver_here(me);
+                super::settle();
             }
             r
         }
