@@ -340,6 +340,16 @@ static void check_jumps(void) {
         EXPECT(blocks(SIGUSR1) == !saves && blocks(SIGUSR2) == !saves);
     }
     EXPECT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+    /* In a child, to where its parent has been. */
+    volatile pid_t child = -1;
+    if (sigsetjmp(jump, 1) == 0 && (child = fork()) == 0) {
+        EXPECT(pthread_sigmask(SIG_BLOCK, &other, NULL) == 0);
+        siglongjmp(jump, 1);
+    }
+    if (child == 0)
+        _exit(blocks(SIGUSR2));
+    int status;
+    EXPECT(child > 0 && waitpid(child, &status, 0) == child && status == 0);
 }
 
 /* A handler that ends its thread. */

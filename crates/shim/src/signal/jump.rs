@@ -7,8 +7,9 @@
 //!   jmp_buf:  registers (64 bytes) | a mask is kept | the mask | MARK | unused
 //! ```
 
-use super::{in_child_of_vfork, managed, mask};
+use super::{in_child_of_vfork, mask};
 use crate::real::Real;
+use crate::state;
 use core::arch::naked_asm;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::Relaxed;
@@ -30,7 +31,7 @@ struct Next {
 /// Before the C library's `__sigsetjmp(buffer, save)`.
 unsafe extern "C" fn before_set(buffer: *mut u64, save: c_int) -> Next {
     static REAL: Real = Real::new(c"__sigsetjmp");
-    let me = managed().filter(|_| save != 0 && !in_child_of_vfork());
+    let me = state::me().filter(|_| save != 0 && !in_child_of_vfork());
     // SAFETY: a whole `jmp_buf`. What `pthread_cleanup_push` has is shorter, but not so much.
     unsafe { buffer.add(MARKED).write(if me.is_some() { MARK } else { 0 }) };
     if let Some(me) = me {
@@ -71,7 +72,7 @@ unsafe fn before_jump(buffer: *const u64) {
         (*buffer.add(KEPT) as u32 == 0 && *buffer.add(MARKED) == MARK).then(|| *buffer.add(MASK))
     };
     if let Some(kept) = kept
-        && let Some(me) = managed().filter(|_| !in_child_of_vfork())
+        && let Some(me) = state::me().filter(|_| !in_child_of_vfork())
     {
         mask::restore(me, kept);
     }
