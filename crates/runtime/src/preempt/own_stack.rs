@@ -121,7 +121,7 @@ fn start(uc: *const ucontext_t) -> usize {
 /// returns what the handler gets there.
 ///
 /// ```text
-///   return address | context | siginfo | ... | XSAVE area, at a multiple of 64 | ... | red zone | rsp
+///   return address | context | siginfo | .. | XSAVE area, aligned to 64 | .. | red zone | rsp
 /// ```
 ///
 /// # Safety

@@ -64,7 +64,8 @@ aliases! {
             real!(mq_notify(queue => c_int, how => *const sigevent) -> c_int)
         };
         // SAFETY: null or the caller's.
-        if result == 0 && unsafe { how.as_ref() }.is_some_and(|how| how.sigev_notify == SIGEV_SIGNAL) {
+        let how = unsafe { how.as_ref() };
+        if result == 0 && how.is_some_and(|how| how.sigev_notify == SIGEV_SIGNAL) {
             NOTIFIES.store(true, Relaxed);
         }
         result

@@ -79,7 +79,7 @@ unsafe fn before_jump(buffer: *const u64) {
 }
 
 macro_rules! jumps {
-    ($($(#[$doc:meta])* $name:ident, $before:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident, $before:ident, $real:literal;)*) => {$(
         $(#[$doc])*
         ///
         /// # Safety
@@ -107,11 +107,7 @@ macro_rules! jumps {
 
         /// Returns what goes on.
         unsafe extern "C-unwind" fn $before(buffer: *const u64) -> *mut c_void {
-            const NAME: &str = concat!(stringify!($name), "\0");
-            static REAL: Real = Real::new(match core::ffi::CStr::from_bytes_with_nul(NAME.as_bytes()) {
-                Ok(name) => name,
-                Err(_) => unreachable!(),
-            });
+            static REAL: Real = Real::new($real);
             // SAFETY: the caller's contract.
             unsafe { before_jump(buffer) };
             REAL.get()
@@ -121,9 +117,9 @@ macro_rules! jumps {
 
 jumps! {
     /// See `siglongjmp(3)`.
-    siglongjmp, before_siglongjmp;
+    siglongjmp, before_siglongjmp, c"siglongjmp";
     /// See `longjmp(3)`.
-    longjmp, before_longjmp;
+    longjmp, before_longjmp, c"longjmp";
     /// Both, where the compiler checks.
-    __longjmp_chk, before_longjmp_chk;
+    __longjmp_chk, before_longjmp_chk, c"__longjmp_chk";
 }
