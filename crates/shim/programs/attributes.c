@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "check.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
@@ -11,6 +12,24 @@
 #define SIZE (256 << 10)
 
 static int rounds;
+
+/* The smallest stack that there may be. */
+static void *on_smallest(void *p) {
+    for (int i = 0; i < rounds; i++)
+        spin(200);
+    return p;
+}
+
+static void smallest(void) {
+    size_t size = sysconf(_SC_THREAD_STACK_MIN);
+    void *stack = aligned_alloc(4096, size);
+    pthread_attr_t a;
+    pthread_t t;
+    EXPECT(size == (size_t)PTHREAD_STACK_MIN && stack && pthread_attr_init(&a) == 0);
+    EXPECT(pthread_attr_setstack(&a, stack, size) == 0 && pthread_create(&t, &a, on_smallest, NULL) == 0);
+    EXPECT(pthread_join(t, NULL) == 0 && pthread_attr_destroy(&a) == 0);
+    free(stack);
+}
 
 static int is_on(const void *low, const void *p) {
     return (const char *)p >= (const char *)low && (const char *)p < (const char *)low + SIZE;
@@ -162,6 +181,7 @@ static void clocks(void) {
 int main(int argc, char **argv) {
     rounds = argc > 1 && atoi(argv[1]) ? 2000 : 20;
     stacks();
+    smallest();
     priorities();
     clocks();
     puts("attributes: ok");

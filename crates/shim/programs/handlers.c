@@ -94,6 +94,18 @@ static void *wait_write(void *p) {
     return p;
 }
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static sem_t once_begins, once_ends;
+
+static void do_once(void) {
+    EXPECT(sem_post(&once_begins) == 0 && sem_wait(&once_ends) == 0);
+}
+
+static void *wait_once(void *p) {
+    EXPECT(pthread_once(&once, do_once) == 0);
+    return p;
+}
+
 static void *wait_barrier(void *p) {
     pthread_barrier_wait(&barrier);
     return p;
@@ -129,6 +141,8 @@ static void check_waiter(void *(*f)(void *)) {
         EXPECT(pthread_rwlock_unlock(&rwlock) == 0);
     if (f == wait_barrier)
         pthread_barrier_wait(&barrier);
+    if (f == wait_once)
+        EXPECT(sem_post(&once_ends) == 0);
     if (f == wait_spinning)
         EXPECT(pthread_spin_unlock(&spin_lock) == 0);
     if (f == wait_cond) {
@@ -152,6 +166,11 @@ static void check_waiters(void) {
     EXPECT(pthread_spin_init(&spin_lock, 0) == 0 && pthread_spin_lock(&spin_lock) == 0);
     check_waiter(wait_spinning);
     check_waiter(wait_cond);
+    pthread_t holder;
+    EXPECT(sem_init(&once_begins, 0, 0) == 0 && sem_init(&once_ends, 0, 0) == 0);
+    EXPECT(pthread_create(&holder, NULL, wait_once, NULL) == 0 && sem_wait(&once_begins) == 0);
+    check_waiter(wait_once);
+    EXPECT(pthread_join(holder, NULL) == 0);
 }
 
 /* Calls that are interrupted, or go on. */
@@ -224,6 +243,14 @@ static void check_calls(void) {
     queue = mq_open(name, O_CREAT | O_RDWR, 0600, &attributes);
     if (queue != (mqd_t)-1) {
         check_call(in_queue, 0);
+        /* Who sends a message of which it wants to hear has done so when it has been sent. */
+        struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+        for (calls = 0; calls < 20;) {
+            char c[64] = "";
+            int before = calls;
+            EXPECT(mq_notify(queue, &event) == 0 && mq_send(queue, c, 1, 0) == 0 && calls == before + 1);
+            EXPECT(mq_receive(queue, c, sizeof c, NULL) == 1);
+        }
         mq_close(queue);
         mq_unlink(name);
     }
@@ -265,9 +292,11 @@ static void *use_stack(void *p) {
     pthread_kill(pthread_self(), SIGUSR2);
     EXPECT(on_stack == 11);
     if (p != NULL) {
-        if (sigsetjmp(jump, 1) == 0)
-            overflow(NULL);
-        EXPECT(on_stack == 12);
+        for (volatile int i = 12; i <= 13; i++) {
+            if (sigsetjmp(jump, 1) == 0)
+                overflow(NULL);
+            EXPECT(on_stack == i);
+        }
     }
     mine.ss_flags = SS_DISABLE;
     EXPECT(sigaltstack(&mine, NULL) == 0 && sigaltstack(NULL, &before) == 0 && before.ss_flags == SS_DISABLE);
@@ -284,6 +313,43 @@ static void check_stacks(void) {
     set_handler(SIGSEGV, on_alternate, SA_ONSTACK);
     EXPECT(pthread_create(&t[0], NULL, use_stack, (void *)1) == 0 && pthread_join(t[0], NULL) == 0);
     set_handler(SIGSEGV, SIG_DFL, 0);
+}
+
+/* What a handler jumps to has the mask of then, or the handler's. */
+static void jump_back(int n) {
+    siglongjmp(jump, n);
+}
+
+static int blocks(int n) {
+    sigset_t now;
+    EXPECT(pthread_sigmask(SIG_BLOCK, NULL, &now) == 0);
+    return sigismember(&now, n);
+}
+
+static void check_jumps(void) {
+    sigset_t before, other;
+    sigemptyset(&other);
+    sigaddset(&other, SIGUSR2);
+    EXPECT(pthread_sigmask(SIG_BLOCK, NULL, &before) == 0);
+    set_handler(SIGUSR1, jump_back, 0);
+    for (volatile int saves = 1; saves >= 0; saves--) {
+        if (sigsetjmp(jump, saves) == 0) {
+            EXPECT(pthread_sigmask(SIG_BLOCK, &other, NULL) == 0 && raise(SIGUSR1) == 0);
+            exit(1);
+        }
+        EXPECT(blocks(SIGUSR1) == !saves && blocks(SIGUSR2) == !saves);
+    }
+    EXPECT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+    /* In a child, to where its parent has been. */
+    volatile pid_t child = -1;
+    if (sigsetjmp(jump, 1) == 0 && (child = fork()) == 0) {
+        EXPECT(pthread_sigmask(SIG_BLOCK, &other, NULL) == 0);
+        siglongjmp(jump, 1);
+    }
+    if (child == 0)
+        _exit(blocks(SIGUSR2));
+    int status;
+    EXPECT(child > 0 && waitpid(child, &status, 0) == child && status == 0);
 }
 
 /* A handler that ends its thread. */
@@ -375,6 +441,7 @@ int main(void) {
     check_waiters();
     check_calls();
     check_stacks();
+    check_jumps();
     check_end();
     check_children();
     check_shared();

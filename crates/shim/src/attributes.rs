@@ -1,12 +1,13 @@
 //! What `pthread_create` is asked for.
 
+use crate::real::real;
 use crate::say::{Once, once};
 use crate::schedule::Schedule;
 use crate::start;
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_long, c_void};
 use core::ptr;
 use libc::pthread_attr_t;
-use quaver::foreign::thread::Stack;
+use quaver::foreign::thread::{Stack, smallest_memory};
 
 unsafe extern "C" {
     fn pthread_attr_getdetachstate(attr: *const pthread_attr_t, state: *mut c_int) -> c_int;
@@ -66,6 +67,28 @@ pub(crate) fn refusal(error: &std::io::Error) -> c_int {
         ),
     );
     libc::EINVAL
+}
+
+/// What a program that asks is told of the smallest stack, which is what preemption needs.
+fn configured(name: c_int, said: c_long) -> c_long {
+    match name {
+        libc::_SC_THREAD_STACK_MIN => said.max(smallest_memory() as c_long),
+        _ => said,
+    }
+}
+
+/// See `sysconf(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn sysconf(name: c_int) -> c_long {
+    // SAFETY: no memory.
+    configured(name, unsafe { real!(sysconf(name => c_int) -> c_long) })
+}
+
+/// `sysconf` under another name: what `PTHREAD_STACK_MIN` calls.
+#[unsafe(no_mangle)]
+pub extern "C" fn __sysconf(name: c_int) -> c_long {
+    // SAFETY: no memory.
+    configured(name, unsafe { real!(__sysconf(name => c_int) -> c_long) })
 }
 
 /// What a thread gets that asks for this size; one of the runtime's stacks if that is what it would

@@ -19,7 +19,7 @@ use core::sync::atomic::Ordering::*;
 use libc::siginfo_t;
 use quaver::foreign::futex::{Deadline, Limits};
 use quaver::foreign::thread::Thread as Uthread;
-use quaver::foreign::{blocking, region, reserved};
+use quaver::foreign::{blocking, preempt, region, reserved};
 
 /// `SIGCANCEL` of the C library.
 const KICK: i32 = 32;
@@ -40,7 +40,17 @@ pub(crate) fn install_kick() {
 ///
 /// The kernel queues this signal. So it begins with all signals blocked, and only this process's
 /// own let others in: what another process sends in masses is not delivered on top of each other.
-extern "C-unwind" fn look_up(_: c_int, info: *mut siginfo_t, context: *mut c_void) {
+extern "C-unwind" fn look_up(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    extern "C-unwind" fn at_home(_: c_int, info: *mut siginfo_t, context: *mut c_void) {
+        see_to(info, context, true);
+    }
+    // SAFETY: the kernel's arguments; nothing has been done.
+    let at_home = unsafe { preempt::enter(signal, info, context, at_home) };
+    see_to(info, context, at_home);
+}
+
+/// [`look_up`]; only `at_home` the thread may be left, and handlers run.
+fn see_to(info: *mut siginfo_t, context: *mut c_void, at_home: bool) {
     // SAFETY: the kernel's arguments.
     unsafe {
         if (*info).si_code != libc::SI_TKILL || (*info).si_pid() != signal::process() {
@@ -58,7 +68,7 @@ extern "C-unwind" fn look_up(_: c_int, info: *mut siginfo_t, context: *mut c_voi
             if deliver::is_outside_runtime(me, context) {
                 end_call(context);
             }
-        } else if deliver::is_interruptible(me, context) {
+        } else if at_home && deliver::is_interruptible(me, context) {
             look_up_here(me, context);
         } else if deliver::is_due(me)
             && !me.signals.in_section()

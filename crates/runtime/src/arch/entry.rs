@@ -5,7 +5,7 @@
 //! leaves a flag and goes; before that it must be recognised by its address, because the code
 //! beneath the first frame may be the C library's, whatever the second one has interrupted. So what
 //! runs with the gate still open is this assembly and nothing else, and all of it lies in
-//! [`range`].
+//! [`contains`].
 //!
 //! ```text
 //!   rdi, rsi, rdx   as the kernel sets them: signal, siginfo, ucontext     (handed on)
@@ -18,7 +18,6 @@ use crate::arch::segment::GS_CURRENT;
 use crate::thread::control::Uthread;
 use core::ffi::c_void;
 use core::mem::offset_of;
-use core::ops::Range;
 use core::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
 /// Where the flag "`gs` is a carrier" lies, relative to `fs`; 0 if that differs from thread to
@@ -30,10 +29,15 @@ type Handler =
     unsafe extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void, Option<&'static Uthread>);
 
 /// The handler to install. `below_tp`: how far below `fs` the flag lies in all TLS blocks.
-pub(crate) fn handler(below_tp: Option<usize>) -> usize {
+/// `alternate`: it begins on an alternate stack.
+pub(crate) fn handler(below_tp: Option<usize>, alternate: bool) -> usize {
     MARK.store(below_tp.map_or(0, |d| -(d as isize)), Relaxed);
-    let _: Handler = crate::preempt::on_signal;
-    quaver_enter as *const () as usize
+    let _: [Handler; 2] = [crate::preempt::on_signal, crate::preempt::on_alternate_stack];
+    if alternate {
+        quaver_enter_alternate as *const () as usize
+    } else {
+        quaver_enter as *const () as usize
+    }
 }
 
 macro_rules! entry {
@@ -72,26 +76,32 @@ macro_rules! entry {
 }
 
 entry!("quaver_enter", crate::preempt::on_signal);
+entry!("quaver_enter_alternate", crate::preempt::on_alternate_stack);
 #[cfg(feature = "inspect")]
 entry!("quaver_enter_inspected", crate::preempt::inspect::entered);
 
 unsafe extern "C" {
     fn quaver_enter();
     static quaver_enter_end: u8;
+    fn quaver_enter_alternate();
+    static quaver_enter_alternate_end: u8;
     #[cfg(feature = "inspect")]
     fn quaver_enter_inspected();
     #[cfg(feature = "inspect")]
     static quaver_enter_inspected_end: u8;
 }
 
-/// Addresses at which the gate may still be open.
-pub(crate) fn range() -> Range<usize> {
-    (quaver_enter as *const () as usize)..(&raw const quaver_enter_end as usize)
+/// May the gate still be open at `address`?
+pub(crate) fn contains(address: usize) -> bool {
+    let usual = (quaver_enter as *const () as usize)..(&raw const quaver_enter_end as usize);
+    let alternate = (quaver_enter_alternate as *const () as usize)
+        ..(&raw const quaver_enter_alternate_end as usize);
+    usual.contains(&address) || alternate.contains(&address)
 }
 
 /// The same for a handler of [`inspect`](crate::preempt::inspect), and where it begins.
 #[cfg(feature = "inspect")]
-pub(crate) fn inspected() -> Range<usize> {
+pub(crate) fn inspected() -> core::ops::Range<usize> {
     let _: Handler = crate::preempt::inspect::entered;
     (quaver_enter_inspected as *const () as usize)..(&raw const quaver_enter_inspected_end as usize)
 }

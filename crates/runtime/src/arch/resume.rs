@@ -53,6 +53,7 @@ const FPREGS: usize =
 /// Offset of `fpx_sw_bytes` in the legacy FXSAVE region (kernel ABI, `asm/sigcontext.h`): `magic1`
 /// first, then `extended_size`, then the 64-bit mask of saved state components.
 const SW_BYTES: usize = 464;
+const SW_SIZE: usize = SW_BYTES + 4;
 const SW_XFEATURES: usize = SW_BYTES + 8;
 /// Value of `fpx_sw_bytes.magic1` when an XSAVE area follows (`FP_XSTATE_MAGIC1`).
 const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
@@ -69,6 +70,22 @@ pub(crate) unsafe fn can_resume(uc: *const libc::ucontext_t) -> bool {
     unsafe {
         let fp = (*uc).uc_mcontext.fpregs as *const u8;
         !fp.is_null() && fp.add(SW_BYTES).cast::<u32>().read_unaligned() == FP_XSTATE_MAGIC1
+    }
+}
+
+/// How long what the frame has of the floating-point registers is.
+///
+/// # Safety
+///
+/// As for [`can_resume`]; there is an area.
+pub(crate) unsafe fn area_size(uc: *const libc::ucontext_t) -> usize {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if !can_resume(uc) {
+            return size_of::<libc::_libc_fpstate>();
+        }
+        let fp = (*uc).uc_mcontext.fpregs as *const u8;
+        fp.add(SW_SIZE).cast::<u32>().read_unaligned() as usize
     }
 }
 

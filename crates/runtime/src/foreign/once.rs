@@ -13,13 +13,21 @@ const AWAITED: u32 = 3;
 /// not done.
 #[inline]
 pub fn call(word: &AtomicU32, f: impl FnOnce()) {
+    call_or_wait(word, f, |word, value| {
+        futex::wait(word, value, &Limits::NONE);
+    });
+}
+
+/// The same for who waits by `wait` while the word has a value.
+#[inline]
+pub fn call_or_wait(word: &AtomicU32, f: impl FnOnce(), wait: impl Fn(&AtomicU32, u32)) {
     if word.load(Acquire) != DONE {
-        call_slow(word, f);
+        call_slow(word, f, wait);
     }
 }
 
 #[cold]
-fn call_slow(word: &AtomicU32, f: impl FnOnce()) {
+fn call_slow(word: &AtomicU32, f: impl FnOnce(), wait: impl Fn(&AtomicU32, u32)) {
     loop {
         match word.compare_exchange(NEW, RUNNING, Acquire, Acquire) {
             Ok(_) => {
@@ -32,9 +40,7 @@ fn call_slow(word: &AtomicU32, f: impl FnOnce()) {
             Err(RUNNING) => {
                 let _ = word.compare_exchange(RUNNING, AWAITED, Relaxed, Relaxed);
             }
-            Err(_) => {
-                futex::wait(word, AWAITED, &Limits::NONE);
-            }
+            Err(_) => wait(word, AWAITED),
         }
     }
 }

@@ -33,7 +33,7 @@ pub fn end() -> bool {
 /// thread, the dynamic loader? Who leaves the handler by a jump, or by unwinding, may do so only
 /// where this is false, and [`in_runtime`] too. Async-signal-safe.
 pub fn must_end(address: usize) -> bool {
-    entry::range().contains(&address) || code_at(address) == Code::Unsafe
+    entry::contains(address) || code_at(address) == Code::Unsafe
 }
 
 /// The calling thread is about to leave signal handlers by a jump, or by unwinding. If one of the

@@ -56,6 +56,11 @@ pub enum Stack {
     Memory(Range<usize>),
 }
 
+/// The smallest memory that a thread may run on.
+pub fn smallest_memory() -> usize {
+    OwnStack::smallest()
+}
+
 /// [`spawn_with`] on a chosen stack.
 ///
 /// # Safety

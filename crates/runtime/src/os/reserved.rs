@@ -1,5 +1,6 @@
 //! Signals that the C library keeps for itself and whose purpose is served here instead.
 
+use crate::preempt::own_stack;
 use crate::sys;
 use core::ffi::{c_int, c_void};
 use libc::siginfo_t;
@@ -24,8 +25,9 @@ pub fn install(signal: i32, handler: Handler, how: How) {
         How::InThread => (libc::SA_RESTART | libc::SA_NODEFER, 0),
         How::OnKernelThread => (libc::SA_RESTART, u64::MAX),
     };
+    let flags = flags | libc::SA_SIGINFO | own_stack::action_flag();
     // SAFETY: handlers of this type are called with these arguments.
-    let _ = unsafe { set_action(signal, handler as usize, flags | libc::SA_SIGINFO, mask) };
+    let _ = unsafe { set_action(signal, handler as usize, flags, mask) };
 }
 
 /// Sets the kernel's action, whoever has defined `sigaction`: Erlang's adds flags.

@@ -139,7 +139,7 @@ fn sleeps_in_fault(rt: &Inner, t: &Uthread, tid: i32) -> bool {
         && blocking == 0
         && own_tls
         && rt.table.stack(t).contains(&sp)
-        && !entry::range().contains(&pc)
+        && !entry::contains(pc)
         // SAFETY: on the thread's own stack.
         && unsafe { code_of_thread(pc, sp) } == Code::Free
 }

@@ -1,5 +1,6 @@
 //! Installing the preemption signal's handler.
 
+use super::own_stack;
 use crate::arch::entry;
 use crate::os::reserved::set_action;
 use crate::sys;
@@ -35,16 +36,16 @@ pub(crate) fn install(signal: i32, use_sigreturn: bool, mark: Option<usize>) -> 
         if libc::sigaction(signal, core::ptr::null(), &mut old) != 0 {
             return Err(io::Error::last_os_error());
         }
-        let ours = entry::handler(mark);
+        let ours = entry::handler(mark, own_stack::is_wanted());
         if old.sa_sigaction != libc::SIG_DFL
             && old.sa_sigaction != libc::SIG_IGN
             && old.sa_sigaction != ours
         {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        // On the thread's own stack (no SA_ONSTACK), because the thread may be left in the middle
-        // of the handler.
-        let flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_RESTART;
+        // On the thread's own stack, because the thread may be left in the middle of the handler.
+        let flags =
+            libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_RESTART | own_stack::action_flag();
         set_action(signal, ours, flags, 0)?;
     }
     super::stranger::note_process();

@@ -35,7 +35,7 @@ pub(super) unsafe fn interrupted_at(rt: &Inner, t: &Uthread, frame: &impl Frame)
     // A handler of the program may run on an alternate stack, which belongs to the carrier: it must
     // end there.
     if resume::range().contains(&rip)
-        || entry::range().contains(&rip)
+        || entry::contains(rip)
         || user_interrupt::range().contains(&rip)
         || !rt.table.stack(t).contains(&rsp)
     {

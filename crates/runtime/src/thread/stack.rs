@@ -179,6 +179,11 @@ impl OwnStack {
         usable.then(|| OwnStack { region: memory.start - GUARD..memory.end, mapped: false })
     }
 
+    /// The least that [`given`](OwnStack::given) takes, in whole pages.
+    pub(crate) fn smallest() -> usize {
+        (min_stack_size() + TOP).next_multiple_of(PAGE)
+    }
+
     /// All of it, with the guard.
     pub(crate) fn region(&self) -> Range<usize> {
         self.region.clone()

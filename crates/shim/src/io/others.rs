@@ -2,7 +2,9 @@
 
 use super::{Restart, aliases, always, off_worker, when_ready};
 use crate::real::real;
+use crate::signal;
 use core::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use libc::*;
 use quaver::foreign::names::are_numbers;
 
@@ -48,11 +50,36 @@ aliases! {
             [queue as usize, message as usize, n, priority as usize, at as usize, 0]);
     /// See `mq_send(3)`.
     fn mq_send(queue: c_int, message: *const c_char, n: usize, priority: c_uint) -> c_int =
-        when_ready(queue, POLLOUT, SYS_mq_timedsend,
-            [queue as usize, message as usize, n, priority as usize, 0, 0]) as c_int;
+        notified(when_ready(queue, POLLOUT, SYS_mq_timedsend,
+            [queue as usize, message as usize, n, priority as usize, 0, 0]) as c_int);
     /// See `mq_timedsend(3)`.
     fn mq_timedsend(queue: c_int, message: *const c_char, n: usize, priority: c_uint,
         at: *const timespec)
-        -> c_int = when_ready(queue, POLLOUT, SYS_mq_timedsend,
-            [queue as usize, message as usize, n, priority as usize, at as usize, 0]) as c_int;
+        -> c_int = notified(when_ready(queue, POLLOUT, SYS_mq_timedsend,
+            [queue as usize, message as usize, n, priority as usize, at as usize, 0]) as c_int);
+    /// See `mq_notify(3)`.
+    fn mq_notify(queue: c_int, how: *const sigevent) -> c_int = {
+        // SAFETY: handed on.
+        let result = unsafe {
+            real!(mq_notify(queue => c_int, how => *const sigevent) -> c_int)
+        };
+        // SAFETY: null or the caller's.
+        let how = unsafe { how.as_ref() };
+        if result == 0 && how.is_some_and(|how| how.sigev_notify == SIGEV_SIGNAL) {
+            NOTIFIES.store(true, Relaxed);
+        }
+        result
+    };
+}
+
+/// Has the program asked for a signal when a message comes?
+static NOTIFIES: AtomicBool = AtomicBool::new(false);
+
+/// A message has been sent, if `result` is 0. A signal that tells this process of it comes before
+/// the call returns.
+fn notified(result: c_int) -> c_int {
+    if result == 0 && NOTIFIES.load(Relaxed) {
+        signal::settle();
+    }
+    result
 }

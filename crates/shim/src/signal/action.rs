@@ -8,7 +8,7 @@
 use super::{FAULTS, HARMLESS, OPEN, SIGNALS, bit, bits, courier, deliver, managed, queue, valid};
 use crate::real::real;
 use crate::{state, sys};
-use core::ffi::c_int;
+use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use libc::{sigaction as action, sigset_t};
@@ -105,6 +105,7 @@ fn set_kernels(signal: c_int, new: &action) -> c_int {
 fn take(signal: c_int, flags: c_int) -> c_int {
     TAKEN.fetch_or(bit(signal), Relaxed);
     let mut kernels = flags & (libc::SA_RESTART | libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT);
+    kernels |= quaver::foreign::preempt::action_flag();
     if FAULTS & bit(signal) != 0 {
         // Perhaps the stack is what is wrong. Elsewhere a handler must be able to wait.
         kernels |= libc::SA_ONSTACK;
@@ -288,6 +289,14 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const action, old: *mut 
 pub unsafe extern "C" fn __sigaction(signal: c_int, new: *const action, old: *mut action) -> c_int {
     // SAFETY: handed on.
     unsafe { change(signal, new, old) }
+}
+
+/// Has the program a `sigaction` of its own? It adds `SA_ONSTACK` there, as Erlang does, whose
+/// compiled code has its heap below the stack pointer.
+pub(super) fn is_replaced() -> bool {
+    // SAFETY: a C string.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"sigaction".as_ptr()) };
+    found != sigaction as *mut c_void
 }
 
 /// Sets a handler with these flags; the one before, or `SIG_ERR`.

@@ -10,7 +10,7 @@
 //!            '-------- nobody left, or after 200 us -- tell those who should look up
 //! ```
 
-use super::{RESERVED, bit, queue, send};
+use super::{RESERVED, bit, file, queue, send};
 use crate::cancel;
 use crate::state::{self, Thread};
 use crate::sys::{self, call};
@@ -172,7 +172,7 @@ fn receive_stranger() {
 
 /// Takes a signal from the kernel; waits for one, or to be told of something, for so long.
 fn take(limit: Option<Duration>) -> Option<siginfo_t> {
-    let mut info = wait_for_kernels(!bit(33), limit)?;
+    let mut info = wait_for_kernels(!bit(33) & !file::left(), limit)?;
     if (FORWARDED + libc::SI_TKILL..FORWARDED / 2).contains(&info.si_code) {
         info.si_code -= FORWARDED;
     }

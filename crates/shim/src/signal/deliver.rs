@@ -1,7 +1,9 @@
 //! Delivery: handlers run, on the thread that the signal is for.
 
 use super::action::{self, Action};
-use super::{FAULTS, OF_CALLS, UNBLOCKABLE, altstack, bit, courier, managed, mask, queue, send};
+use super::{
+    FAULTS, OF_CALLS, UNBLOCKABLE, altstack, bit, courier, file, managed, mask, queue, send,
+};
 use crate::exec;
 use crate::real::real;
 use crate::state::{self, Thread};
@@ -9,7 +11,7 @@ use crate::sys::{self, call};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering::*};
 use libc::{dl_phdr_info, siginfo_t, ucontext_t};
-use quaver::foreign::region;
+use quaver::foreign::{preempt, region};
 
 /// Where the kernel sends what is open. See the module documentation.
 pub(super) unsafe extern "C-unwind" fn trampoline(
@@ -17,6 +19,24 @@ pub(super) unsafe extern "C-unwind" fn trampoline(
     info: *mut siginfo_t,
     context: *mut c_void,
 ) {
+    extern "C-unwind" fn at_home(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+        // SAFETY: the kernel's arguments.
+        unsafe { receive(signal, info, context, true) };
+    }
+    // SAFETY: the kernel's arguments; nothing has been done. Perhaps the stack is what is wrong.
+    unsafe {
+        let is_fault = FAULTS & bit(signal) != 0 && (*info).si_code > 0;
+        let at_home = is_fault || preempt::enter(signal, info, context, at_home);
+        receive(signal, info, context, at_home);
+    }
+}
+
+/// A signal has come from the kernel. The thread may be left only `at_home`.
+///
+/// # Safety
+///
+/// The kernel's arguments to a handler.
+unsafe fn receive(signal: c_int, info: *mut siginfo_t, context: *mut c_void, at_home: bool) {
     let errno = sys::saved_errno();
     // SAFETY: the kernel filled `info`.
     let (code, sender) = unsafe { ((*info).si_code, (*info).si_pid()) };
@@ -35,7 +55,7 @@ pub(super) unsafe extern "C-unwind" fn trampoline(
         // A call that waits is told of it by the courier.
         let taken_here = me.signals.kernel_tid() != 0 && me.blocked_in.load(Relaxed) == 0;
         let own = code == libc::SI_TKILL || by_call || taken_here;
-        if !own || !is_outside_runtime(me, context) {
+        if !at_home || !own || !is_outside_runtime(me, context) {
             courier::forward(info);
         } else if is_interruptible(me, context)
             && me.signals.mask.load(Relaxed) & bit(signal) == 0
@@ -166,6 +186,7 @@ unsafe fn act(
         // The handler may say there what is to be blocked after it.
         let after = set.replace(kernels);
         mask::set(me, after & !UNBLOCKABLE);
+        file::may_have_changed(own | action.mask | (before ^ after));
     }
     true
 }

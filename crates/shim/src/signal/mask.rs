@@ -1,6 +1,6 @@
 //! What threads block.
 
-use super::{RESERVED, UNBLOCKABLE, action, bits, courier, deliver, managed, queue};
+use super::{RESERVED, UNBLOCKABLE, action, bits, courier, deliver, file, managed, queue};
 use crate::cancel::{self, Point};
 use crate::interrupt::Call;
 use crate::real::real;
@@ -23,6 +23,7 @@ pub(super) fn set(me: &Thread, mask: u64) {
 /// pending.
 fn change(me: &Thread, before: u64, after: u64) {
     set(me, after);
+    file::changed(before ^ after);
     if after & !before != 0 {
         action::are_blocked(after & !before);
         if queue::PROCESS.bits() & after & !before != 0 {
@@ -32,6 +33,11 @@ fn change(me: &Thread, before: u64, after: u64) {
     if before & !after != 0 {
         deliver::deliver_here(me);
     }
+}
+
+/// The calling thread blocks again what it did where it jumps to.
+pub(super) fn restore(me: &Thread, mask: u64) {
+    change(me, me.signals.mask.load(Relaxed), mask);
 }
 
 /// What becomes of `before`, and whether that can be asked for.
@@ -165,6 +171,7 @@ impl Temporary {
         // SAFETY: not null.
         let after = unsafe { bits(mask) } & !UNBLOCKABLE & !RESERVED;
         set(me, after);
+        file::changed(before ^ after);
         action::are_blocked(after & !before);
         Temporary(Some(Masked { thread: me, before, handled }))
     }
@@ -291,7 +298,7 @@ pub unsafe extern "C" fn sigpending(set: *mut sigset_t) -> c_int {
         return unsafe { real!(sigpending(set => *mut sigset_t) -> c_int) };
     };
     courier::synchronise();
-    let all = me.signals.pending.bits() | queue::PROCESS.bits();
+    let all = me.signals.pending.bits() | queue::PROCESS.bits() | file::pending();
     // SAFETY: the caller's contract.
     unsafe {
         core::ptr::write_bytes(set, 0, 1);

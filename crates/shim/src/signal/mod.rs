@@ -10,6 +10,7 @@
 //! * What is sent is queued here, with all that the kernel tells of it, for the process or for one
 //!   thread ([`queue`]). A signal of the process is for the main thread, or, if that blocks it, for
 //!   any thread that does not, as in the kernel.
+//! * What the program reads from a `signalfd` the kernel keeps ([`file`]).
 //! * Masks, actions and alternate stacks are kept here ([`mask`], [`action`], [`altstack`]).
 //! * Handlers run on the thread that the signal is for, and nowhere else ([`deliver`]).
 //!
@@ -30,6 +31,8 @@ pub(crate) mod action;
 pub(crate) mod altstack;
 pub(crate) mod courier;
 pub(crate) mod deliver;
+mod file;
+mod jump;
 pub(crate) mod mask;
 pub(crate) mod new_image;
 pub(crate) mod queue;
@@ -185,6 +188,15 @@ pub(crate) fn managed() -> Option<&'static Thread> {
     if MANAGED.load(Relaxed) { state::me() } else { None }
 }
 
+/// What the kernel has sent the process by a call of the calling thread's is delivered, if that is
+/// for it.
+pub(crate) fn settle() {
+    if let Some(me) = managed() {
+        courier::synchronise();
+        deliver::deliver_here(me);
+    }
+}
+
 /// Is this the child of a `vfork`, which has its parent's memory but signals of its own?
 pub(crate) fn in_child_of_vfork() -> bool {
     MANAGED.load(Relaxed) && vfork::may_be_child() && OWNER.load(Relaxed) != process()
@@ -194,6 +206,9 @@ pub(crate) fn in_child_of_vfork() -> bool {
 /// `preemption`.
 pub(crate) fn prepare(preemption: c_int) {
     deliver::find_code();
+    if action::is_replaced() {
+        quaver::foreign::preempt::use_alternate_stacks();
+    }
     action::take_over(preemption);
 }
 

@@ -1,6 +1,6 @@
 //! Sending signals within the process, which the kernel need not know of.
 
-use super::{UNBLOCKABLE, action, bit, courier, deliver, managed, queue, valid};
+use super::{UNBLOCKABLE, action, bit, courier, deliver, file, managed, queue, valid};
 use crate::exec;
 use crate::real::real;
 use crate::state::{self, Thread};
@@ -96,7 +96,7 @@ fn is_full() -> bool {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn kill(pid: pid_t, signal: c_int) -> c_int {
     match sender(signal) {
-        Some(me) if pid == super::process() => {
+        Some(me) if pid == super::process() && !file::is_left(signal) => {
             to_process(&described(signal, libc::SI_USER, 0));
             deliver::deliver_here(me);
             0
@@ -104,13 +104,9 @@ pub extern "C-unwind" fn kill(pid: pid_t, signal: c_int) -> c_int {
         me => {
             // SAFETY: handed on.
             let r = unsafe { real!(kill(pid => pid_t, signal => c_int) -> c_int) };
-            if let Some(me) = me
-                && r == 0
-                && (pid == 0 || pid < -1)
-            {
+            if me.is_some() && r == 0 && (pid == 0 || pid < -1) {
                 // Perhaps it was for this process as well, and then comes before the call returns.
-                courier::synchronise();
-                deliver::deliver_here(me);
+                super::settle();
             }
             r
         }
@@ -131,7 +127,7 @@ pub extern "C-unwind" fn killpg(group: pid_t, signal: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn sigqueue(pid: pid_t, signal: c_int, value: sigval) -> c_int {
     match sender(signal) {
-        Some(me) if pid == super::process() => {
+        Some(me) if pid == super::process() && !file::is_left(signal) => {
             if is_full() {
                 sys::set_errno(libc::EAGAIN);
                 return -1;

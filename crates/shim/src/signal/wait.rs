@@ -1,6 +1,6 @@
 //! Waiting for signals that are blocked: `sigwait` and its relatives.
 
-use super::{bits, courier, deliver, managed, queue};
+use super::{bits, courier, deliver, file, managed, queue};
 use crate::cancel::{self, Point};
 use crate::interrupt::Call;
 use crate::real::real;
@@ -25,6 +25,7 @@ struct Waits(&'static Thread);
 impl Drop for Waits {
     fn drop(&mut self) {
         let set = self.0.signals.waits_for.swap(0, SeqCst);
+        file::changed(set);
         // It may have been chosen for one that it does not take.
         if queue::PROCESS.bits() & set != 0 {
             courier::tell();
@@ -46,6 +47,7 @@ fn wait_for(me: &'static Thread, set: u64, deadline: Option<Deadline>) -> Outcom
         return Outcome::Taken(info);
     }
     me.signals.waits_for.store(set, SeqCst);
+    file::changed(set);
     let waits = Waits(me);
     let call = Call::begin(me, false);
     let arrived = || (me.signals.pending.bits() | queue::PROCESS.bits()) & set != 0;

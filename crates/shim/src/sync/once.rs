@@ -1,9 +1,10 @@
 //! Onces, whose word has the C library's values.
 
+use crate::interrupt::through_handlers;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::AtomicU32;
 use libc::pthread_once_t;
-use quaver::foreign::once;
+use quaver::foreign::{futex, once};
 
 /// See `pthread_once(3)`.
 ///
@@ -16,7 +17,15 @@ pub unsafe extern "C-unwind" fn pthread_once(
     routine: unsafe extern "C-unwind" fn(),
 ) -> c_int {
     // SAFETY: the caller's contract.
-    unsafe { once::call(&*control.cast::<AtomicU32>(), || routine()) };
+    unsafe {
+        once::call_or_wait(
+            &*control.cast::<AtomicU32>(),
+            || routine(),
+            |word, value| {
+                through_handlers(None, |limits| futex::wait(word, value, limits));
+            },
+        );
+    }
     0
 }
 
