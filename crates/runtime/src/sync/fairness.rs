@@ -233,7 +233,7 @@ const FOREVER: &Limits<'static> = &Limits::NONE;
 fn mutex_for_c() {
     simulate(
         &[Ends::Anywhere],
-        Fair::new(100, 1000),
+        Fair::new(25, 6),
         || AtomicU32::new(lock::FREE),
         |word, me| {
             me.take(|| lock::lock(word, FOREVER));
@@ -246,7 +246,7 @@ fn mutex_for_c() {
 
 #[test]
 fn rwlock_for_c() {
-    simulate(ALL, Fair::new(100, 1000), rwlock::RwLock::default, |lock, me| {
+    simulate(ALL, Fair::new(30, 6), rwlock::RwLock::default, |lock, me| {
         if me.number % 2 == 0 {
             me.take(|| lock.write(1, FOREVER));
         } else {
@@ -262,7 +262,7 @@ fn rwlock_for_c() {
 fn semaphore_for_c() {
     simulate(
         &[Ends::Anywhere],
-        Fair::new(100, 1000),
+        Fair::new(15, 5),
         || semaphore::Semaphore::new(2),
         |semaphore, me| {
             me.take(|| semaphore.take(FOREVER));
@@ -278,7 +278,7 @@ fn semaphore_for_c() {
 fn condvar_for_c() {
     simulate(
         ALL,
-        Fair::new(100, 1000).but_for_the_first(),
+        Fair::new(6, 3).but_for_the_first(),
         || (Mutex::new(()), condvar::Condvar::default(), AtomicUsize::new(0)),
         |(mutex, condvar, ended), me| {
             if me.number == 0 {
