@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the models of where threads meet, each in a process of its own: loom maps a stack for each thread of each order of
-# events, and threads of one process wait for each other there.
+# events, and threads of one process wait for each other there. Then the locks in simulated time, with shuttle.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -20,3 +20,7 @@ trap 'rm -f "$list"' EXIT
 xargs -P "$(nproc)" -L 1 sh -c 'out=$("$0" --exact "$1" 2>&1) || { printf "%s\n" "$out"; exit 1; }' <"$list" ||
     die "a model failed"
 say "$(wc -l <"$list") models: ok"
+
+# Who gets the locks, and how soon (sync::fairness).
+RUSTFLAGS="--cfg loom --cfg shuttle" cargo test --locked --profile loom -p quaver --lib \
+    --target-dir "$(target_dir)/shuttle" fairness::

@@ -47,7 +47,7 @@ pub(crate) mod shim;
 mod spin;
 
 pub(crate) use kernel::KernelParker;
-#[cfg(not(loom))]
+#[cfg(any(not(loom), shuttle))]
 pub(crate) use spin::patience_here;
 #[cfg(not(loom))]
 pub(crate) use spin::set_parallel;

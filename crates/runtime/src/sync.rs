@@ -29,7 +29,8 @@
 
 // How it is built: `park` makes threads wait, `list` holds who waits, `word` joins a list with a
 // word of state, and the primitives differ only in what they keep in that word. Each module states
-// its invariants.
+// its invariants. `models` tries all orders of events of short programs; `fairness` simulates long
+// ones.
 
 mod barrier;
 #[cfg(not(loom))]
@@ -51,6 +52,8 @@ mod wait_group;
 pub(crate) mod watch;
 mod word;
 
+#[cfg(all(test, shuttle))]
+pub(crate) mod fairness;
 #[cfg(all(test, loom))]
 pub(crate) mod models;
 

@@ -10,7 +10,8 @@
 //! words may be reused.
 
 use super::futex::{self, End, Limits};
-use core::sync::atomic::{AtomicU32, Ordering::*};
+use crate::park::shim::AtomicU32;
+use core::sync::atomic::Ordering::*;
 
 /// See the module documentation. All zero: nobody waits.
 #[derive(Debug, Default)]

@@ -4,11 +4,18 @@
 //! those who wait is that of the interposed `syscall` (`interpose::futex`), with the order among
 //! user threads and kernel threads that is documented there.
 
-use crate::interpose::{self, Sleepers};
-use crate::sys;
-use crate::thread::raw;
+#[cfg(not(loom))]
+use crate::{
+    interpose::{self, Sleepers},
+    sys,
+    thread::raw,
+};
+#[cfg(not(loom))]
 use core::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
+
+#[cfg(shuttle)]
+pub use crate::sync::fairness::futex::{wait, wait_if, wake};
 
 /// A moment at which a wait ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,6 +77,7 @@ pub enum End {
 }
 
 /// Waits until woken, if `word` has the value `expected`.
+#[cfg(not(loom))]
 pub fn wait(word: &AtomicU32, expected: u32, limits: &Limits<'_>) -> End {
     if raw::may_park() {
         let at = limits.ends_at();
@@ -100,6 +108,7 @@ pub fn wait(word: &AtomicU32, expected: u32, limits: &Limits<'_>) -> End {
 }
 
 /// Wakes up to `n` threads that wait for the word at `address`, which is not read: it may be gone.
+#[cfg(not(loom))]
 pub fn wake(address: *const AtomicU32, n: u32) {
     if n > 0 {
         let kernel = |n: u32| sys::futex_wake(address, n.min(i32::MAX as u32)) as u32;
@@ -107,7 +116,7 @@ pub fn wake(address: *const AtomicU32, n: u32) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -10,7 +10,8 @@
 
 use super::futex::{self, End, Limits};
 use crate::park;
-use core::sync::atomic::{AtomicU32, Ordering::*};
+use crate::park::shim::{AtomicU32, spin_loop};
+use core::sync::atomic::Ordering::*;
 
 /// Nobody has the lock.
 pub const FREE: u32 = 0;
@@ -33,7 +34,7 @@ pub fn lock(word: &AtomicU32, limits: &Limits<'_>) -> End {
 fn lock_contended(word: &AtomicU32, limits: &Limits<'_>) -> End {
     // Only where the owner may be running on another CPU.
     for _ in 0..park::patience_here() {
-        core::hint::spin_loop();
+        spin_loop();
         if word.load(Relaxed) == FREE && try_lock(word) {
             return End::Woken;
         }
@@ -61,7 +62,7 @@ pub fn is_locked(word: &AtomicU32) -> bool {
     word.load(Relaxed) != FREE
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::foreign::futex::Deadline;

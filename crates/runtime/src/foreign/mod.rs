@@ -12,21 +12,21 @@
 //! Like those of the C library, they are not fair: a woken thread competes with those that come by.
 //! Rust programs have better ones in [`crate::sync`].
 
-// With `--cfg loom` only what has a model is compiled.
+// With `--cfg loom` only what has a model is compiled; with `--cfg shuttle` what is simulated, too.
 pub mod barrier;
 #[cfg(not(loom))]
 pub mod blocking;
 #[cfg(not(loom))]
 pub mod calls;
-#[cfg(not(loom))]
+#[cfg(any(not(loom), all(test, shuttle)))]
 pub mod condvar;
 #[cfg(not(loom))]
 pub mod confined;
 #[cfg(not(loom))]
 pub mod files;
-#[cfg(not(loom))]
+#[cfg(any(not(loom), all(test, shuttle)))]
 pub mod futex;
-#[cfg(not(loom))]
+#[cfg(any(not(loom), all(test, shuttle)))]
 pub mod lock;
 #[cfg(not(loom))]
 pub mod names;
@@ -38,9 +38,9 @@ pub mod overlay;
 pub mod preempt;
 #[cfg(not(loom))]
 pub mod region;
-#[cfg(not(loom))]
+#[cfg(any(not(loom), all(test, shuttle)))]
 pub mod rwlock;
-#[cfg(not(loom))]
+#[cfg(any(not(loom), all(test, shuttle)))]
 pub mod semaphore;
 #[cfg(not(loom))]
 pub mod sys;

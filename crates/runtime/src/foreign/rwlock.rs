@@ -21,7 +21,8 @@
 
 use super::futex::{self, End, Limits};
 use super::lock;
-use core::sync::atomic::{AtomicU32, Ordering::*};
+use crate::park::shim::AtomicU32;
+use core::sync::atomic::Ordering::*;
 
 /// See the module documentation. All zero: free.
 #[derive(Debug, Default)]
@@ -196,7 +197,7 @@ impl RwLock {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::foreign::futex::Deadline;

@@ -2,7 +2,8 @@
 //! them gone afterwards.
 
 use super::futex::{self, End, Limits};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use crate::park::shim::{AtomicU32, AtomicU64, const_unless_loom};
+use core::sync::atomic::Ordering::*;
 
 /// The low word is the value, the high one the number of waiters.
 #[derive(Debug, Default)]
@@ -14,14 +15,29 @@ const WAITER: u64 = 1 << 32;
 pub const MAX: u32 = i32::MAX as u32;
 
 impl Semaphore {
-    /// A semaphore with a value of at most [`MAX`].
-    pub const fn new(value: u32) -> Semaphore {
-        Semaphore(AtomicU64::new(value as u64))
+    const_unless_loom! {
+        /// A semaphore with a value of at most [`MAX`].
+        pub fn new(value: u32) -> Semaphore {
+            Semaphore(AtomicU64::new(value as u64))
+        }
     }
 
-    fn word(&self) -> &AtomicU32 {
-        // SAFETY: the low half of a little-endian word, which is only read through this reference.
-        unsafe { &*(&raw const self.0).cast::<AtomicU32>() }
+    /// The low half of a little-endian word.
+    fn word(&self) -> *const AtomicU32 {
+        (&raw const self.0).cast()
+    }
+
+    /// Sleeps if the value is 0.
+    #[cfg(not(loom))]
+    fn sleep(&self, limits: &Limits<'_>) -> End {
+        // SAFETY: a part of this semaphore, which is only read through this reference.
+        futex::wait(unsafe { &*self.word() }, 0, limits)
+    }
+
+    #[cfg(shuttle)]
+    fn sleep(&self, _limits: &Limits<'_>) -> End {
+        // A simulated word has no halves.
+        futex::wait_if(self.word().addr(), || self.value() == 0)
     }
 
     /// Takes one if there is one.
@@ -39,7 +55,7 @@ impl Semaphore {
             if self.try_take() {
                 break End::Woken;
             }
-            match futex::wait(self.word(), 0, limits) {
+            match self.sleep(limits) {
                 End::Woken => {}
                 end => break end,
             }
@@ -50,7 +66,7 @@ impl Semaphore {
 
     /// Adds one. `false`: the value is [`MAX`] already.
     pub fn post(&self) -> bool {
-        let word: *const AtomicU32 = self.word();
+        let word = self.word();
         let grown = |s: u64| ((s as u32) < MAX).then(|| s + 1);
         match self.0.fetch_update(SeqCst, Relaxed, grown) {
             Ok(seen) if seen >= WAITER => {
@@ -67,7 +83,7 @@ impl Semaphore {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::foreign::futex::Deadline;

@@ -184,7 +184,7 @@ mod pool {
 /// to the next.
 #[cfg(loom)]
 pub(super) fn current() -> &'static KernelParker {
-    loom::thread_local! {
+    super::shim::thread_local! {
         static MINE: &'static KernelParker = Box::leak(Box::new(KernelParker::new()));
     }
     MINE.with(|parker| *parker)

@@ -3,6 +3,9 @@
 //! Atomics, cells and the futex come from here. With `--cfg loom` they are loom's, there are no
 //! user threads, and the models (`sync::models`) explore every interleaving and every value that
 //! the C11 memory model lets a load return. Only `park` and `sync` are compiled then.
+//!
+//! With `--cfg shuttle` besides, shuttle stands in for loom: one run after the other, each long, in
+//! an order of events that a scheduler of ours decides (`sync::fairness`).
 
 /// Declares a function `const`, except under loom, whose atomics have no `const` constructor.
 macro_rules! const_unless_loom {
@@ -25,6 +28,7 @@ pub(crate) use model::*;
 
 #[cfg(not(loom))]
 mod real {
+    pub(crate) use super::cell::{MutPtr, UnsafeCell};
     pub(crate) use crate::arch::fence;
     pub(crate) use crate::preempt;
     pub(crate) use crate::thread::raw as user;
@@ -32,7 +36,6 @@ mod real {
     pub(crate) use std::sync::Arc;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
-    use std::cell;
     use std::marker::PhantomData;
     use std::time::Duration;
 
@@ -102,6 +105,11 @@ mod real {
         #[inline(always)]
         fn drop(&mut self) {}
     }
+}
+
+#[cfg(any(not(loom), shuttle))]
+mod cell {
+    use std::cell;
 
     /// `std`'s cell with the access guards that loom's has.
     #[derive(Debug)]
@@ -139,17 +147,26 @@ mod real {
 
 #[cfg(loom)]
 mod model {
-    pub(crate) use loom::cell::{MutPtr, UnsafeCell};
-    pub(crate) use loom::hint::spin_loop;
-    pub(crate) use loom::sync::Arc;
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence};
+    #[cfg(not(shuttle))]
+    use loom as checker;
+    #[cfg(shuttle)]
+    use shuttle as checker;
 
-    use loom::sync::{Condvar, Mutex, MutexGuard};
+    #[cfg(shuttle)]
+    pub(crate) use super::cell::{MutPtr, UnsafeCell};
+    pub(crate) use checker::hint::spin_loop;
+    pub(crate) use checker::sync::Arc;
+    pub(crate) use checker::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence};
+    pub(crate) use checker::thread_local;
+    #[cfg(not(shuttle))]
+    pub(crate) use loom::cell::{MutPtr, UnsafeCell};
+
+    use checker::sync::{Condvar, Mutex, MutexGuard};
     use std::cell::Cell;
     use std::sync::atomic::Ordering::Relaxed;
     use std::time::Duration;
 
-    /// Preemption is what loom does anyway.
+    /// Preemption is what a model is about.
     pub(crate) mod preempt {
         pub(crate) fn disable() {}
         pub(crate) fn enable() {}
@@ -175,11 +192,11 @@ mod model {
     }
 
     pub(crate) fn os_yield() {
-        loom::thread::yield_now();
+        checker::thread::yield_now();
     }
 
     pub(crate) fn os_nap() {
-        loom::thread::yield_now();
+        checker::thread::yield_now();
     }
 
     /// A gate before a lock that spins. Two threads that spin for a third have infinitely many
@@ -226,8 +243,8 @@ mod model {
 
         pub(crate) fn wait(&self, expected: u32, timeout: Option<Duration>) {
             if timeout.is_some() {
-                // In a model time passes when loom lets others run.
-                return loom::thread::yield_now();
+                // In a model time passes when others run.
+                return checker::thread::yield_now();
             }
             let bucket = self.bucket.lock().unwrap();
             if self.word.load(Relaxed) == expected {

@@ -1,7 +1,25 @@
 /* Mutexes, read-write locks, spin locks, barriers. */
 #include "fuzz.h"
 
-static void mutex_init(const long *a, struct record *r) {
+#include <dlfcn.h>
+
+/* The C library's own functions, as a plugin finds them that does not look at the program's first. */
+static struct {
+    typeof(pthread_mutex_init) *init;
+    typeof(pthread_mutex_lock) *lock, *trylock, *unlock, *consistent, *destroy;
+} libc;
+
+__attribute__((constructor)) static void find_libc(void) {
+    void *library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    libc.init = dlsym(library, "pthread_mutex_init");
+    libc.lock = dlsym(library, "pthread_mutex_lock");
+    libc.trylock = dlsym(library, "pthread_mutex_trylock");
+    libc.unlock = dlsym(library, "pthread_mutex_unlock");
+    libc.consistent = dlsym(library, "pthread_mutex_consistent");
+    libc.destroy = dlsym(library, "pthread_mutex_destroy");
+}
+
+static void make_mutex(const long *a, struct record *r, typeof(pthread_mutex_init) *init) {
     static const int kinds[] = {PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_RECURSIVE, PTHREAD_MUTEX_ERRORCHECK,
                                 PTHREAD_MUTEX_ADAPTIVE_NP};
     pthread_mutexattr_t m;
@@ -10,9 +28,18 @@ static void mutex_init(const long *a, struct record *r) {
     pthread_mutexattr_setprotocol(&m, a[2] ? PTHREAD_PRIO_INHERIT : PTHREAD_PRIO_NONE);
     pthread_mutexattr_setrobust(&m, a[3] ? PTHREAD_MUTEX_ROBUST : PTHREAD_MUTEX_STALLED);
     pthread_mutexattr_setpshared(&m, a[4] ? PTHREAD_PROCESS_SHARED : PTHREAD_PROCESS_PRIVATE);
-    r->r = pthread_mutex_init(&O(0)->mutex, &m);
+    r->r = init(&O(0)->mutex, &m);
     pthread_mutexattr_destroy(&m);
 }
+
+static void mutex_init(const long *a, struct record *r) { make_mutex(a, r, pthread_mutex_init); }
+static void libc_init(const long *a, struct record *r) { make_mutex(a, r, libc.init); }
+
+CALL(libc_lock, libc.lock(&O(0)->mutex))
+CALL(libc_trylock, libc.trylock(&O(0)->mutex))
+CALL(libc_unlock, libc.unlock(&O(0)->mutex))
+CALL(libc_consistent, libc.consistent(&O(0)->mutex))
+CALL(libc_destroy, libc.destroy(&O(0)->mutex))
 
 static int timed(pthread_mutex_t *m, long ms, long monotonic) {
     struct timespec t = in_ms(clock_of(monotonic), ms);
@@ -143,6 +170,12 @@ const struct entry lock_operations[] = {
     {"unlock", unlock},
     {"consistent", consistent},
     {"mutex_destroy", mutex_destroy},
+    {"libc_init", libc_init},
+    {"libc_lock", libc_lock},
+    {"libc_trylock", libc_trylock},
+    {"libc_unlock", libc_unlock},
+    {"libc_consistent", libc_consistent},
+    {"libc_destroy", libc_destroy},
     {"hammer_mutex", hammer_mutex},
     {"value", value},
     {"rw_init", rw_init},

@@ -99,6 +99,49 @@ pub(super) fn robust(c: &mut Chain<'_>) {
     c.step(a, "mutex_destroy", &[m]);
 }
 
+/// Mutexes by the C library's own functions, which use what it knows of the thread. Nobody waits:
+/// where nobody is preempted, who waits in the kernel keeps its worker.
+pub(super) fn libc_mutex(c: &mut Chain<'_>) {
+    let [a, b] = c.threads();
+    let (m, x) = (c.object(), c.new_thread());
+    let kind = c.pick(&[0, 1, 2]);
+    // Of one that inherits, the kernel is told when its owner has died.
+    let (inherit, robust) = [(0, 0), (1, 0), (0, 1), (0, 1)][c.rng.below(4) as usize];
+    let shared = c.pick(&[0, 0, 1]);
+    c.step(a, "create", &[x as i64, 0]);
+    c.step(a, "libc_init", &[m, kind, inherit, robust, shared]);
+    c.step(a, "libc_lock", &[m]);
+    c.step(b, "libc_trylock", &[m]);
+    match kind {
+        1 => {
+            c.step(a, "libc_lock", &[m]);
+            c.step(a, "libc_unlock", &[m]);
+            c.step(b, "libc_trylock", &[m]);
+        }
+        2 => {
+            c.step(a, "libc_lock", &[m]);
+        }
+        _ => {
+            c.step(a, "libc_trylock", &[m]);
+        }
+    }
+    if kind != 0 || robust == 1 {
+        c.step(b, "libc_unlock", &[m]);
+    }
+    c.step(a, "libc_unlock", &[m]);
+    c.step(x, "libc_lock", &[m]);
+    if robust == 0 {
+        c.step(x, "libc_unlock", &[m]);
+    }
+    c.step(a, "join", &[x as i64]);
+    c.step(b, "libc_lock", &[m]);
+    if robust == 1 {
+        c.step(b, "libc_consistent", &[m]);
+    }
+    c.step(b, "libc_unlock", &[m]);
+    c.step(a, "libc_destroy", &[m]);
+}
+
 pub(super) fn rwlock(c: &mut Chain<'_>) {
     let [a, b, d] = c.threads();
     let l = c.object();

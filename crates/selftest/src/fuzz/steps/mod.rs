@@ -20,10 +20,11 @@ const STANDARD: [i64; 5] = [10, 12, 28, 29, 14];
 const QUEUED: [i64; 4] = [36, 37, 40, 50];
 
 /// All steps, and how often each is chosen.
-const ALL: [(&str, Step, u64); 57] = [
+const ALL: [(&str, Step, u64); 58] = [
     ("mutex", locks::mutex, 4),
     ("contended mutex", locks::contended_mutex, 3),
     ("robust mutex", locks::robust, 3),
+    ("libc's own mutex", locks::libc_mutex, 2),
     ("read-write lock", locks::rwlock, 3),
     ("contended read-write lock", locks::contended_rwlock, 2),
     ("spin lock", locks::spin, 1),
