@@ -53,6 +53,8 @@ mod arch;
 #[cfg(not(loom))]
 mod block;
 #[cfg(not(loom))]
+mod calls;
+#[cfg(not(loom))]
 mod clock;
 #[cfg(loom)]
 mod clock {

@@ -18,7 +18,7 @@ use crate::reactor::{self, REACTOR, Watch};
 use crate::share::Share;
 use crate::stats::{Counters, Stats};
 use crate::thread::table::Table;
-use crate::thread::{self, JoinHandle};
+use crate::thread::{self, JoinHandle, run_time};
 use crate::tsc::{self, Ticks};
 use crate::uintr::{self, KernelInterface};
 use crate::worker::descheduled::Descheduled;
@@ -336,7 +336,7 @@ impl Runtime {
         let inner: &'static Inner = Box::leak(Box::new(Inner {
             table,
             policy,
-            accounts: policy.accounts() || crate::foreign::thread::counts_run_time(),
+            accounts: policy.accounts() || run_time::is_counted(),
             alone: config.workers == 1,
             grants_quantum: policy.grants_quantum(),
             central: policy.central(),

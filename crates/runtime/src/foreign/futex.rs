@@ -8,25 +8,9 @@ use crate::interpose::{self, Sleepers};
 use crate::sys;
 use crate::thread::raw;
 use core::sync::atomic::AtomicU32;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// A moment at which a wait ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Deadline(Instant);
-
-impl Deadline {
-    /// The moment `span` from now.
-    pub fn after(span: Duration) -> Deadline {
-        let now = Instant::now();
-        // Nobody waits for a century.
-        Deadline(now.checked_add(span).unwrap_or(now + Duration::from_secs(100 * 365 * 86_400)))
-    }
-
-    /// How far away it is; zero if it is over.
-    pub fn left(self) -> Duration {
-        self.0.saturating_duration_since(Instant::now())
-    }
-}
+pub use crate::time::Deadline;
 
 /// What ends a wait besides being woken.
 #[derive(Clone, Copy, Default)]
@@ -54,7 +38,7 @@ impl Limits<'_> {
     }
 
     pub(super) fn ends_at(&self) -> Option<Instant> {
-        self.deadline.map(|d| d.0)
+        self.deadline.map(Deadline::at)
     }
 }
 
@@ -110,6 +94,7 @@ pub fn wake(address: *const AtomicU32, n: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn a_kernel_thread_learns_that_its_time_is_over() {

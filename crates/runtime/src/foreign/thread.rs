@@ -4,9 +4,10 @@ use crate::JoinHandle;
 use crate::runtime::{Inner, NoRuntime};
 use crate::thread::stack::OwnStack;
 use crate::thread::{self, raw};
+pub use crate::thread::{raw::try_yield, run_time::count as count_run_time};
 use crate::tsc;
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, Ordering::*};
+use core::sync::atomic::Ordering::*;
 pub use quaver_sched::{Attributes, DEFAULT_PRIORITY};
 use std::io;
 use std::time::Duration;
@@ -95,23 +96,6 @@ pub fn heeds_priority() -> bool {
 /// Is `fs_base` the thread pointer of a user thread, which may have ended and been joined?
 pub fn is_fs_base(fs_base: usize) -> bool {
     Inner::latest().is_some_and(|rt| rt.table.owns(fs_base))
-}
-
-/// Lets another thread run if there is one.
-pub fn try_yield() -> bool {
-    raw::current().is_some_and(thread::try_yield)
-}
-
-static COUNTS_RUN_TIME: AtomicBool = AtomicBool::new(false);
-
-/// The runtimes that are built from now on know [`Thread::run_time`]. It costs some nanoseconds a
-/// switch.
-pub fn count_run_time() {
-    COUNTS_RUN_TIME.store(true, Relaxed);
-}
-
-pub(crate) fn counts_run_time() -> bool {
-    COUNTS_RUN_TIME.load(Relaxed)
 }
 
 impl Thread {

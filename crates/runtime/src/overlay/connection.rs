@@ -4,8 +4,8 @@ use super::served::{Served, errno_of, failed};
 use super::table::{self, Entry};
 use super::wait::How;
 use super::{Words, address, kernel, options, stack};
-use crate::foreign::files::{End, Wanted};
 use crate::net::stack::{Kind, Readiness, Stack};
+use crate::reactor::{End, Wanted};
 use crate::sys;
 use core::sync::atomic::Ordering::*;
 use libc::{

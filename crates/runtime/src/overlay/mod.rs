@@ -14,11 +14,11 @@ mod wait;
 
 pub(crate) use descriptors::{leave, leave_range, share};
 
-use crate::foreign;
 use crate::net::stack::Stack;
 use crate::park::SpinLock;
 use crate::preempt;
 use crate::sync::Mutex;
+use crate::sys;
 use connection::served;
 use core::ffi::c_long;
 use core::sync::atomic::Ordering::*;
@@ -40,7 +40,7 @@ type Words = [usize; 6];
 /// As for the call.
 unsafe fn kernel(number: c_long, a: Words) -> isize {
     // SAFETY: the caller's contract.
-    unsafe { foreign::sys::call(number, a) }
+    unsafe { sys::call(number, a) }
 }
 
 /// The stack, and how many there have been before.

@@ -5,8 +5,8 @@ use super::served::failed;
 use super::table::{self, Entry};
 use super::wait::How;
 use super::{Words, kernel};
-use crate::foreign::calls::{Sets, Span};
-use crate::foreign::files::{End, Wanted};
+use crate::calls::{Sets, Span};
+use crate::reactor::{End, Wanted};
 use libc::{
     EINTR, EINVAL, POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLPRI, SYS_ppoll, pollfd,
     timespec, timeval,

@@ -3,7 +3,7 @@
 use super::served::{Served, errno_of, failed, result};
 use super::wait::How;
 use super::{Words, address};
-use crate::foreign::calls::Span;
+use crate::calls::Span;
 use crate::net::stack::{Kind, Readiness, Received};
 use crate::sys;
 use core::ffi::c_void;

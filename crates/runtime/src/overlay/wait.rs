@@ -1,10 +1,9 @@
-//! Waiting where `foreign::calls` does not: in calls of kernel threads, and of user threads that
+//! Waiting where [`crate::calls`] does not: in calls of kernel threads, and of user threads that
 //! block in the kernel.
 
 use super::served::failed;
 use super::{kernel, table};
-use crate::foreign::files::{End, Wanted};
-use crate::reactor;
+use crate::reactor::{self, End, Wanted};
 use crate::sys;
 use crate::thread::raw;
 use libc::{EAGAIN, EINTR, SYS_ppoll, pollfd};

@@ -9,6 +9,7 @@ pub(crate) mod life;
 mod packet;
 mod pool;
 pub(crate) mod raw;
+pub(crate) mod run_time;
 mod scope;
 pub(crate) mod stack;
 pub(crate) mod table;

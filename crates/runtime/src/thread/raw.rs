@@ -68,6 +68,12 @@ pub(crate) fn may_park() -> bool {
     current().is_some_and(|t| t.no_preempt.get() == 0)
 }
 
+/// Lets another thread run if there is one. `false`: none has run, or this is no user thread.
+#[inline]
+pub fn try_yield() -> bool {
+    current().is_some_and(super::try_yield)
+}
+
 /// Does the calling user thread run without a worker, in a call that blocks?
 pub(crate) fn has_no_worker() -> bool {
     let Some(t) = current() else { return true };

@@ -14,9 +14,9 @@
 //! meets another file of the same number. Who closes waits for a try to end, unless it is a handler
 //! on that very thread.
 
-use crate::foreign::files::Wanted;
 use crate::overlay;
 use crate::park::{NoPreempt, SpinLock};
+use crate::reactor::Wanted;
 use crate::sys;
 use crate::thread::raw;
 use core::cell::Cell;

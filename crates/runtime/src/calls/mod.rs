@@ -5,8 +5,8 @@
 //!
 //! A call is an [`Operation`]. It is first tried in a form that does not wait (`MSG_DONTWAIT`,
 //! `RWF_NOWAIT`, a timeout of 0). If it would have to wait, the thread parks until the reactor says
-//! that the file may be ready ([`files::wait`]), and it is tried again ([`park`]). What the reactor
-//! cannot wait for blocks in the kernel ([`Operation::block`]).
+//! that the file may be ready ([`reactor::wait_foreign`]), and it is tried again ([`park`]). What
+//! the reactor cannot wait for blocks in the kernel ([`Operation::block`]).
 //!
 //! Who makes the calls is a [`Caller`]: signals, cancellation and the way to block in the kernel
 //! are its affair.
@@ -45,12 +45,11 @@ pub use send::{send_message, send_to, write};
 pub use several::{receive_several, send_several};
 pub(crate) use waiting::forget_all;
 
-use super::files::{self, Wanted};
-use super::futex::{Deadline, Limits};
 use crate::os::pages::Pages;
 use crate::overlay;
-use crate::reactor::{self, Direction, Seen, heard};
+use crate::reactor::{self, Direction, End, Seen, Wanted, heard};
 use crate::thread::raw;
+use crate::time::Deadline;
 use core::ffi::{c_int, c_long};
 use core::mem::MaybeUninit;
 use std::time::Duration;
@@ -210,8 +209,8 @@ pub fn can_park() -> bool {
 
 /// Waits as a user thread, and tries the operation whenever that may help; before it waits for the
 /// first time as well if the operation [keeps its file](Operation::keeps_file). `deadline` is asked
-/// when it has to wait; an error: it must not. `interrupted` is asked as [`Limits::interrupted`]
-/// is.
+/// when it has to wait; an error: it must not. `interrupted` is asked before the thread sleeps and
+/// whenever it has been woken.
 pub fn park<O: Operation>(
     operation: &mut O,
     deadline: impl FnOnce(&O) -> Result<Option<Deadline>, CannotWait>,
@@ -300,14 +299,14 @@ fn park_in<O: Operation>(
         }
         let wanted = &*wanted;
         let look_up = || interrupted() || waiting.has_moved(wanted);
-        match files::wait(wanted, &Limits { deadline, interrupted: Some(&look_up) }) {
-            files::End::Ready => {}
-            files::End::TimedOut => return Parked::TimedOut,
+        match reactor::wait_foreign(wanted, deadline.map(Deadline::at), look_up) {
+            End::Ready => {}
+            End::TimedOut => return Parked::TimedOut,
             // Its number has gone meanwhile.
-            files::End::Impossible if waiting.has_moved(wanted) => continue,
-            files::End::Impossible => return Parked::Impossible,
-            files::End::Interrupted if interrupted() => return Parked::Interrupted,
-            files::End::Interrupted => continue,
+            End::Impossible if waiting.has_moved(wanted) => continue,
+            End::Impossible => return Parked::Impossible,
+            End::Interrupted if interrupted() => return Parked::Interrupted,
+            End::Interrupted => continue,
         }
         let before = operation.progress();
         if let Some(end) = try_held(operation, &waiting, numbers, interrupted) {
@@ -352,7 +351,7 @@ fn try_twice<O: Operation>(
     interrupted: &dyn Fn() -> bool,
 ) -> Option<Parked> {
     let first = try_held(operation, waiting, numbers, interrupted);
-    if first.is_some() || !super::thread::try_yield() {
+    if first.is_some() || !raw::try_yield() {
         return first;
     }
     try_held(operation, waiting, numbers, interrupted)
@@ -429,7 +428,7 @@ fn try_plainly(operation: &mut impl Operation) -> isize {
         match operation.first() {
             // Even what does not wait says so when a signal comes with it.
             EINTR => {}
-            WOULD_WAIT if !has_yielded && super::thread::try_yield() => has_yielded = true,
+            WOULD_WAIT if !has_yielded && raw::try_yield() => has_yielded = true,
             result => return result,
         }
     }

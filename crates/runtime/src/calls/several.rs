@@ -6,7 +6,7 @@
 
 use super::many::Span;
 use super::{Caller, EAGAIN, Operation, Patience, Waits, look, receive, send};
-use crate::foreign::files::Wanted;
+use crate::reactor::Wanted;
 use crate::sys;
 use core::ffi::{c_int, c_long};
 use core::mem::size_of;

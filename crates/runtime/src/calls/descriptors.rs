@@ -3,6 +3,7 @@
 use super::waiting::{self, Found};
 use crate::park::Relax;
 use crate::reactor::heard;
+use crate::thread::raw;
 use crate::{overlay, preempt, sys};
 use core::ffi::c_long;
 use core::sync::atomic::{AtomicU8, Ordering::*};
@@ -116,7 +117,7 @@ fn move_all(fd: i32) {
         match waiting::look_for(fd) {
             Found::Nobody => return,
             Found::Held => {
-                if !crate::foreign::thread::try_yield() {
+                if !raw::try_yield() {
                     relax.relax();
                 }
             }

@@ -3,8 +3,7 @@
 use super::descriptors::{Kind, kind};
 use super::receive::NOWAIT;
 use super::{Caller, EAGAIN, EINTR, Operation, Patience, Tried, WOULD_WAIT, Waits, look};
-use crate::foreign::files::Wanted;
-use crate::reactor::Direction;
+use crate::reactor::{Direction, Wanted};
 use crate::sys;
 use core::ffi::{c_int, c_long};
 use core::ptr;
