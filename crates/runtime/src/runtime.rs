@@ -13,7 +13,7 @@ use crate::config::{BuildError, Config, Resume};
 use crate::idle::Idle;
 use crate::lateness::Lateness;
 use crate::os::fork;
-use crate::policy::Choice;
+use crate::policy::PolicyChoice;
 use crate::reactor::{self, REACTOR, Watch};
 use crate::share::Share;
 use crate::stats::{Counters, Stats};
@@ -492,8 +492,8 @@ impl Runtime {
     /// The policy in use.
     pub fn policy(&self) -> crate::ActivePolicy {
         match &self.inner.config.policy {
-            Choice::BuiltIn(spec) => crate::ActivePolicy::BuiltIn(spec.clone()),
-            Choice::Custom(_) => crate::ActivePolicy::Custom(self.inner.policy.name()),
+            PolicyChoice::BuiltIn(spec) => crate::ActivePolicy::BuiltIn(spec.clone()),
+            PolicyChoice::Custom(_) => crate::ActivePolicy::Custom(self.inner.policy.name()),
         }
     }
 }

@@ -92,13 +92,15 @@ impl<C: Caller> Operation for Accept<C> {
 ///
 /// As for the call.
 pub unsafe fn connect<C: Caller>(caller: C, arguments: [usize; 6]) -> isize {
-    caller
-        .perform(true, &mut Connect { caller, arguments, stage: Stage::New, tried: Tried::NOTHING })
+    caller.perform(
+        true,
+        &mut Connect { caller, arguments, stage: ConnectStage::New, tried: Tried::NOTHING },
+    )
 }
 
 /// How far a connection is.
 #[derive(Clone, Copy)]
-enum Stage {
+enum ConnectStage {
     New,
     /// Under way, of which the kernel has said so.
     UnderWay(isize),
@@ -109,7 +111,7 @@ enum Stage {
 struct Connect<C> {
     caller: C,
     arguments: [usize; 6],
-    stage: Stage,
+    stage: ConnectStage,
     tried: Tried,
 }
 
@@ -134,8 +136,8 @@ impl<C: Caller> Connect<C> {
         control(F_SETFL, flags);
         drop(region);
         match result {
-            IN_PROGRESS | ALREADY => self.stage = Stage::UnderWay(result),
-            EAGAIN if self.is_local() => self.stage = Stage::Refused,
+            IN_PROGRESS | ALREADY => self.stage = ConnectStage::UnderWay(result),
+            EAGAIN if self.is_local() => self.stage = ConnectStage::Refused,
             result => return result,
         }
         WOULD_WAIT
@@ -157,16 +159,16 @@ impl<C: Caller> Operation for Connect<C> {
         arguments[0] = files[0] as usize;
         self.tried = Tried::now(files[0], Direction::Write);
         match self.stage {
-            Stage::New => self.begin(files[0]),
-            Stage::UnderWay(_) if !is_ready(files[0], POLLOUT) => WOULD_WAIT,
+            ConnectStage::New => self.begin(files[0]),
+            ConnectStage::UnderWay(_) if !is_ready(files[0], POLLOUT) => WOULD_WAIT,
             // Made again it says what has come of it, and the socket is in the right state.
-            Stage::UnderWay(_) => self.caller.call(SYS_connect, arguments),
-            Stage::Refused => WOULD_WAIT,
+            ConnectStage::UnderWay(_) => self.caller.call(SYS_connect, arguments),
+            ConnectStage::Refused => WOULD_WAIT,
         }
     }
 
     fn count(&self) -> usize {
-        if let Stage::Refused = self.stage { usize::MAX } else { 1 }
+        if let ConnectStage::Refused = self.stage { usize::MAX } else { 1 }
     }
 
     fn wanted(&self, wanted: &mut [Wanted]) {
@@ -187,7 +189,7 @@ impl<C: Caller> Operation for Connect<C> {
 
     fn timed_out(&self) -> isize {
         match self.stage {
-            Stage::UnderWay(said) => said,
+            ConnectStage::UnderWay(said) => said,
             _ => EAGAIN,
         }
     }

@@ -47,13 +47,13 @@ pub(crate) use waiting::forget_all;
 
 use crate::os::pages::Pages;
 use crate::overlay;
-use crate::reactor::{self, Direction, End, Seen, Wanted, heard};
+use crate::reactor::{self, Direction, FileWait, Seen, Wanted, heard};
 use crate::thread::raw;
 use crate::time::Deadline;
 use core::ffi::{c_int, c_long};
 use core::mem::MaybeUninit;
 use std::time::Duration;
-use waiting::{Entered, Entry, Waiting};
+use waiting::{Entered, WaitEntries, WaitEntry};
 
 /// The result of an attempt that would have to wait.
 pub const WOULD_WAIT: isize = isize::MIN;
@@ -226,7 +226,7 @@ pub fn park<O: Operation>(
             let (Some(mut entries), Some(mut wanted), Some(mut numbers)) = pages else {
                 return Parked::Impossible;
             };
-            let room = Room {
+            let room = WaitRoom {
                 entries: entries.places(),
                 wanted: write_all(wanted.places(), NOTHING),
                 numbers: write_all(numbers.places(), -1),
@@ -250,8 +250,8 @@ fn write_all<T: Copy>(places: &mut [MaybeUninit<T>], value: T) -> &mut [T] {
 }
 
 /// What it takes to wait for as many files as these are long.
-struct Room<'a> {
-    entries: &'a mut [MaybeUninit<Entry>],
+struct WaitRoom<'a> {
+    entries: &'a mut [MaybeUninit<WaitEntry>],
     wanted: &'a mut [Wanted],
     numbers: &'a mut [i32],
 }
@@ -264,7 +264,7 @@ fn park_for<const N: usize, O: Operation>(
     // A call on no files waits for its end all the same.
     let count = operation.count().max(1);
     let (mut wanted, mut numbers) = ([NOTHING; N], [-1; N]);
-    let room = Room {
+    let room = WaitRoom {
         entries: &mut [const { MaybeUninit::uninit() }; N],
         wanted: &mut wanted[..count],
         numbers: &mut numbers,
@@ -273,14 +273,14 @@ fn park_for<const N: usize, O: Operation>(
 }
 
 fn park_in<O: Operation>(
-    room: Room<'_>,
+    room: WaitRoom<'_>,
     operation: &mut O,
     deadline: impl FnOnce(&O) -> Result<Option<Deadline>, CannotWait>,
     interrupted: &dyn Fn() -> bool,
 ) -> Parked {
-    let Room { entries, wanted, numbers } = room;
+    let WaitRoom { entries, wanted, numbers } = room;
     operation.wanted(wanted);
-    let entries = Waiting::new(entries, wanted);
+    let entries = WaitEntries::new(entries, wanted);
     let waiting = entries.enter();
     if operation.keeps_file()
         && let Some(end) = try_twice(operation, &waiting, numbers, interrupted)
@@ -300,13 +300,13 @@ fn park_in<O: Operation>(
         let wanted = &*wanted;
         let look_up = || interrupted() || waiting.has_moved(wanted);
         match reactor::wait_foreign(wanted, deadline.map(Deadline::at), look_up) {
-            End::Ready => {}
-            End::TimedOut => return Parked::TimedOut,
+            FileWait::Ready => {}
+            FileWait::TimedOut => return Parked::TimedOut,
             // Its number has gone meanwhile.
-            End::Impossible if waiting.has_moved(wanted) => continue,
-            End::Impossible => return Parked::Impossible,
-            End::Interrupted if interrupted() => return Parked::Interrupted,
-            End::Interrupted => continue,
+            FileWait::Impossible if waiting.has_moved(wanted) => continue,
+            FileWait::Impossible => return Parked::Impossible,
+            FileWait::Interrupted if interrupted() => return Parked::Interrupted,
+            FileWait::Interrupted => continue,
         }
         let before = operation.progress();
         if let Some(end) = try_held(operation, &waiting, numbers, interrupted) {

@@ -18,8 +18,8 @@ pub struct Limits<'a> {
     /// Give up at this moment.
     pub deadline: Option<Deadline>,
     /// Give up when this says so. It is asked before the thread sleeps, and whenever it has been
-    /// woken by [`Thread::interrupt`](super::thread::Thread::interrupt). A kernel thread also gives
-    /// up when the kernel says `EINTR`.
+    /// woken by [`interrupt`](super::thread::UserThread::interrupt). A kernel thread also gives up
+    /// when the kernel says `EINTR`.
     pub interrupted: Option<&'a dyn Fn() -> bool>,
 }
 

@@ -14,12 +14,12 @@ use std::time::Duration;
 
 /// A user thread. Only what is alive may be asked; nothing here keeps it so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Thread(u32);
+pub struct UserThread(u32);
 
 /// The calling user thread; `None` on kernel threads.
 #[inline]
-pub fn current() -> Option<Thread> {
-    raw::current_handle().map(Thread)
+pub fn current() -> Option<UserThread> {
+    raw::current_handle().map(UserThread)
 }
 
 /// Starts a thread with a handle to join it.
@@ -30,7 +30,7 @@ pub fn current() -> Option<Thread> {
 pub fn spawn(
     name: Option<Box<str>>,
     f: impl FnOnce() + Send + 'static,
-) -> io::Result<(JoinHandle<()>, Thread)> {
+) -> io::Result<(JoinHandle<()>, UserThread)> {
     spawn_with(name, &Attributes::default(), f)
 }
 
@@ -43,14 +43,14 @@ pub fn spawn_with(
     name: Option<Box<str>>,
     attributes: &Attributes,
     f: impl FnOnce() + Send + 'static,
-) -> io::Result<(JoinHandle<()>, Thread)> {
+) -> io::Result<(JoinHandle<()>, UserThread)> {
     // SAFETY: no memory is given.
-    unsafe { spawn_on(Stack::Size(0), name, attributes, f) }
+    unsafe { spawn_on(WantedStack::Size(0), name, attributes, f) }
 }
 
 /// What a thread is to run on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stack {
+pub enum WantedStack {
     /// At least this many usable bytes; the runtime's threads have some anyhow.
     Size(usize),
     /// This memory, which is not unmapped at the end. It has no guard.
@@ -68,15 +68,15 @@ pub enum Stack {
 ///
 /// As [`spawn`]; `InvalidInput` if the memory is too small for a preempted thread.
 pub unsafe fn spawn_on(
-    stack: Stack,
+    stack: WantedStack,
     name: Option<Box<str>>,
     attributes: &Attributes,
     f: impl FnOnce() + Send + 'static,
-) -> io::Result<(JoinHandle<()>, Thread)> {
+) -> io::Result<(JoinHandle<()>, UserThread)> {
     let rt = Inner::running().ok_or_else(|| io::Error::other(NoRuntime))?;
     let stack = match stack {
-        Stack::Size(bytes) => OwnStack::if_larger(bytes, rt.config.stack_size)?,
-        Stack::Memory(memory) => {
+        WantedStack::Size(bytes) => OwnStack::if_larger(bytes, rt.config.stack_size)?,
+        WantedStack::Memory(memory) => {
             // SAFETY: the caller's contract.
             let given = unsafe { OwnStack::given(memory) };
             Some(given.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?)
@@ -84,7 +84,7 @@ pub unsafe fn spawn_on(
     };
     // SAFETY: everything is 'static.
     let handle = unsafe { thread::spawn_with(rt, f, name, attributes, stack) }?;
-    let thread = Thread(handle.raw());
+    let thread = UserThread(handle.raw());
     Ok((handle, thread))
 }
 
@@ -98,15 +98,15 @@ pub fn is_fs_base(fs_base: usize) -> bool {
     Inner::latest().is_some_and(|rt| rt.table.owns(fs_base))
 }
 
-impl Thread {
+impl UserThread {
     /// Its number, for [`from_number`](Self::from_number).
     pub fn number(self) -> u32 {
         self.0
     }
 
     /// The thread of this number, or another that has it by now.
-    pub fn from_number(number: u32) -> Thread {
-        Thread(number)
+    pub fn from_number(number: u32) -> UserThread {
+        UserThread(number)
     }
 
     /// How long it has run on workers since it began; `None`: there is no such thread, or nobody

@@ -10,8 +10,8 @@ mod watch;
 
 pub(crate) use epoll::Events;
 pub use heard::{Made, Seen};
-pub(crate) use source::{Direction, Source};
-pub use wait::{End, Wanted};
+pub(crate) use source::{Direction, FileSource};
+pub use wait::{FileWait, Wanted};
 pub(crate) use wait::{MOST, serve, unserve, wait_anywhere, wait_foreign};
 pub(crate) use watch::{Watch, run as watch};
 
@@ -23,7 +23,7 @@ use crate::tsc;
 use crate::worker::scheduler;
 use crate::worker::slot::Slot;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering::*};
-use file::{ANY, Kind};
+use file::{ANY, FileKind};
 use quaver_sched::{Place, Why};
 use std::time::Duration;
 
@@ -233,7 +233,7 @@ impl Reactor {
                 waiters[n] = Some(waiter);
                 n += 1;
             }
-            if n < AT_ONCE && state.kind == Kind::Foreign && !state.waiters.is_empty() {
+            if n < AT_ONCE && state.kind == FileKind::Foreign && !state.waiters.is_empty() {
                 // One-shot: it says no more until it is armed for those who are left.
                 if let Some(epoll) = self.instance() {
                     let _ = wait::arm(epoll, &state, fd);

@@ -114,7 +114,7 @@ impl<'a> Start<'a> {
         f: F,
     ) -> io::Result<u32> {
         let stack_size = self.stack.as_ref().map_or(rt.config.stack_size, OwnStack::size);
-        let room = packet::Room::new::<F, T>(stack_size);
+        let room = packet::PacketRoom::new::<F, T>(stack_size);
         let me = raw::current();
         let (t, slot) = take_thread(rt, me)?;
         if let Some(stack) = self.stack {

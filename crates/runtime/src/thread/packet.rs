@@ -15,11 +15,11 @@ union Packet<F, T> {
 
 /// Room in the heap for a packet that would take more than a sixteenth of a stack. To be had before
 /// the thread, in the caller's preemptible context: allocators have locks.
-pub(super) struct Room(*mut u8, Layout);
+pub(super) struct PacketRoom(*mut u8, Layout);
 
-impl Room {
+impl PacketRoom {
     /// Allocates, if a packet for `F` and `T` is too large for stacks of `stack` bytes.
-    pub(super) fn new<F, T>(stack: usize) -> Option<Room> {
+    pub(super) fn new<F, T>(stack: usize) -> Option<PacketRoom> {
         let layout = Layout::new::<Packet<F, T>>();
         (layout.size() + layout.align() > stack / 16).then(|| {
             // SAFETY: the size is not 0.
@@ -27,12 +27,12 @@ impl Room {
             if p.is_null() {
                 std::alloc::handle_alloc_error(layout);
             }
-            Room(p, layout)
+            PacketRoom(p, layout)
         })
     }
 }
 
-impl Drop for Room {
+impl Drop for PacketRoom {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout and not placed.
         unsafe { std::alloc::dealloc(self.0, self.1) };
@@ -45,7 +45,11 @@ impl Drop for Room {
 /// # Safety
 ///
 /// `t` is free and the caller has it; `room` was made for these types and this runtime's stacks.
-pub(super) unsafe fn place<F: FnOnce() -> T, T>(t: &Uthread, f: F, room: Option<Room>) -> usize {
+pub(super) unsafe fn place<F: FnOnce() -> T, T>(
+    t: &Uthread,
+    f: F,
+    room: Option<PacketRoom>,
+) -> usize {
     let layout = Layout::new::<Packet<F, T>>();
     let top = t.stack_top.load(Relaxed);
     let (packet, below) = match room {
