@@ -239,8 +239,11 @@ impl Builder {
     /// `None`: until it comes out. Default: 0, it is preempted there at once.
     ///
     /// A thread that is preempted while it holds such a lock is waited for as any other holder of a
-    /// lock is: who wants it gives its worker to others. Has no effect with [`Tls::Shared`], where
-    /// a preemption is put off as long as it takes.
+    /// lock is: who wants it gives its worker to others. That is too little for strict priorities
+    /// (policy `priority`): a holder of low priority is not run before all others, and a thread of
+    /// high priority that wants malloc's lock waits as long. `quaver bench defer` measures what a
+    /// limit costs. Has no effect with [`Tls::Shared`], where a preemption is put off as long as it
+    /// takes.
     pub fn max_deferral(mut self, limit: Option<Duration>) -> Builder {
         self.max_deferral = limit;
         self

@@ -6,6 +6,10 @@
 //! or the carrier of a worker): [`Relax`] yields to it, and sleeps in the end, in case it has a
 //! lower real-time priority.
 //!
+//! Queues and policies have another such lock (`sync::Spin` in quaver-sched, which knows no user
+//! threads and so no sections): its holders are in a section or in the scheduler when they call a
+//! policy, and who waits for one yields and naps as here (`set_relax`).
+//!
 //! # Rules inside
 //!
 //! While a `SpinLock` is held, or any [`Section`] exists:
