@@ -206,6 +206,7 @@ pub(crate) fn park(me: Waiter) {
 /// As [`park`], but gives up at `deadline`. `false`: timed out, and the token was not there.
 #[inline]
 pub(crate) fn park_deadline(me: Waiter, deadline: Option<Instant>) -> bool {
+    shim::preempt::assert_enabled();
     match me {
         Waiter::User { .. } => shim::user::park_current(deadline),
         Waiter::Kernel(parker) => parker.park_deadline(deadline),

@@ -14,6 +14,7 @@
 //! A bell is a bit of [`DUE`]. Who takes the bit makes the call: it is put back by nobody, so a
 //! frame that comes after the bit was taken needs its own.
 
+use crate::preempt;
 use crate::sys::syscall6;
 use crate::thread::raw;
 use crate::worker::carrier::Carrier;
@@ -60,6 +61,7 @@ pub(crate) fn is_due() -> bool {
 /// caller is a kernel thread: who waits for the end of a bell spins.
 #[cold]
 pub(crate) fn ring_all() {
+    preempt::assert_disabled();
     let mut due = DUE.swap(0, AcqRel);
     while due != 0 {
         let place = &PLACES[due.trailing_zeros() as usize];

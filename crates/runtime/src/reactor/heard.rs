@@ -14,7 +14,6 @@
 
 use super::file::{self, File, FileKind, FileState};
 use super::{Direction, REACTOR, epoll, wait};
-use crate::park::Section;
 use crate::{preempt, sys};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use std::time::Duration;
@@ -118,7 +117,6 @@ fn end(file: &File, fd: i32, is_ours: impl FnOnce() -> bool) {
     drop(state);
     if was_source {
         // Who waits for it hears of it no more, and looks.
-        let _quiet = Section::new();
         super::announce(fd, wait::ANYTHING);
     }
 }

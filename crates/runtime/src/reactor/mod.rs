@@ -17,6 +17,7 @@ pub(crate) use watch::{Watch, run as watch};
 
 use crate::idle::Workers;
 use crate::park::{self, SpinLock, Waiter};
+use crate::preempt;
 use crate::runtime::Inner;
 use crate::thread::raw;
 use crate::tsc;
@@ -278,7 +279,8 @@ impl Reactor {
 }
 
 /// A stack in user space says that `bits` have happened to a descriptor, or an instance of epoll
-/// has such news. From any thread, with preemption disabled.
+/// has such news. From any thread: those that it takes out of a list at once are woken before it
+/// can be preempted.
 pub(crate) fn announce(fd: i32, bits: u32) {
     REACTOR.happened(fd, bits, |waiter| {
         park::unpark(waiter);
@@ -289,6 +291,7 @@ pub(crate) fn announce(fd: i32, bits: u32) {
 /// Makes a thread that has left its list runnable, with preemption disabled. `slot` as for
 /// [`Reactor::poll`]: it queues the thread for itself, and wakes nobody for what it may run at once.
 fn wake(rt: &Inner, slot: Option<&Slot>, waiter: Waiter) -> bool {
+    preempt::assert_disabled();
     let Waiter::User { handle, .. } = waiter else {
         park::unpark(waiter);
         return true;

@@ -25,6 +25,7 @@ pub use scope::{Scope, ScopedJoinHandle, scope};
 
 use crate::arch::{pkru, switch};
 use crate::park::{self, Waiter};
+use crate::preempt;
 use crate::runtime::{Inner, NoRuntime, ShutDown};
 use crate::tls::shared;
 use crate::worker::carrier::{After, Carrier};
@@ -280,6 +281,7 @@ extern "C" fn thread_main() -> ! {
 
 /// Makes an ended thread's block and stack available again. Called with preemption disabled.
 pub(crate) fn recycle(rt: &Inner, slot: Option<&Slot>, t: &Uthread) {
+    preempt::assert_disabled();
     // Nothing is freed here: allocators have locks, and this may run on the stack of another,
     // interrupted thread.
     // SAFETY: this carrier has the slot and preemption is disabled.

@@ -2,6 +2,7 @@
 //! one allocates nothing.
 
 use super::control::Uthread;
+use crate::preempt;
 use core::alloc::Layout;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::Ordering::Relaxed;
@@ -22,6 +23,7 @@ impl PacketRoom {
     pub(super) fn new<F, T>(stack: usize) -> Option<PacketRoom> {
         let layout = Layout::new::<Packet<F, T>>();
         (layout.size() + layout.align() > stack / 16).then(|| {
+            preempt::assert_enabled();
             // SAFETY: the size is not 0.
             let p = unsafe { std::alloc::alloc(layout) };
             if p.is_null() {
@@ -111,6 +113,7 @@ pub(super) unsafe fn take_result<T>(t: &Uthread) -> std::thread::Result<T> {
 
 /// Drops the result, which nobody will take, and frees the packet. Runs code of the user.
 pub(super) fn drop_result(t: &Uthread) {
+    preempt::assert_enabled();
     /// Frees also if the destructor panics.
     struct Free<'a>(&'a Uthread);
     impl Drop for Free<'_> {

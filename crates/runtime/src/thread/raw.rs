@@ -2,6 +2,7 @@
 
 use crate::arch::segment::{self, GS_CURRENT};
 use crate::block;
+use crate::preempt;
 use crate::runtime::Inner;
 use crate::thread::control::{Uthread, park_state};
 use crate::tsc;
@@ -109,6 +110,7 @@ pub(crate) fn park_current(deadline: Option<Instant>) -> bool {
 
 /// As [`park_current`], with the deadline in ticks, which may come a little early.
 fn park_until(deadline: Option<tsc::Ticks>) -> bool {
+    preempt::assert_enabled();
     let Some(t) = current() else { unreachable!("park_current outside a user thread") };
     t.preempt_disable();
     if t.park.load(Relaxed) == park_state::NOTIFIED {

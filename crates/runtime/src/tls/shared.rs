@@ -26,6 +26,7 @@
 //! refused when the runtime is built.
 
 use crate::arch::segment;
+use crate::preempt;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::OnceLock;
@@ -256,6 +257,7 @@ pub(crate) unsafe fn begin() {
 ///
 /// As for [`save`], with preemption disabled.
 pub(crate) unsafe fn end() -> Option<Thread> {
+    preempt::assert_disabled();
     // SAFETY: the caller's contract; the handle is an `Arc` of the standard library that the word
     // owned.
     unsafe {

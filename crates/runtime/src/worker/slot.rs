@@ -13,12 +13,14 @@ use crate::reactor::{REACTOR, bell};
 use crate::runtime::Inner;
 use crate::stats::Counters;
 use crate::thread::control::{Uthread, deferred};
+use crate::thread::raw;
 use crate::thread::table::LocalPool;
 use crate::tsc::{self, NEVER, Ticks};
 use crate::worker::carrier::Carrier;
 use crate::worker::descheduled::UNSEEN;
 use crate::worker::patience::WorkerPatience;
 use core::cell::UnsafeCell;
+use core::ptr;
 use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*, fence,
 };
@@ -196,8 +198,18 @@ impl Slot {
     #[inline(always)]
     #[allow(clippy::mut_from_ref, reason = "exclusive by the contract")]
     pub(crate) unsafe fn pool(&self) -> &mut LocalPool {
+        self.assert_ours();
         // SAFETY: by the contract.
         unsafe { &mut *self.pool.get() }
+    }
+
+    /// The caller is the slot's carrier, and stays it. Looked at in debug builds only.
+    #[inline(always)]
+    #[track_caller]
+    fn assert_ours(&self) {
+        // SAFETY: attached, hence a carrier, on which the caller stays, as `here` looks itself.
+        let is_ours = || raw::attached() && unsafe { ptr::eq(Carrier::here().slot.get(), self) };
+        debug_assert!(is_ours(), "the slot is not the calling carrier's");
     }
 
     /// The pool's share of the number of threads in use: a racy look from anywhere.
@@ -437,6 +449,7 @@ impl Slot {
     /// preemption disabled.
     #[inline(always)]
     pub(crate) fn pick(&self, now: Ticks) -> Option<Pick> {
+        self.assert_ours();
         if now >= self.next_timer.load(Relaxed) {
             self.fire_timers(now);
         }
