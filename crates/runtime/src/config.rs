@@ -13,7 +13,7 @@ pub use check::MAX_WORKERS;
 pub use error::BuildError;
 pub use names::{Clock, Notification, Resume, Tls, UnknownName};
 
-use crate::policy::{Choice, Custom, PolicyRoom};
+use crate::policy::{Custom, PolicyChoice, PolicyRoom};
 use quaver_sched::share::Membership;
 use quaver_sched::{Policy, Spec};
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub struct Builder {
     cpus: Option<Vec<usize>>,
     pin: bool,
     quantum: Quantum,
-    policy: Choice,
+    policy: PolicyChoice,
     clock: Clock,
     notification: Notification,
     timer_cpu: Option<usize>,
@@ -94,7 +94,7 @@ impl Builder {
             cpus: None,
             pin: false,
             quantum: Quantum::Policy,
-            policy: Choice::BuiltIn(Spec::default()),
+            policy: PolicyChoice::BuiltIn(Spec::default()),
             clock: Clock::Auto,
             notification: Notification::Auto,
             timer_cpu: None,
@@ -153,7 +153,7 @@ impl Builder {
 
     /// Which thread runs next. Default: `two-queue`.
     pub fn policy(mut self, policy: Spec) -> Builder {
-        self.policy = Choice::BuiltIn(policy);
+        self.policy = PolicyChoice::BuiltIn(policy);
         self
     }
 
@@ -170,7 +170,7 @@ impl Builder {
         make: impl Fn(&PolicyRoom) -> Box<dyn Policy> + Send + Sync + 'static,
     ) -> Builder {
         let quantum = quantum.filter(|quantum| !quantum.is_zero());
-        self.policy = Choice::Custom(Custom { quantum, make: std::sync::Arc::new(make) });
+        self.policy = PolicyChoice::Custom(Custom { quantum, make: std::sync::Arc::new(make) });
         self
     }
 
@@ -239,8 +239,11 @@ impl Builder {
     /// `None`: until it comes out. Default: 0, it is preempted there at once.
     ///
     /// A thread that is preempted while it holds such a lock is waited for as any other holder of a
-    /// lock is: who wants it gives its worker to others. Has no effect with [`Tls::Shared`], where
-    /// a preemption is put off as long as it takes.
+    /// lock is: who wants it gives its worker to others. That is too little for strict priorities
+    /// (policy `priority`): a holder of low priority is not run before all others, and a thread of
+    /// high priority that wants malloc's lock waits as long. `quaver bench defer` measures what a
+    /// limit costs. Has no effect with [`Tls::Shared`], where a preemption is put off as long as it
+    /// takes.
     pub fn max_deferral(mut self, limit: Option<Duration>) -> Builder {
         self.max_deferral = limit;
         self

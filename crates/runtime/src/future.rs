@@ -1,6 +1,6 @@
 //! Waiting for futures.
 
-use crate::park::{self, NoPreempt, Waiter};
+use crate::park::{self, Section, Waiter};
 use core::future::Future;
 use core::pin::pin;
 use core::sync::atomic::{AtomicBool, Ordering::*};
@@ -9,19 +9,19 @@ use std::sync::Arc;
 use std::task::Wake;
 
 /// Who waits for a future. Wakers outlive it: waking a thread that has ended does no harm.
-struct Caller {
+struct FutureWaiter {
     waiter: Waiter,
     woken: AtomicBool,
 }
 
-impl Wake for Caller {
+impl Wake for FutureWaiter {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
         // Preempted in between, the waker would keep the caller waiting.
-        let _quiet = NoPreempt::new();
+        let _quiet = Section::new();
         if !self.woken.swap(true, AcqRel) {
             park::unpark(self.waiter);
         }
@@ -48,7 +48,7 @@ impl Wake for Caller {
 /// ```
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
-    let me = Arc::new(Caller { waiter: park::current(), woken: AtomicBool::new(false) });
+    let me = Arc::new(FutureWaiter { waiter: park::current(), woken: AtomicBool::new(false) });
     let waker = Waker::from(me.clone());
     let mut context = Context::from_waker(&waker);
     loop {
@@ -70,9 +70,9 @@ mod tests {
 
     /// Ready when somebody has said so.
     #[derive(Default)]
-    struct Bell(Mutex<(bool, Option<Waker>)>);
+    struct Doorbell(Mutex<(bool, Option<Waker>)>);
 
-    impl Bell {
+    impl Doorbell {
         fn ring(&self) {
             let waker = {
                 let mut state = self.0.lock().unwrap();
@@ -95,7 +95,8 @@ mod tests {
     #[test]
     fn threads_wait_for_each_others_futures() {
         crate::__private::test(Builder::new().workers(2), || {
-            let bells: Arc<Vec<Bell>> = Arc::new((0..100).map(|_| Bell::default()).collect());
+            let bells: Arc<Vec<Doorbell>> =
+                Arc::new((0..100).map(|_| Doorbell::default()).collect());
             let threads: Vec<_> = (0..99)
                 .map(|i| {
                     let bells = bells.clone();
@@ -117,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_kernel_thread_waits_too() {
-        let bell = Arc::new(Bell::default());
+        let bell = Arc::new(Doorbell::default());
         let ringer = std::thread::spawn({
             let bell = bell.clone();
             move || bell.ring()

@@ -13,7 +13,7 @@ const STACK_SIZE: usize = 256 * 1024;
 
 /// What a kernel thread is for.
 #[derive(Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum ThreadPurpose {
     /// It runs user threads, and with them the program's signal handlers: it has this signal mask.
     Carrier(libc::sigset_t),
     /// It runs nothing of the program's, and takes none of its signals but faults.
@@ -26,11 +26,11 @@ pub(crate) enum Kind {
     Watcher,
 }
 
-impl Kind {
+impl ThreadPurpose {
     fn mask(self) -> libc::sigset_t {
         match self {
-            Kind::Carrier(mask) => mask,
-            Kind::Service | Kind::Watcher => all_but_faults(),
+            ThreadPurpose::Carrier(mask) => mask,
+            ThreadPurpose::Service | ThreadPurpose::Watcher => all_but_faults(),
         }
     }
 }
@@ -118,7 +118,7 @@ fn is_ordinary() -> bool {
 ///
 /// The system's: no more threads, no more memory.
 pub(crate) fn start<T: Sync>(
-    kind: Kind,
+    kind: ThreadPurpose,
     argument: &'static T,
     body: extern "C" fn(&'static T),
 ) -> Result<(), std::io::Error> {
@@ -131,7 +131,7 @@ pub(crate) fn start<T: Sync>(
         libc::pthread_attr_setstacksize(attributes, STACK_SIZE);
         // Allocates, on the starting thread.
         let mut error = pthread_attr_setsigmask_np(attributes, &kind.mask());
-        let mut ranked = error == 0 && matches!(kind, Kind::Watcher) && is_ordinary();
+        let mut ranked = error == 0 && matches!(kind, ThreadPurpose::Watcher) && is_ordinary();
         if ranked {
             set_rank(attributes);
             ranked = create(attributes, argument, body) == 0;
@@ -182,7 +182,7 @@ mod tests {
     use core::sync::atomic::{AtomicI32, Ordering::*};
 
     /// The policy of a new thread of the kind.
-    fn policy_of(kind: Kind) -> i32 {
+    fn policy_of(kind: ThreadPurpose) -> i32 {
         const NOT_YET: i32 = i32::MIN;
         extern "C" fn tell(told: &'static AtomicI32) {
             told.store(policy(), Release);
@@ -212,8 +212,8 @@ mod tests {
             return;
         }
         let rank = if may_rank() { libc::SCHED_FIFO } else { libc::SCHED_OTHER };
-        assert_eq!(policy_of(Kind::Watcher), rank);
-        assert_eq!(policy_of(Kind::Service), libc::SCHED_OTHER);
-        assert_eq!(policy_of(Kind::Carrier(signal_mask())), libc::SCHED_OTHER);
+        assert_eq!(policy_of(ThreadPurpose::Watcher), rank);
+        assert_eq!(policy_of(ThreadPurpose::Service), libc::SCHED_OTHER);
+        assert_eq!(policy_of(ThreadPurpose::Carrier(signal_mask())), libc::SCHED_OTHER);
     }
 }

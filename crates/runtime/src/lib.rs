@@ -53,6 +53,8 @@ mod arch;
 #[cfg(not(loom))]
 mod block;
 #[cfg(not(loom))]
+mod calls;
+#[cfg(not(loom))]
 mod clock;
 #[cfg(loom)]
 mod clock {
@@ -60,6 +62,8 @@ mod clock {
 }
 #[cfg(not(loom))]
 mod config;
+#[cfg(any(not(loom), all(test, shuttle)))]
+mod deadline;
 #[cfg(not(loom))]
 mod debugger;
 #[doc(hidden)]

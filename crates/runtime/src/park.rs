@@ -39,7 +39,7 @@
 //!
 //! # Short critical sections
 //!
-//! [`SpinLock`] and [`NoPreempt`] guard the lists in which waiters stand. See `spin` for the rules.
+//! [`SpinLock`] and [`Section`] guard the lists in which waiters stand. See `spin` for the rules.
 
 mod kernel;
 pub(crate) mod lot;
@@ -51,7 +51,7 @@ pub(crate) use kernel::KernelParker;
 pub(crate) use spin::patience_here;
 #[cfg(not(loom))]
 pub(crate) use spin::set_parallel;
-pub(crate) use spin::{NoPreempt, Relax, SpinGuard, SpinLock, patience};
+pub(crate) use spin::{Relax, Section, SpinGuard, SpinLock, patience};
 
 use std::ffi::CStr;
 use std::fmt;
@@ -206,6 +206,7 @@ pub(crate) fn park(me: Waiter) {
 /// As [`park`], but gives up at `deadline`. `false`: timed out, and the token was not there.
 #[inline]
 pub(crate) fn park_deadline(me: Waiter, deadline: Option<Instant>) -> bool {
+    shim::preempt::assert_enabled();
     match me {
         Waiter::User { .. } => shim::user::park_current(deadline),
         Waiter::Kernel(parker) => parker.park_deadline(deadline),

@@ -43,46 +43,47 @@ impl fmt::Debug for Custom {
 
 /// What a runtime is built with.
 #[derive(Clone, Debug)]
-pub(crate) enum Choice {
+pub(crate) enum PolicyChoice {
     BuiltIn(Spec),
     Custom(Custom),
 }
 
-impl Choice {
+impl PolicyChoice {
     pub(crate) fn quantum(&self) -> Option<Duration> {
         match self {
-            Choice::BuiltIn(spec) => spec.quantum(),
-            Choice::Custom(custom) => custom.quantum,
+            PolicyChoice::BuiltIn(spec) => spec.quantum(),
+            PolicyChoice::Custom(custom) => custom.quantum,
         }
     }
 
-    pub(crate) fn with_quantum(self, quantum: Option<Duration>) -> Choice {
+    pub(crate) fn with_quantum(self, quantum: Option<Duration>) -> PolicyChoice {
         match self {
-            Choice::BuiltIn(spec) => Choice::BuiltIn(spec.with_quantum(quantum)),
-            Choice::Custom(custom) => Choice::Custom(Custom { quantum, ..custom }),
+            PolicyChoice::BuiltIn(spec) => PolicyChoice::BuiltIn(spec.with_quantum(quantum)),
+            PolicyChoice::Custom(custom) => PolicyChoice::Custom(Custom { quantum, ..custom }),
         }
     }
 
     /// Has somebody chosen the quantum?
     pub(crate) fn has_own_quantum(&self) -> bool {
         match self {
-            Choice::BuiltIn(spec) => spec.has_own_quantum(),
-            Choice::Custom(_) => true,
+            PolicyChoice::BuiltIn(spec) => spec.has_own_quantum(),
+            PolicyChoice::Custom(_) => true,
         }
     }
 
-    /// As [`with_quantum`](Choice::with_quantum); times that nobody has chosen follow the quantum.
-    pub(crate) fn rescaled(self, quantum: Duration) -> Choice {
+    /// As [`with_quantum`](PolicyChoice::with_quantum); times that nobody has chosen follow the
+    /// quantum.
+    pub(crate) fn rescaled(self, quantum: Duration) -> PolicyChoice {
         match self {
-            Choice::BuiltIn(spec) => Choice::BuiltIn(spec.rescaled(Some(quantum))),
+            PolicyChoice::BuiltIn(spec) => PolicyChoice::BuiltIn(spec.rescaled(Some(quantum))),
             custom => custom.with_quantum(Some(quantum)),
         }
     }
 
     pub(crate) fn build(&self, workers: usize, max_threads: u32) -> Box<dyn Policy> {
         match self {
-            Choice::BuiltIn(spec) => spec.build(workers, max_threads, tsc::from_duration),
-            Choice::Custom(custom) => {
+            PolicyChoice::BuiltIn(spec) => spec.build(workers, max_threads, tsc::from_duration),
+            PolicyChoice::Custom(custom) => {
                 let quantum = custom.quantum.map(|quantum| tsc::from_duration(quantum).max(1));
                 (custom.make)(&PolicyRoom { workers, max_threads, quantum })
             }

@@ -13,12 +13,12 @@ use crate::config::{BuildError, Config, Resume};
 use crate::idle::Idle;
 use crate::lateness::Lateness;
 use crate::os::fork;
-use crate::policy::Choice;
+use crate::policy::PolicyChoice;
 use crate::reactor::{self, REACTOR, Watch};
 use crate::share::Share;
 use crate::stats::{Counters, Stats};
 use crate::thread::table::Table;
-use crate::thread::{self, JoinHandle};
+use crate::thread::{self, JoinHandle, run_time};
 use crate::tsc::{self, Ticks};
 use crate::uintr::{self, KernelInterface};
 use crate::worker::descheduled::Descheduled;
@@ -338,7 +338,7 @@ impl Runtime {
         let inner: &'static Inner = Box::leak(Box::new(Inner {
             table,
             policy,
-            accounts: policy.accounts() || crate::foreign::thread::counts_run_time(),
+            accounts: policy.accounts() || run_time::is_counted(),
             alone: config.workers == 1,
             grants_quantum: policy.grants_quantum(),
             central: policy.central(),
@@ -494,8 +494,8 @@ impl Runtime {
     /// The policy in use.
     pub fn policy(&self) -> crate::ActivePolicy {
         match &self.inner.config.policy {
-            Choice::BuiltIn(spec) => crate::ActivePolicy::BuiltIn(spec.clone()),
-            Choice::Custom(_) => crate::ActivePolicy::Custom(self.inner.policy.name()),
+            PolicyChoice::BuiltIn(spec) => crate::ActivePolicy::BuiltIn(spec.clone()),
+            PolicyChoice::Custom(_) => crate::ActivePolicy::Custom(self.inner.policy.name()),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Counters.
 
+use crate::preempt;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// One counter with one usual writer.
@@ -15,6 +16,7 @@ impl Counter {
     /// use it.
     #[inline(always)]
     pub(crate) fn add(&self, n: u64) {
+        preempt::assert_disabled();
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
 

@@ -42,6 +42,17 @@ pub(crate) unsafe fn syscall3(nr: i64, a: u64, b: u64, c: u64) -> i64 {
     unsafe { syscall6(nr, [a, b, c, 0, 0, 0]) }
 }
 
+/// As [`syscall6`], for calls of C functions: arguments and result are words.
+///
+/// # Safety
+///
+/// See [`syscall6`].
+#[inline]
+pub unsafe fn call(number: i64, arguments: [usize; 6]) -> isize {
+    // SAFETY: handed on to the caller.
+    unsafe { syscall6(number, arguments.map(|a| a as u64)) as isize }
+}
+
 pub(crate) fn timespec(d: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: d.as_secs().min(i64::MAX as u64) as i64,

@@ -79,6 +79,10 @@ mod patience {
 pub use patience::set_relax;
 
 /// A spin lock without data: what it protects are atomics, accessed relaxed.
+///
+/// Not the runtime's (`park::spin` in crates/runtime), which also makes its holder non-preemptible:
+/// nothing here knows threads. Whoever calls a queue or a policy sees to it that the call is not
+/// preempted.
 #[derive(Debug, Default)]
 pub(crate) struct Spin(AtomicU32);
 

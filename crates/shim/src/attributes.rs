@@ -7,7 +7,7 @@ use crate::start;
 use core::ffi::{c_int, c_long, c_void};
 use core::ptr;
 use libc::pthread_attr_t;
-use quaver::foreign::thread::{Stack, smallest_memory};
+use quaver::foreign::thread::{WantedStack, smallest_memory};
 
 unsafe extern "C" {
     fn pthread_attr_getdetachstate(attr: *const pthread_attr_t, state: *mut c_int) -> c_int;
@@ -16,7 +16,7 @@ unsafe extern "C" {
 /// What an attribute object says that matters here.
 pub(crate) struct Attributes {
     pub(crate) detached: bool,
-    pub(crate) stack: Stack,
+    pub(crate) stack: WantedStack,
     pub(crate) schedule: Schedule,
 }
 
@@ -41,15 +41,15 @@ impl Attributes {
         }
         // Without a stack of the program's the address is what a null end gives.
         let end = (at as usize).wrapping_add(length);
-        let stack = if end == 0 { sized(size) } else { Stack::Memory(at as usize..end) };
+        let stack = if end == 0 { sized(size) } else { WantedStack::Memory(at as usize..end) };
         Ok(Attributes { detached: state == libc::PTHREAD_CREATE_DETACHED, stack, schedule })
     }
 
     /// The program's stack, if there is one.
     pub(crate) fn own_stack(&self) -> Option<(usize, usize)> {
         match &self.stack {
-            Stack::Memory(memory) => Some((memory.start, memory.end)),
-            Stack::Size(_) => None,
+            WantedStack::Memory(memory) => Some((memory.start, memory.end)),
+            WantedStack::Size(_) => None,
         }
     }
 }
@@ -93,6 +93,6 @@ pub extern "C" fn __sysconf(name: c_int) -> c_long {
 
 /// What a thread gets that asks for this size; one of the runtime's stacks if that is what it would
 /// get without asking.
-fn sized(size: usize) -> Stack {
-    Stack::Size(if size == start::default_size() { 0 } else { size })
+fn sized(size: usize) -> WantedStack {
+    WantedStack::Size(if size == start::default_size() { 0 } else { size })
 }

@@ -18,7 +18,7 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::*;
 use libc::siginfo_t;
 use quaver::foreign::futex::{Deadline, Limits};
-use quaver::foreign::thread::Thread as Uthread;
+use quaver::foreign::thread::UserThread;
 use quaver::foreign::{blocking, preempt, region, reserved};
 
 /// `SIGCANCEL` of the C library.
@@ -73,7 +73,7 @@ fn see_to(info: *mut siginfo_t, context: *mut c_void, at_home: bool) {
         } else if deliver::is_due(me)
             && !me.signals.in_section()
             && at_call(context)
-            && me.uthread.get().is_some_and(Uthread::end_call)
+            && me.uthread.get().is_some_and(UserThread::end_call)
         {
             end_call(context);
         }
@@ -202,7 +202,7 @@ pub(crate) fn kick(t: &Thread) -> bool {
 /// Sends `KICK` to the kernel thread in which `t` is blocked, or that runs it.
 pub(crate) fn kick_anywhere(t: &Thread) {
     let known = [t.blocked_in.load(Acquire), t.away_in.load(Acquire), t.signals.kernel_tid()];
-    let runs_on = || t.uthread.get().and_then(Uthread::runs_on);
+    let runs_on = || t.uthread.get().and_then(UserThread::runs_on);
     if let Some(tid) = known.into_iter().find(|&tid| tid != 0).or_else(runs_on) {
         send_for(t, tid);
     }

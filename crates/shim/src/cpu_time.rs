@@ -5,7 +5,7 @@ use crate::state;
 use core::ffi::c_int;
 use core::time::Duration;
 use libc::{clockid_t, pthread_t, rusage, timespec};
-use quaver::foreign::thread::Thread as Uthread;
+use quaver::foreign::thread::UserThread;
 
 /// Clocks of the runtime's threads: this, and a thread's number. The kernel has no clocks of such
 /// numbers: its own of threads and processes are negative.
@@ -13,11 +13,11 @@ const OURS: clockid_t = 0x4000_0000;
 const NUMBER: clockid_t = OURS - 1;
 
 /// The thread whose time a clock tells.
-fn thread_of(clock: clockid_t) -> Option<Uthread> {
+fn thread_of(clock: clockid_t) -> Option<UserThread> {
     if clock == libc::CLOCK_THREAD_CPUTIME_ID {
         state::me()?.uthread.get()
     } else if clock > 0 && clock & OURS != 0 {
-        Some(Uthread::from_number((clock & NUMBER) as u32))
+        Some(UserThread::from_number((clock & NUMBER) as u32))
     } else {
         None
     }

@@ -17,7 +17,7 @@ use core::sync::atomic::{
 use libc::pthread_t;
 use quaver::JoinHandle;
 use quaver::foreign::futex;
-use quaver::foreign::thread::{self as uthread, Thread as Uthread};
+use quaver::foreign::thread::{self as uthread, UserThread};
 
 pub(crate) type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
@@ -47,7 +47,7 @@ pub(crate) struct Thread {
     pub(crate) start: Start,
     pub(crate) argument: *mut c_void,
     /// The runtime's thread; set before any code of the program runs on it.
-    pub(crate) uthread: Cell<Option<Uthread>>,
+    pub(crate) uthread: Cell<Option<UserThread>>,
     /// 1 when the creator is done with it; a futex word.
     pub(crate) published: AtomicU32,
     /// 1 when the thread has ended but for its last instructions; a futex word.

@@ -113,6 +113,7 @@ impl Running {
     /// (`true`).
     #[inline]
     pub(crate) fn work_here(&self, slot: &Slot) -> bool {
+        preempt::assert_disabled();
         if let Running::Off = self {
             return false;
         }

@@ -32,13 +32,13 @@ const MOST: Duration = Duration::from_micros(50);
 /// thread.
 pub(crate) fn price(clock: Clock, shares: bool, signal: i32) -> Ticks {
     static BY_TIMER: OnceLock<Ticks> = OnceLock::new();
-    static BY_SIGNAL: OnceLock<Signal> = OnceLock::new();
+    static BY_SIGNAL: OnceLock<SignalPrice> = OnceLock::new();
     match clock {
         Clock::PosixTimer | Clock::DelegatedTimer | Clock::Auto => {
             *BY_TIMER.get_or_init(|| by_timer(signal))
         }
         Clock::TimerThread | Clock::TimerCore => {
-            let Signal { received, sent } = *BY_SIGNAL.get_or_init(|| by_signal(signal));
+            let SignalPrice { received, sent } = *BY_SIGNAL.get_or_init(|| by_signal(signal));
             let sent = if shares { sent } else { 0 };
             (received + sent).min(tsc::from_duration(MOST))
         }
@@ -47,7 +47,7 @@ pub(crate) fn price(clock: Clock, shares: bool, signal: i32) -> Ticks {
 
 /// What a signal takes that another thread sends.
 #[derive(Clone, Copy)]
-struct Signal {
+struct SignalPrice {
     received: Ticks,
     /// Of the sender's CPU, with waking up for it.
     sent: Ticks,
@@ -71,8 +71,8 @@ fn by_timer(signal: i32) -> Ticks {
 }
 
 /// Of a signal that another thread sends.
-fn by_signal(signal: i32) -> Signal {
-    static SENDER: Sender = Sender {
+fn by_signal(signal: i32) -> SignalPrice {
+    static SENDER: SignalSender = SignalSender {
         to: AtomicI32::new(0),
         cpu: AtomicUsize::new(0),
         signal: AtomicI32::new(0),
@@ -85,8 +85,8 @@ fn by_signal(signal: i32) -> Signal {
     let cpu = usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(usize::MAX);
     SENDER.cpu.store(cpu, Relaxed);
     SENDER.signal.store(signal, Relaxed);
-    if kernel_thread::start(kernel_thread::Kind::Service, &SENDER, send).is_err() {
-        return Signal { received: least(), sent: least() };
+    if kernel_thread::start(kernel_thread::ThreadPurpose::Service, &SENDER, send).is_err() {
+        return SignalPrice { received: least(), sent: least() };
     }
     let end = tsc::now() + tsc::from_duration(PATIENCE);
     // The sender may be kept from its CPU.
@@ -100,7 +100,7 @@ fn by_signal(signal: i32) -> Signal {
     // What has been sent arrives at the latest on the way out of the kernel.
     sys::sched_yield();
     let sent = Duration::from_nanos(SENDER.took_ns.load(Relaxed));
-    Signal { received: lower_quartile(gaps), sent: tsc::from_duration(sent) }
+    SignalPrice { received: lower_quartile(gaps), sent: tsc::from_duration(sent) }
 }
 
 /// States of the sender.
@@ -110,7 +110,7 @@ const SENDING: u32 = 1;
 /// It sends nothing any more.
 const OVER: u32 = 2;
 
-struct Sender {
+struct SignalSender {
     to: AtomicI32,
     /// Where the interrupted thread runs.
     cpu: AtomicUsize,
@@ -123,7 +123,7 @@ struct Sender {
 
 /// The other thread, on another CPU where there is one: the kernel may leave both on the same, and
 /// then the gaps are its turns.
-extern "C" fn send(s: &'static Sender) {
+extern "C" fn send(s: &'static SignalSender) {
     kernel_thread::name(c"quaver-price");
     // Allocates, which a thread of the runtime must not do before it has set out; but while one is
     // built no user thread runs.

@@ -54,15 +54,15 @@ pub(crate) struct Rescue {
 }
 
 /// What was seen of a worker at the last look. Used by the thread that looks only.
-pub(crate) struct Seen {
+pub(crate) struct LastLook {
     run: AtomicU64,
     /// CPU time of the carrier, in nanoseconds.
     cpu: AtomicU64,
 }
 
-impl Seen {
-    pub(crate) const fn new() -> Seen {
-        Seen { run: AtomicU64::new(0), cpu: AtomicU64::new(0) }
+impl LastLook {
+    pub(crate) const fn new() -> LastLook {
+        LastLook { run: AtomicU64::new(0), cpu: AtomicU64::new(0) }
     }
 
     /// Has a worker run this dispatch since the last look, and used less than `idle` of its CPU?
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn only_who_stands_still_is_rescued() {
-        let seen = Seen::new();
+        let seen = LastLook::new();
         let stands_still = |run, cpu| seen.stands_still(run, cpu, IDLE);
         let at = |ms| Some(Duration::from_millis(ms));
         assert!(!stands_still(1, at(5)), "seen for the first time");

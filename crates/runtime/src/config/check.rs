@@ -1,7 +1,7 @@
 //! What a runtime is built from: the builder's values, checked against each other and the machine.
 
 use super::{BuildError, Builder, Clock, Notification, Quantum, Resume, Tls};
-use crate::policy::Choice;
+use crate::policy::PolicyChoice;
 use crate::thread::stack;
 use crate::{preempt, sys};
 use quaver_sched::format_duration;
@@ -27,7 +27,7 @@ pub(crate) struct Config {
     pub(crate) cpus: Vec<usize>,
     /// Where the process may run.
     pub(crate) allowed: Vec<usize>,
-    pub(crate) policy: Choice,
+    pub(crate) policy: PolicyChoice,
     /// Its quantum is to be what suits the machine.
     pub(crate) auto_quantum: bool,
     pub(crate) clock: Clock,

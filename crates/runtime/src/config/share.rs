@@ -1,7 +1,7 @@
 //! Sharing cores with other applications.
 
 use super::{BuildError, Builder, Clock, Membership, Quantum};
-use crate::policy::Choice;
+use crate::policy::PolicyChoice;
 use crate::share::Share;
 
 impl Builder {
@@ -50,7 +50,7 @@ impl Builder {
         self.idle_spin = share.cycle().map_or(self.idle_spin, |cycle| self.idle_spin.min(cycle));
         if let Some((_, spec, threads)) = share.policy() {
             self.quantum = Quantum::Given(spec.quantum());
-            self.policy = Choice::BuiltIn(spec);
+            self.policy = PolicyChoice::BuiltIn(spec);
             self.max_threads = self.max_threads.min(threads);
         }
         Ok(Some(share))

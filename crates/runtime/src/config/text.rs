@@ -2,7 +2,7 @@
 //! they are written, is in [`quaver_sched::settings`].
 
 use super::{BuildError, Builder, Quantum};
-use crate::policy::Choice;
+use crate::policy::PolicyChoice;
 use core::fmt;
 use core::str::FromStr;
 use quaver_sched::settings::{self, SETTINGS, Setting, Value};
@@ -120,7 +120,7 @@ impl Builder {
             ("workers", Value::Number(n)) => self.workers = Some(number(n)?),
             ("cpus", Value::Cpus(cpus)) => self.cpus = Some(cpus),
             ("pin", Value::Flag(pin)) => self.pin = pin,
-            ("policy", Value::Policy(spec)) => self.policy = Choice::BuiltIn(spec),
+            ("policy", Value::Policy(spec)) => self.policy = PolicyChoice::BuiltIn(spec),
             ("quantum", Value::Duration(quantum)) => self.quantum = Quantum::Given(quantum),
             ("quantum", Value::Word(_)) => self.quantum = Quantum::Auto,
             ("clock", Value::Word(word)) => self.clock = one_of(word)?,

@@ -12,28 +12,12 @@ use crate::{
 };
 #[cfg(not(loom))]
 use core::sync::atomic::AtomicU32;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 #[cfg(shuttle)]
 pub use crate::sync::fairness::futex::{wait, wait_if, wake};
 
-/// A moment at which a wait ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Deadline(Instant);
-
-impl Deadline {
-    /// The moment `span` from now.
-    pub fn after(span: Duration) -> Deadline {
-        let now = Instant::now();
-        // Nobody waits for a century.
-        Deadline(now.checked_add(span).unwrap_or(now + Duration::from_secs(100 * 365 * 86_400)))
-    }
-
-    /// How far away it is; zero if it is over.
-    pub fn left(self) -> Duration {
-        self.0.saturating_duration_since(Instant::now())
-    }
-}
+pub use crate::deadline::Deadline;
 
 /// What ends a wait besides being woken.
 #[derive(Clone, Copy, Default)]
@@ -41,8 +25,8 @@ pub struct Limits<'a> {
     /// Give up at this moment.
     pub deadline: Option<Deadline>,
     /// Give up when this says so. It is asked before the thread sleeps, and whenever it has been
-    /// woken by [`Thread::interrupt`](super::thread::Thread::interrupt). A kernel thread also gives
-    /// up when the kernel says `EINTR`.
+    /// woken by [`interrupt`](super::thread::UserThread::interrupt). A kernel thread also gives up
+    /// when the kernel says `EINTR`.
     pub interrupted: Option<&'a dyn Fn() -> bool>,
 }
 
@@ -61,7 +45,7 @@ impl Limits<'_> {
     }
 
     pub(super) fn ends_at(&self) -> Option<Instant> {
-        self.deadline.map(|d| d.0)
+        self.deadline.map(Deadline::at)
     }
 }
 
@@ -119,6 +103,7 @@ pub fn wake(address: *const AtomicU32, n: u32) {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn a_kernel_thread_learns_that_its_time_is_over() {

@@ -11,6 +11,9 @@
 //!
 //! Like those of the C library, they are not fair: a woken thread competes with those that come by.
 //! Rust programs have better ones in [`crate::sync`].
+//!
+//! Nothing in the rest of the crate comes from here: what it needs itself is elsewhere, and is only
+//! named here again.
 
 // With `--cfg loom` only what has a model is compiled; with `--cfg shuttle` what is simulated, too.
 pub mod barrier;
@@ -53,3 +56,31 @@ pub mod watch;
 pub use crate::interpose::{pthread, sleep};
 #[cfg(not(loom))]
 pub use crate::os::{fork, reserved};
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    /// The lines of code in a folder, and in those below, that name this module.
+    fn uses(folder: &Path, found: &mut Vec<String>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.ends_with("src/foreign") {
+                uses(&path, found);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+                let named = code.filter(|line| line.contains("foreign::"));
+                found.extend(named.map(|line| format!("{}: {line}", path.display())));
+            }
+        }
+    }
+
+    #[test]
+    fn the_rest_of_the_crate_does_not_use_it() {
+        let mut found = Vec::new();
+        uses(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+        assert!(found.is_empty(), "{found:#?}");
+    }
+}

@@ -51,7 +51,7 @@ impl Drop for Guard<'_> {
 /// Who is to be woken once the guard is released.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[must_use = "somebody waits"]
-enum Next {
+enum Successor {
     Nobody,
     Writer,
     /// They have been admitted.
@@ -134,7 +134,7 @@ impl RwLock {
             self.waiting_writers.fetch_sub(1, Relaxed);
             if end != End::Woken {
                 // Readers may have been kept waiting by this writer alone.
-                let next = if self.readable(true) { self.admit() } else { Next::Nobody };
+                let next = if self.readable(true) { self.admit() } else { Successor::Nobody };
                 drop(guard);
                 self.wake(next);
                 return end;
@@ -151,7 +151,7 @@ impl RwLock {
         let next = if self.writer.load(Relaxed) != 0 {
             self.writer.store(0, Relaxed);
             match self.admit() {
-                Next::Nobody => self.choose_writer(),
+                Successor::Nobody => self.choose_writer(),
                 readers => readers,
             }
         } else {
@@ -167,32 +167,32 @@ impl RwLock {
     }
 
     /// Counts in the readers that wait. Nobody writes.
-    fn admit(&self) -> Next {
+    fn admit(&self) -> Successor {
         let waiting = self.waiting_readers.load(Relaxed);
         if waiting == 0 {
-            return Next::Nobody;
+            return Successor::Nobody;
         }
         self.waiting_readers.store(0, Relaxed);
         self.readers.fetch_add(waiting, Relaxed);
         // Release: an admitted reader need not take the guard to see what the last writer has done.
         self.admissions.fetch_add(1, Release);
-        Next::Readers
+        Successor::Readers
     }
 
     /// A writer is to be woken if one waits and may write.
-    fn choose_writer(&self) -> Next {
+    fn choose_writer(&self) -> Successor {
         if self.waiting_writers.load(Relaxed) == 0 || !self.writable() {
-            return Next::Nobody;
+            return Successor::Nobody;
         }
         self.wake_writers.fetch_add(1, Relaxed);
-        Next::Writer
+        Successor::Writer
     }
 
-    fn wake(&self, next: Next) {
+    fn wake(&self, next: Successor) {
         match next {
-            Next::Nobody => {}
-            Next::Writer => futex::wake(&self.wake_writers, 1),
-            Next::Readers => futex::wake(&self.admissions, u32::MAX),
+            Successor::Nobody => {}
+            Successor::Writer => futex::wake(&self.wake_writers, 1),
+            Successor::Readers => futex::wake(&self.admissions, u32::MAX),
         }
     }
 }

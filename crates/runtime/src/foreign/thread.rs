@@ -4,21 +4,22 @@ use crate::JoinHandle;
 use crate::runtime::{Inner, NoRuntime};
 use crate::thread::stack::OwnStack;
 use crate::thread::{self, raw};
+pub use crate::thread::{raw::try_yield, run_time::count as count_run_time};
 use crate::tsc;
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, Ordering::*};
+use core::sync::atomic::Ordering::*;
 pub use quaver_sched::{Attributes, DEFAULT_PRIORITY};
 use std::io;
 use std::time::Duration;
 
 /// A user thread. Only what is alive may be asked; nothing here keeps it so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Thread(u32);
+pub struct UserThread(u32);
 
 /// The calling user thread; `None` on kernel threads.
 #[inline]
-pub fn current() -> Option<Thread> {
-    raw::current_handle().map(Thread)
+pub fn current() -> Option<UserThread> {
+    raw::current_handle().map(UserThread)
 }
 
 /// Starts a thread with a handle to join it.
@@ -29,7 +30,7 @@ pub fn current() -> Option<Thread> {
 pub fn spawn(
     name: Option<Box<str>>,
     f: impl FnOnce() + Send + 'static,
-) -> io::Result<(JoinHandle<()>, Thread)> {
+) -> io::Result<(JoinHandle<()>, UserThread)> {
     spawn_with(name, &Attributes::default(), f)
 }
 
@@ -42,14 +43,14 @@ pub fn spawn_with(
     name: Option<Box<str>>,
     attributes: &Attributes,
     f: impl FnOnce() + Send + 'static,
-) -> io::Result<(JoinHandle<()>, Thread)> {
+) -> io::Result<(JoinHandle<()>, UserThread)> {
     // SAFETY: no memory is given.
-    unsafe { spawn_on(Stack::Size(0), name, attributes, f) }
+    unsafe { spawn_on(WantedStack::Size(0), name, attributes, f) }
 }
 
 /// What a thread is to run on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stack {
+pub enum WantedStack {
     /// At least this many usable bytes; the runtime's threads have some anyhow.
     Size(usize),
     /// This memory, which is not unmapped at the end. It has no guard.
@@ -72,15 +73,15 @@ pub fn smallest_memory() -> usize {
 ///
 /// As [`spawn`]; `InvalidInput` if the memory is too small for a preempted thread.
 pub unsafe fn spawn_on(
-    stack: Stack,
+    stack: WantedStack,
     name: Option<Box<str>>,
     attributes: &Attributes,
     f: impl FnOnce() + Send + 'static,
-) -> io::Result<(JoinHandle<()>, Thread)> {
+) -> io::Result<(JoinHandle<()>, UserThread)> {
     let rt = Inner::running().ok_or_else(|| io::Error::other(NoRuntime))?;
     let stack = match stack {
-        Stack::Size(bytes) => OwnStack::if_larger(bytes, rt.config.stack_size)?,
-        Stack::Memory(memory) => {
+        WantedStack::Size(bytes) => OwnStack::if_larger(bytes, rt.config.stack_size)?,
+        WantedStack::Memory(memory) => {
             // SAFETY: the caller's contract.
             let given = unsafe { OwnStack::given(memory) };
             Some(given.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?)
@@ -88,7 +89,7 @@ pub unsafe fn spawn_on(
     };
     // SAFETY: everything is 'static.
     let handle = unsafe { thread::spawn_with(rt, f, name, attributes, stack) }?;
-    let thread = Thread(handle.raw());
+    let thread = UserThread(handle.raw());
     Ok((handle, thread))
 }
 
@@ -102,32 +103,15 @@ pub fn is_fs_base(fs_base: usize) -> bool {
     Inner::latest().is_some_and(|rt| rt.table.owns(fs_base))
 }
 
-/// Lets another thread run if there is one.
-pub fn try_yield() -> bool {
-    raw::current().is_some_and(thread::try_yield)
-}
-
-static COUNTS_RUN_TIME: AtomicBool = AtomicBool::new(false);
-
-/// The runtimes that are built from now on know [`Thread::run_time`]. It costs some nanoseconds a
-/// switch.
-pub fn count_run_time() {
-    COUNTS_RUN_TIME.store(true, Relaxed);
-}
-
-pub(crate) fn counts_run_time() -> bool {
-    COUNTS_RUN_TIME.load(Relaxed)
-}
-
-impl Thread {
+impl UserThread {
     /// Its number, for [`from_number`](Self::from_number).
     pub fn number(self) -> u32 {
         self.0
     }
 
     /// The thread of this number, or another that has it by now.
-    pub fn from_number(number: u32) -> Thread {
-        Thread(number)
+    pub fn from_number(number: u32) -> UserThread {
+        UserThread(number)
     }
 
     /// How long it has run on workers since it began; `None`: there is no such thread, or nobody

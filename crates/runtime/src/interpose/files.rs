@@ -9,8 +9,8 @@
 //! The symbols are weak: `quaver-shim` has definitions of its own.
 
 use super::futex::fail;
-use crate::foreign::calls::descriptors::{self, Made};
-use crate::foreign::calls::{self, Epoll, Plain, Span, can_park};
+use crate::calls::descriptors::{self, Made};
+use crate::calls::{self, Epoll, Plain, Span, can_park};
 use crate::overlay;
 use crate::thread::raw;
 use core::arch::global_asm;
@@ -64,7 +64,7 @@ macro_rules! weak {
                 // kernel's, are the caller's.
                 unsafe {
                     if function.is_null() {
-                        return returned(crate::foreign::sys::call($number, words)) as $result;
+                        return returned(crate::sys::call($number, words)) as $result;
                     }
                     type Function = unsafe extern "C-unwind" fn($($type),*) -> $result;
                     core::mem::transmute::<*mut c_void, Function>(function)($($argument),*)

@@ -125,7 +125,7 @@ fn deadline(ts: &libc::timespec, absolute: bool, realtime: bool) -> Option<Insta
 type Arguments = [c_long; 6];
 
 /// A system call of futexes that concerns user threads; everything else is the kernel's alone.
-enum Call {
+enum FutexCall {
     Wait {
         bits: u32,
         absolute: bool,
@@ -140,21 +140,21 @@ enum Call {
     Two,
 }
 
-impl Call {
-    fn of(nr: c_long, a: &Arguments) -> Option<Call> {
+impl FutexCall {
+    fn of(nr: c_long, a: &Arguments) -> Option<FutexCall> {
         /// `FUTEX2_SIZE_U32 | FUTEX2_PRIVATE`.
         const PRIVATE_WORD: c_long = 0x82;
         const SYS_FUTEX_WAKE: c_long = 454;
         match nr {
-            libc::SYS_futex => Call::of_old(a),
+            libc::SYS_futex => FutexCall::of_old(a),
             SYS_FUTEX_WAKE if a[3] == PRIVATE_WORD => {
-                Some(Call::Wake { number: 2, bits: a[1] as u32 })
+                Some(FutexCall::Wake { number: 2, bits: a[1] as u32 })
             }
             _ => None,
         }
     }
 
-    fn of_old(a: &Arguments) -> Option<Call> {
+    fn of_old(a: &Arguments) -> Option<FutexCall> {
         const REALTIME: c_int = libc::FUTEX_CLOCK_REALTIME;
         let op = a[1] as c_int;
         if op & libc::FUTEX_PRIVATE_FLAG == 0 {
@@ -163,14 +163,16 @@ impl Call {
         let realtime = op & REALTIME != 0;
         match op & !libc::FUTEX_PRIVATE_FLAG & !REALTIME {
             libc::FUTEX_WAIT_BITSET => {
-                Some(Call::Wait { bits: a[5] as u32, absolute: true, realtime })
+                Some(FutexCall::Wait { bits: a[5] as u32, absolute: true, realtime })
             }
             // The kernel refuses these with another clock.
             _ if realtime => None,
-            libc::FUTEX_WAIT => Some(Call::Wait { bits: u32::MAX, absolute: false, realtime }),
-            libc::FUTEX_WAKE => Some(Call::Wake { number: 2, bits: u32::MAX }),
-            libc::FUTEX_WAKE_BITSET => Some(Call::Wake { number: 2, bits: a[5] as u32 }),
-            libc::FUTEX_REQUEUE | libc::FUTEX_CMP_REQUEUE | libc::FUTEX_WAKE_OP => Some(Call::Two),
+            libc::FUTEX_WAIT => Some(FutexCall::Wait { bits: u32::MAX, absolute: false, realtime }),
+            libc::FUTEX_WAKE => Some(FutexCall::Wake { number: 2, bits: u32::MAX }),
+            libc::FUTEX_WAKE_BITSET => Some(FutexCall::Wake { number: 2, bits: a[5] as u32 }),
+            libc::FUTEX_REQUEUE | libc::FUTEX_CMP_REQUEUE | libc::FUTEX_WAKE_OP => {
+                Some(FutexCall::Two)
+            }
             _ => None,
         }
     }
@@ -208,7 +210,7 @@ pub unsafe extern "C" fn syscall(
     let arguments = [a, b, c, d, e, f];
     // SAFETY: the caller's contract.
     let r = unsafe {
-        match Call::of(nr, &arguments) {
+        match FutexCall::of(nr, &arguments) {
             None => kernel(nr, &arguments),
             Some(call) => futex(call, nr, &arguments),
         }
@@ -230,10 +232,10 @@ unsafe fn kernel(nr: c_long, a: &Arguments) -> c_long {
 /// # Safety
 ///
 /// As for libc's `syscall`; `call` is what `nr` and `a` ask for.
-unsafe fn futex(call: Call, nr: c_long, a: &Arguments) -> c_long {
+unsafe fn futex(call: FutexCall, nr: c_long, a: &Arguments) -> c_long {
     let address = a[0] as usize;
     match call {
-        Call::Wait { bits, absolute, realtime } => {
+        FutexCall::Wait { bits, absolute, realtime } => {
             // SAFETY: null or valid, says the caller.
             let timeout = unsafe { (a[3] as *const libc::timespec).as_ref() };
             if !raw::may_park() || is_refused(address, bits, timeout) {
@@ -247,7 +249,7 @@ unsafe fn futex(call: Call, nr: c_long, a: &Arguments) -> c_long {
                 Err(errno) => (-errno).into(),
             }
         }
-        Call::Wake { number, bits } => {
+        FutexCall::Wake { number, bits } => {
             let error = Cell::new(0);
             let n = at_least_one(a[number]);
             let woken = wake(address, n, bits, Sleepers::Any, |n| {
@@ -260,7 +262,7 @@ unsafe fn futex(call: Call, nr: c_long, a: &Arguments) -> c_long {
             });
             if woken == 0 { error.get() } else { woken.into() }
         }
-        Call::Two => {
+        FutexCall::Two => {
             // SAFETY: handed on.
             let r = unsafe { kernel(nr, a) };
             if r < 0 {

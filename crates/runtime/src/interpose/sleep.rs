@@ -97,7 +97,7 @@ fn sleep(span: Duration) -> Duration {
 /// kernel threads.
 #[unsafe(no_mangle)]
 pub extern "C" fn sched_yield() -> c_int {
-    if !(raw::may_park() && raw::current().is_some_and(crate::thread::try_yield)) {
+    if !(raw::may_park() && raw::try_yield()) {
         sys::sched_yield();
     }
     0

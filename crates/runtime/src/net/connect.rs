@@ -1,6 +1,6 @@
 //! Connecting streams: `std` can do it only by waiting in the kernel.
 
-use super::socket::{Socket, uninterrupted};
+use super::socket::{StdSocket, uninterrupted};
 use crate::block_in_place;
 use crate::reactor::Direction;
 use socket2::{Domain, SockAddr, Type};
@@ -13,7 +13,10 @@ use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
 use std::time::{Duration, Instant};
 
 /// A TCP connection to `address`, for which it waits no longer than `timeout`.
-pub(super) fn tcp(address: SocketAddr, timeout: Option<Duration>) -> io::Result<Socket<TcpStream>> {
+pub(super) fn tcp(
+    address: SocketAddr,
+    timeout: Option<Duration>,
+) -> io::Result<StdSocket<TcpStream>> {
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let new = socket2::Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
     let under_way = match new.connect(&address.into()) {
@@ -22,7 +25,7 @@ pub(super) fn tcp(address: SocketAddr, timeout: Option<Duration>) -> io::Result<
         Err(e) if matches!(e.raw_os_error(), Some(libc::EINPROGRESS | libc::EINTR)) => true,
         Err(e) => return Err(e),
     };
-    let socket = Socket::from_nonblocking(new.into());
+    let socket = StdSocket::from_nonblocking(new.into());
     if !under_way {
         return Ok(socket);
     }
@@ -40,7 +43,7 @@ pub(super) fn tcp(address: SocketAddr, timeout: Option<Duration>) -> io::Result<
 }
 
 /// A connection to the listener at `address`.
-pub(super) fn unix(address: &UnixAddr) -> io::Result<Socket<UnixStream>> {
+pub(super) fn unix(address: &UnixAddr) -> io::Result<StdSocket<UnixStream>> {
     let new = socket2::Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
     let address = to_sock_addr(address)?;
     match uninterrupted(|| new.connect(&address)) {
@@ -52,7 +55,7 @@ pub(super) fn unix(address: &UnixAddr) -> io::Result<Socket<UnixStream>> {
         }
         result => result?,
     }
-    Ok(Socket::from_nonblocking(new.into()))
+    Ok(StdSocket::from_nonblocking(new.into()))
 }
 
 fn to_sock_addr(address: &UnixAddr) -> io::Result<SockAddr> {

@@ -1,6 +1,6 @@
 //! What several socket types offer alike.
 
-/// Cloning, options and conversions of a type with a field `socket: Socket<$std>`.
+/// Cloning, options and conversions of a type with a field `socket: StdSocket<$std>`.
 macro_rules! common {
     ($name:ident, $std:ty) => {
         impl $name {
@@ -45,7 +45,7 @@ macro_rules! common {
         /// others that have it.
         impl From<$std> for $name {
             fn from(socket: $std) -> $name {
-                $name { socket: $crate::net::socket::Socket::adopt(socket) }
+                $name { socket: $crate::net::socket::StdSocket::adopt(socket) }
             }
         }
 

@@ -1,7 +1,7 @@
 //! Waiting for files of any kind.
 
 use super::socket::ready;
-use crate::reactor::{Direction, Source};
+use crate::reactor::{Direction, FileSource};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -44,7 +44,7 @@ use std::time::Instant;
 /// ```
 #[doc(alias = "AsyncFd")]
 pub struct Pollable<T> {
-    source: Source,
+    source: FileSource,
     file: T,
 }
 
@@ -57,7 +57,7 @@ impl<T: AsFd> Pollable<T> {
     /// descriptor left.
     pub fn new(file: T) -> io::Result<Pollable<T>> {
         check(file.as_fd())?;
-        let source = Source::new(file.as_fd().try_clone_to_owned()?);
+        let source = FileSource::new(file.as_fd().try_clone_to_owned()?);
         Ok(Pollable { source, file })
     }
 

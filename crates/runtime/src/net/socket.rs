@@ -4,7 +4,7 @@
 //! results and errors are `std`'s.
 
 use crate::overlay;
-use crate::reactor::{Direction, Source};
+use crate::reactor::{Direction, FileSource};
 use crate::sys;
 use socket2::SockRef;
 use std::fmt;
@@ -100,31 +100,31 @@ impl Mode {
 }
 
 /// A socket of the kind of `std`'s `S`.
-pub(super) struct Socket<S> {
-    source: Source,
+pub(super) struct StdSocket<S> {
+    source: FileSource,
     mode: Arc<Mode>,
     kind: PhantomData<fn() -> S>,
 }
 
-impl<S: Std> Socket<S> {
+impl<S: Std> StdSocket<S> {
     /// Takes a socket that was made just now.
-    pub(super) fn new(socket: S) -> io::Result<Socket<S>> {
+    pub(super) fn new(socket: S) -> io::Result<StdSocket<S>> {
         socket.set_nonblocking(true)?;
-        Ok(Socket::from_nonblocking(socket.into()))
+        Ok(StdSocket::from_nonblocking(socket.into()))
     }
 
     /// As [`new`](Self::new), for a file that is in non-blocking mode.
-    pub(super) fn from_nonblocking(fd: OwnedFd) -> Socket<S> {
-        Socket::with_mode(fd, Arc::default())
+    pub(super) fn from_nonblocking(fd: OwnedFd) -> StdSocket<S> {
+        StdSocket::with_mode(fd, Arc::default())
     }
 
-    fn with_mode(fd: OwnedFd, mode: Arc<Mode>) -> Socket<S> {
-        Socket { source: Source::new(fd), mode, kind: PhantomData }
+    fn with_mode(fd: OwnedFd, mode: Arc<Mode>) -> StdSocket<S> {
+        StdSocket { source: FileSource::new(fd), mode, kind: PhantomData }
     }
 
     /// Takes a socket that was somebody else's, as it is. One without a socket's options, say
     /// because it is none, counts as one that has none of them set.
-    pub(super) fn adopt(socket: S) -> Socket<S> {
+    pub(super) fn adopt(socket: S) -> StdSocket<S> {
         let mode = Mode::default();
         let options = SockRef::from(&socket);
         mode.set_limit(Direction::Read, options.read_timeout().unwrap_or(None));
@@ -132,13 +132,13 @@ impl<S: Std> Socket<S> {
         mode.nonblocking.store(sys::is_nonblocking(socket.as_fd().as_raw_fd()), Relaxed);
         // Fails for no file; calls on one that blocks would do so in the kernel.
         let _ = socket.set_nonblocking(true);
-        Socket::with_mode(socket.into(), Arc::new(mode))
+        StdSocket::with_mode(socket.into(), Arc::new(mode))
     }
 
     /// Takes what `accept` on this listener has returned.
-    pub(super) fn accepted<T: Std>(&self, socket: T) -> io::Result<Socket<T>> {
+    pub(super) fn accepted<T: Std>(&self, socket: T) -> io::Result<StdSocket<T>> {
         // The kernel hands timeouts on, to some kinds of sockets.
-        if self.mode.is_limited() { Ok(Socket::adopt(socket)) } else { Socket::new(socket) }
+        if self.mode.is_limited() { Ok(StdSocket::adopt(socket)) } else { StdSocket::new(socket) }
     }
 
     /// Gives the file up. It blocks again, unless the user wishes otherwise or there are clones.
@@ -151,9 +151,9 @@ impl<S: Std> Socket<S> {
         socket
     }
 
-    pub(super) fn try_clone(&self) -> io::Result<Socket<S>> {
+    pub(super) fn try_clone(&self) -> io::Result<StdSocket<S>> {
         let fd = self.fd().try_clone_to_owned()?;
-        Ok(Socket::with_mode(fd, self.mode.clone()))
+        Ok(StdSocket::with_mode(fd, self.mode.clone()))
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -284,7 +284,7 @@ impl<S: Std> Socket<S> {
 ///
 /// `WouldBlock` when the deadline has come.
 pub(super) fn ready(
-    source: &Source,
+    source: &FileSource,
     direction: Direction,
     deadline: Option<Instant>,
 ) -> io::Result<()> {

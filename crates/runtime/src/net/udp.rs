@@ -1,7 +1,7 @@
 //! UDP.
 
 use super::forward::{common, timeouts};
-use super::socket::Socket;
+use super::socket::StdSocket;
 use super::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, addrs};
 use crate::reactor::Direction;
 use std::io;
@@ -40,7 +40,7 @@ use std::net;
 /// # }
 /// ```
 pub struct UdpSocket {
-    socket: Socket<net::UdpSocket>,
+    socket: StdSocket<net::UdpSocket>,
 }
 
 common!(UdpSocket, net::UdpSocket);
@@ -56,7 +56,7 @@ impl UdpSocket {
     /// For the last of the addresses; or when there are none.
     pub fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<UdpSocket> {
         let socket = addrs::first(addr, net::UdpSocket::bind)?;
-        Ok(UdpSocket { socket: Socket::new(socket)? })
+        Ok(UdpSocket { socket: StdSocket::new(socket)? })
     }
 
     /// Makes one peer the only one: [`send`](Self::send) goes there, and datagrams of others are

@@ -6,7 +6,7 @@
 //! waits for its workers, and another may be built.
 
 use crate::arch::segment;
-use crate::foreign::calls;
+use crate::calls;
 use crate::interpose;
 use crate::overlay;
 use crate::park;

@@ -94,11 +94,11 @@ fn plain(address: SocketAddr) -> SocketAddr {
 }
 
 /// Keeps what only addresses of IPv6 have.
-trait Scope {
+trait KeepScope {
     fn with_scope_of(self, other: SocketAddr) -> SocketAddr;
 }
 
-impl Scope for SocketAddr {
+impl KeepScope for SocketAddr {
     fn with_scope_of(self, other: SocketAddr) -> SocketAddr {
         if self.is_ipv6() { other } else { self }
     }

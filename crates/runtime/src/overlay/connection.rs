@@ -1,11 +1,11 @@
 //! How sockets come to be served: binding, connecting, accepting.
 
 use super::served::{Served, errno_of, failed};
-use super::table::{self, Entry};
-use super::wait::How;
+use super::table::{self, DescriptorEntry};
+use super::wait::WaitManner;
 use super::{Words, address, kernel, options, stack};
-use crate::foreign::files::{End, Wanted};
 use crate::net::stack::{Kind, Readiness, Stack};
+use crate::reactor::{FileWait, Wanted};
 use crate::sys;
 use core::sync::atomic::Ordering::*;
 use libc::{
@@ -20,8 +20,8 @@ use std::time::Instant;
 /// What serves `fd`: a result, if its stack has gone; `None`, if nothing does.
 pub(super) fn served(fd: i32) -> Option<Result<Arc<Served>, isize>> {
     match table::get(fd)? {
-        Entry::Socket(served) => Some(Ok(served)),
-        Entry::Lost => Some(Err(failed(ENETDOWN))),
+        DescriptorEntry::Socket(served) => Some(Ok(served)),
+        DescriptorEntry::Lost => Some(Err(failed(ENETDOWN))),
         _ => None,
     }
 }
@@ -99,7 +99,7 @@ pub(super) fn listen(served: &Served, fd: i32, backlog: i32) -> isize {
 /// # Safety
 ///
 /// As for the call.
-pub(super) unsafe fn connect(a: Words, how: How) -> Option<isize> {
+pub(super) unsafe fn connect(a: Words, how: WaitManner) -> Option<isize> {
     let (fd, at, len) = (a[0] as i32, a[1] as *const u8, a[2]);
     // SAFETY: the caller's contract.
     let peer = unsafe { address::read(at, len) };
@@ -122,7 +122,7 @@ pub(super) unsafe fn connect(a: Words, how: How) -> Option<isize> {
     })
 }
 
-fn connect_to(served: &Served, fd: i32, peer: SocketAddr, how: How) -> isize {
+fn connect_to(served: &Served, fd: i32, peer: SocketAddr, how: WaitManner) -> isize {
     if served.kind == Kind::Datagram {
         return served.call(|socket| socket.connect(peer).map(|()| 0));
     }
@@ -139,8 +139,8 @@ fn connect_to(served: &Served, fd: i32, peer: SocketAddr, how: How) -> isize {
             return outcome;
         }
         match end {
-            End::TimedOut => return first,
-            End::Interrupted if how.interruptible => return failed(EINTR),
+            FileWait::TimedOut => return first,
+            FileWait::Interrupted if how.interruptible => return failed(EINTR),
             _ => {}
         }
     }
@@ -187,7 +187,7 @@ fn outcome(served: &Served) -> isize {
 /// # Safety
 ///
 /// As for the call.
-pub(super) unsafe fn accept(served: &Served, a: Words, flags: i32, how: How) -> isize {
+pub(super) unsafe fn accept(served: &Served, a: Words, flags: i32, how: WaitManner) -> isize {
     if flags & !(SOCK_CLOEXEC | SOCK_NONBLOCK) != 0 {
         return failed(EINVAL);
     }

@@ -1,7 +1,7 @@
 //! Descriptors that come and go.
 
 use super::served::failed;
-use super::table::{self, Entry};
+use super::table::{self, DescriptorEntry};
 use super::{Words, is_active, kernel};
 use core::sync::atomic::{AtomicI32, Ordering::*};
 use libc::{ENFILE, F_DUPFD, F_DUPFD_CLOEXEC, SYS_close, SYS_dup2, SYS_dup3, SYS_getpid};
@@ -41,10 +41,10 @@ pub(crate) fn leave_range(first: u32, last: u32) {
 
 #[cold]
 fn forget(fd: i32) {
-    match table::replace(fd, Entry::Nothing) {
-        Entry::Socket(served) => served.leave(fd),
-        Entry::Set(set) => set.leave(fd),
-        Entry::Candidate(_) | Entry::Lost | Entry::Nothing => {}
+    match table::replace(fd, DescriptorEntry::Nothing) {
+        DescriptorEntry::Socket(served) => served.leave(fd),
+        DescriptorEntry::Set(set) => set.leave(fd),
+        DescriptorEntry::Candidate(_) | DescriptorEntry::Lost | DescriptorEntry::Nothing => {}
     }
 }
 
@@ -55,9 +55,9 @@ pub(crate) fn share(old: i32, new: i32) -> bool {
     }
     leave(new);
     match table::get(old) {
-        None | Some(Entry::Nothing) => true,
-        Some(Entry::Socket(served)) => served.serve(new),
-        Some(Entry::Set(set)) => set.serve(new),
+        None | Some(DescriptorEntry::Nothing) => true,
+        Some(DescriptorEntry::Socket(served)) => served.serve(new),
+        Some(DescriptorEntry::Set(set)) => set.serve(new),
         Some(other) => {
             let has_room = table::make_room(new);
             if has_room {

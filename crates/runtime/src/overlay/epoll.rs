@@ -1,7 +1,7 @@
 //! Members of a program's epoll instances that are sockets of a stack.
 
 use super::served::{Served, failed};
-use super::table::{self, Descriptors, Entry};
+use super::table::{self, DescriptorEntry, Descriptors};
 use super::{Words, address, kernel};
 use crate::park::SpinLock;
 use crate::reactor;
@@ -22,7 +22,7 @@ const HOW: u32 = (EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP) as u32;
 
 /// An epoll instance: what it has besides the kernel's.
 pub(super) struct Set {
-    state: SpinLock<Queue>,
+    state: SpinLock<ReadyMembers>,
     /// Descriptors of it.
     descriptors: AtomicU32,
     closed: AtomicBool,
@@ -31,7 +31,7 @@ pub(super) struct Set {
 }
 
 /// Members of which there may be events, each with a count of its own.
-struct Queue {
+struct ReadyMembers {
     first: *const Member,
     last: *const Member,
     len: usize,
@@ -39,7 +39,7 @@ struct Queue {
 }
 
 // SAFETY: the pointers are counts of members, which are `Sync`.
-unsafe impl Send for Queue {}
+unsafe impl Send for ReadyMembers {}
 
 /// A socket in an instance.
 pub(super) struct Member {
@@ -48,10 +48,10 @@ pub(super) struct Member {
     fd: i32,
     served: Arc<Served>,
     /// Under the set's lock.
-    state: UnsafeCell<State>,
+    state: UnsafeCell<MemberState>,
 }
 
-struct State {
+struct MemberState {
     events: u32,
     data: u64,
     /// One-shot, and it has been.
@@ -66,7 +66,7 @@ unsafe impl Send for Member {}
 // SAFETY: as above.
 unsafe impl Sync for Member {}
 
-impl Queue {
+impl ReadyMembers {
     /// # Safety
     ///
     /// This is the locked queue of the member's set.
@@ -170,7 +170,7 @@ impl Member {
 impl Set {
     fn new() -> Arc<Set> {
         let descriptors = Descriptors::new();
-        let queue = Queue { first: ptr::null(), last: ptr::null(), len: 0, descriptors };
+        let queue = ReadyMembers { first: ptr::null(), last: ptr::null(), len: 0, descriptors };
         Arc::new(Set {
             state: SpinLock::new(queue),
             descriptors: AtomicU32::new(0),
@@ -186,7 +186,7 @@ impl Set {
         }
         self.descriptors.fetch_add(1, SeqCst);
         self.state.lock().descriptors.add(fd);
-        drop(table::replace(fd, Entry::Set(self.clone())));
+        drop(table::replace(fd, DescriptorEntry::Set(self.clone())));
         true
     }
 
@@ -310,8 +310,10 @@ pub(super) unsafe fn control(a: Words) -> Option<isize> {
     // SAFETY: the caller's contract.
     let event = || unsafe { (!event.is_null()).then(|| event.read_unaligned()) };
     match table::get(fd) {
-        Some(Entry::Socket(served)) => Some(change(epoll, operation, fd, event(), &served)),
-        Some(Entry::Candidate(candidate)) => {
+        Some(DescriptorEntry::Socket(served)) => {
+            Some(change(epoll, operation, fd, event(), &served))
+        }
+        Some(DescriptorEntry::Candidate(candidate)) => {
             // SAFETY: the caller's contract.
             let done = unsafe { kernel(SYS_epoll_ctl, a) };
             if done == 0 {
@@ -325,7 +327,7 @@ pub(super) unsafe fn control(a: Words) -> Option<isize> {
             if done == 0 && address::is_unbound(fd) && table::make_room(fd) {
                 let candidate = Arc::new(Candidate(Mutex::new(Vec::new())));
                 candidate.note(epoll, operation, event());
-                drop(table::replace(fd, Entry::Candidate(candidate)));
+                drop(table::replace(fd, DescriptorEntry::Candidate(candidate)));
             }
             Some(done)
         }
@@ -348,8 +350,8 @@ impl Candidate {
 }
 
 /// `fd` is served from now on: what it was before was this. Its memberships move.
-pub(super) fn taken_over(fd: i32, before: Entry, served: &Arc<Served>) {
-    let Entry::Candidate(candidate) = before else { return };
+pub(super) fn taken_over(fd: i32, before: DescriptorEntry, served: &Arc<Served>) {
+    let DescriptorEntry::Candidate(candidate) = before else { return };
     let Ok(mut all) = candidate.0.lock() else { return };
     for (epoll, set, event) in all.drain(..) {
         // SAFETY: no memory.
@@ -363,7 +365,7 @@ pub(super) fn taken_over(fd: i32, before: Entry, served: &Arc<Served>) {
 /// The instance behind a descriptor.
 fn set_of(epoll: i32) -> Option<Arc<Set>> {
     match table::get(epoll) {
-        Some(Entry::Set(set)) => Some(set),
+        Some(DescriptorEntry::Set(set)) => Some(set),
         Some(_) => None,
         None => {
             let set = Set::new();
@@ -373,7 +375,7 @@ fn set_of(epoll: i32) -> Option<Arc<Set>> {
 }
 
 fn join(set: Arc<Set>, fd: i32, event: epoll_event, served: &Arc<Served>) -> isize {
-    let state = State {
+    let state = MemberState {
         events: event.events,
         data: event.u64,
         is_spent: false,

@@ -14,11 +14,11 @@ mod wait;
 
 pub(crate) use descriptors::{leave, leave_range, share};
 
-use crate::foreign;
 use crate::net::stack::Stack;
 use crate::park::SpinLock;
 use crate::preempt;
 use crate::sync::Mutex;
+use crate::sys;
 use connection::served;
 use core::ffi::c_long;
 use core::sync::atomic::Ordering::*;
@@ -28,8 +28,8 @@ use std::io;
 use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::Duration;
-use table::{Entry, IN_USE};
-use wait::How;
+use table::{DescriptorEntry, IN_USE};
+use wait::WaitManner;
 
 type Words = [usize; 6];
 
@@ -40,7 +40,7 @@ type Words = [usize; 6];
 /// As for the call.
 unsafe fn kernel(number: c_long, a: Words) -> isize {
     // SAFETY: the caller's contract.
-    unsafe { foreign::sys::call(number, a) }
+    unsafe { sys::call(number, a) }
 }
 
 /// The stack, and how many there have been before.
@@ -83,7 +83,7 @@ pub(crate) fn uninstall() {
     for end in [Served::begin_to_end, Served::end] {
         let mut from = 0;
         while let Some(fd) = table::smallest(from, u32::MAX) {
-            if let Some(Entry::Socket(served)) = table::get(fd) {
+            if let Some(DescriptorEntry::Socket(served)) = table::get(fd) {
                 end(&served);
             }
             from = fd as u32 + 1;
@@ -152,14 +152,14 @@ pub unsafe fn call(number: c_long, a: [usize; 6], interruptible: bool) -> Option
         return None;
     }
     // SAFETY: the caller's contract.
-    unsafe { call_here(number, a, How { interruptible }) }
+    unsafe { call_here(number, a, WaitManner { interruptible }) }
 }
 
 /// # Safety
 ///
 /// As for the call.
 #[cold]
-unsafe fn call_here(number: c_long, a: Words, how: How) -> Option<isize> {
+unsafe fn call_here(number: c_long, a: Words, how: WaitManner) -> Option<isize> {
     let fd = a[0] as i32;
     // SAFETY: the caller's contract.
     let served = unsafe {
@@ -174,7 +174,7 @@ unsafe fn call_here(number: c_long, a: Words, how: How) -> Option<isize> {
             SYS_select => return poll::select(a, how),
             SYS_pselect6 => return poll::pselect(a, how),
             SYS_epoll_wait | SYS_epoll_pwait | SYS_epoll_pwait2 => {
-                let Some(Entry::Set(set)) = table::get(fd) else { return None };
+                let Some(DescriptorEntry::Set(set)) = table::get(fd) else { return None };
                 // The last argument is no mask there.
                 let mask = if number == SYS_epoll_wait { 0 } else { a[4] };
                 let a = [a[0], a[1], a[2], a[3], mask, 0];
@@ -227,7 +227,7 @@ unsafe fn served_by(message: &msghdr, fd: i32) -> Option<Result<Arc<Served>, isi
 /// # Safety
 ///
 /// As for the call.
-unsafe fn on_socket(served: &Served, number: c_long, a: Words, how: How) -> Option<isize> {
+unsafe fn on_socket(served: &Served, number: c_long, a: Words, how: WaitManner) -> Option<isize> {
     /// `RWF_NOWAIT`.
     const NOWAIT: usize = 8;
     let fd = a[0] as i32;

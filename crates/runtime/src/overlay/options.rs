@@ -74,11 +74,11 @@ pub(super) fn hand_over(fd: i32, served: &Served) {
 #[derive(Default)]
 pub(super) struct Heirlooms {
     are_some: AtomicBool,
-    values: Mutex<Vec<Value>>,
+    values: Mutex<Vec<OptionValue>>,
 }
 
 #[derive(Clone, Copy)]
-struct Value {
+struct OptionValue {
     level: i32,
     name: i32,
     bytes: [u8; 16],
@@ -97,8 +97,8 @@ const INHERITED: [(i32, i32, usize); 9] = [
     (SOL_SOCKET, SO_SNDTIMEO, size_of::<timeval>()),
 ];
 
-fn read(fd: i32, (level, name, len): (i32, i32, usize)) -> Option<Value> {
-    Some(Value { level, name, bytes: option(fd, level, name, [0u8; 16])?, len })
+fn read(fd: i32, (level, name, len): (i32, i32, usize)) -> Option<OptionValue> {
+    Some(OptionValue { level, name, bytes: option(fd, level, name, [0u8; 16])?, len })
 }
 
 impl Heirlooms {
@@ -117,7 +117,7 @@ impl Heirlooms {
             let (theirs, mine) = (read(new as i32, which), read(fd, which));
             mine.filter(|mine| theirs.is_none_or(|theirs| theirs.bytes != mine.bytes))
         };
-        let values: Vec<Value> = INHERITED.iter().filter_map(differs).collect();
+        let values: Vec<OptionValue> = INHERITED.iter().filter_map(differs).collect();
         // SAFETY: made above.
         unsafe { kernel(libc::SYS_close, [new as usize, 0, 0, 0, 0, 0]) };
         let are_some = !values.is_empty();

@@ -2,11 +2,11 @@
 
 use super::epoll::Set;
 use super::served::failed;
-use super::table::{self, Entry};
-use super::wait::How;
+use super::table::{self, DescriptorEntry};
+use super::wait::WaitManner;
 use super::{Words, kernel};
-use crate::foreign::calls::{Sets, Span};
-use crate::foreign::files::{End, Wanted};
+use crate::calls::{Sets, Span};
+use crate::reactor::{FileWait, Wanted};
 use libc::{
     EINTR, EINVAL, POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLPRI, SYS_ppoll, pollfd,
     timespec, timeval,
@@ -18,17 +18,19 @@ static NOT_AT_ALL: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
 /// Which of these events of `poll`, errors among them, there are on `fd`; `None`: the kernel knows.
 pub(super) fn look(fd: i32, events: i16) -> Option<i16> {
     match table::get(fd)? {
-        Entry::Socket(served) => Some(served.readiness() as i16 & (events | POLLERR | POLLHUP)),
-        Entry::Lost => Some(POLLERR | POLLHUP | events & (POLLIN | POLLOUT)),
-        Entry::Set(set) if events & POLLIN != 0 && set.is_ready() => Some(POLLIN),
-        Entry::Set(_) | Entry::Candidate(_) | Entry::Nothing => None,
+        DescriptorEntry::Socket(served) => {
+            Some(served.readiness() as i16 & (events | POLLERR | POLLHUP))
+        }
+        DescriptorEntry::Lost => Some(POLLERR | POLLHUP | events & (POLLIN | POLLOUT)),
+        DescriptorEntry::Set(set) if events & POLLIN != 0 && set.is_ready() => Some(POLLIN),
+        DescriptorEntry::Set(_) | DescriptorEntry::Candidate(_) | DescriptorEntry::Nothing => None,
     }
 }
 
 /// May a wait for these events end at once? Asked when the one who waits is in the list.
 pub(super) fn is_news(fd: i32, events: i16) -> bool {
     match table::get(fd) {
-        Some(Entry::Set(set)) => set.may_be_ready(),
+        Some(DescriptorEntry::Set(set)) => set.may_be_ready(),
         Some(_) => look(fd, events).is_some_and(|found| found != 0),
         None => false,
     }
@@ -60,15 +62,15 @@ impl Time {
 }
 
 /// Calls `look` until it finds something, or the time is over; waits for `files` in between.
-fn until(time: Time, how: How, files: &[Wanted], mut look: impl FnMut() -> isize) -> isize {
+fn until(time: Time, how: WaitManner, files: &[Wanted], mut look: impl FnMut() -> isize) -> isize {
     loop {
         let found = look();
         if found != 0 || time.at_once {
             return found;
         }
         match how.wait(files, time.deadline) {
-            End::TimedOut => return look(),
-            End::Interrupted if how.interruptible => return failed(EINTR),
+            FileWait::TimedOut => return look(),
+            FileWait::Interrupted if how.interruptible => return failed(EINTR),
             _ => {}
         }
     }
@@ -79,7 +81,7 @@ fn until(time: Time, how: How, files: &[Wanted], mut look: impl FnMut() -> isize
 /// # Safety
 ///
 /// As for the call.
-pub(super) unsafe fn poll(a: Words, how: How) -> Option<isize> {
+pub(super) unsafe fn poll(a: Words, how: WaitManner) -> Option<isize> {
     let time = Time::of(Some(Span::of_millis(a[2] as i32)));
     // SAFETY: the caller's contract.
     unsafe { poll_for([a[0], a[1], 0, 0, 8, 0], time, how) }
@@ -90,7 +92,7 @@ pub(super) unsafe fn poll(a: Words, how: How) -> Option<isize> {
 /// # Safety
 ///
 /// As for the call.
-pub(super) unsafe fn ppoll(a: Words, how: How) -> Option<isize> {
+pub(super) unsafe fn ppoll(a: Words, how: WaitManner) -> Option<isize> {
     // SAFETY: the caller's contract.
     unsafe {
         let time = Time::of_timespec(a[2]);
@@ -101,7 +103,7 @@ pub(super) unsafe fn ppoll(a: Words, how: How) -> Option<isize> {
 /// # Safety
 ///
 /// As for `ppoll`.
-unsafe fn poll_for(a: Words, time: Result<Time, isize>, how: How) -> Option<isize> {
+unsafe fn poll_for(a: Words, time: Result<Time, isize>, how: WaitManner) -> Option<isize> {
     let (files, n) = (a[0] as *mut pollfd, a[1]);
     if files.is_null() || n == 0 {
         return None;
@@ -178,7 +180,7 @@ fn events_of_select(found: i16) -> i16 {
 /// # Safety
 ///
 /// As for the call.
-pub(super) unsafe fn select(a: Words, how: How) -> Option<isize> {
+pub(super) unsafe fn select(a: Words, how: WaitManner) -> Option<isize> {
     // SAFETY: the caller's contract.
     unsafe {
         let time = (a[4] as *const timeval).as_ref();
@@ -191,7 +193,7 @@ pub(super) unsafe fn select(a: Words, how: How) -> Option<isize> {
 /// # Safety
 ///
 /// As for the call.
-pub(super) unsafe fn pselect(a: Words, how: How) -> Option<isize> {
+pub(super) unsafe fn pselect(a: Words, how: WaitManner) -> Option<isize> {
     // SAFETY: the caller's contract.
     unsafe {
         let time = Time::of_timespec(a[4]);
@@ -202,7 +204,12 @@ pub(super) unsafe fn pselect(a: Words, how: How) -> Option<isize> {
 /// # Safety
 ///
 /// As for `pselect6`, whose mask is this.
-unsafe fn select_for(a: Words, time: Result<Time, isize>, mask: usize, how: How) -> Option<isize> {
+unsafe fn select_for(
+    a: Words,
+    time: Result<Time, isize>,
+    mask: usize,
+    how: WaitManner,
+) -> Option<isize> {
     let at = [a[1], a[2], a[3]].map(|at| at as *mut libc::fd_set);
     // SAFETY: the caller's contract.
     let asked = unsafe { Sets::read(at, a[0] as i32) };
@@ -250,7 +257,12 @@ unsafe fn select_for(a: Words, time: Result<Time, isize>, mask: usize, how: How)
 /// # Safety
 ///
 /// As for the call.
-pub(super) unsafe fn epoll_wait(set: &Set, a: Words, is_exact: bool, how: How) -> Option<isize> {
+pub(super) unsafe fn epoll_wait(
+    set: &Set,
+    a: Words,
+    is_exact: bool,
+    how: WaitManner,
+) -> Option<isize> {
     if (a[2] as i32) <= 0 {
         return None;
     }

@@ -2,7 +2,7 @@
 
 use super::epoll::Member;
 use super::options::Heirlooms;
-use super::table::{self, Descriptors, Entry};
+use super::table::{self, DescriptorEntry, Descriptors};
 use crate::net::stack::{Announcer, Kind, Readiness, Socket};
 use crate::park::SpinLock;
 use crate::reactor;
@@ -195,7 +195,7 @@ impl Served {
         }
         self.descriptors.fetch_add(1, SeqCst);
         self.news.heard.lock().descriptors.add(fd);
-        let before = table::replace(fd, Entry::Socket(self.clone()));
+        let before = table::replace(fd, DescriptorEntry::Socket(self.clone()));
         super::epoll::taken_over(fd, before, self);
         true
     }

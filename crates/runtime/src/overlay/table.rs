@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// What is known of a descriptor.
 #[derive(Clone)]
-pub(super) enum Entry {
+pub(super) enum DescriptorEntry {
     Nothing,
     /// A stack's socket.
     Socket(Arc<Served>),
@@ -25,34 +25,34 @@ const NOTHING: u8 = 0;
 const SOCKET: u8 = 1;
 const OTHER: u8 = 2;
 
-impl Entry {
+impl DescriptorEntry {
     fn mark(&self) -> u8 {
         match self {
-            Entry::Nothing => NOTHING,
-            Entry::Socket(_) | Entry::Lost => SOCKET,
-            Entry::Set(_) | Entry::Candidate(_) => OTHER,
+            DescriptorEntry::Nothing => NOTHING,
+            DescriptorEntry::Socket(_) | DescriptorEntry::Lost => SOCKET,
+            DescriptorEntry::Set(_) | DescriptorEntry::Candidate(_) => OTHER,
         }
     }
 }
 
 /// A descriptor.
-pub(super) struct Slot {
+pub(super) struct DescriptorSlot {
     /// What the entry is. May be asked without the lock.
     mark: AtomicU8,
     /// The next descriptor of the same socket or instance, under the lock of what they share; -1:
     /// this is the last.
     next: AtomicI32,
-    entry: SpinLock<Entry>,
+    entry: SpinLock<DescriptorEntry>,
 }
 
-impl Slot {
-    fn new(entry: Entry) -> Slot {
+impl DescriptorSlot {
+    fn new(entry: DescriptorEntry) -> DescriptorSlot {
         let mark = AtomicU8::new(entry.mark());
-        Slot { mark, next: AtomicI32::new(-1), entry: SpinLock::new(entry) }
+        DescriptorSlot { mark, next: AtomicI32::new(-1), entry: SpinLock::new(entry) }
     }
 
     /// Replaces the entry. What was there must not be dropped under a lock.
-    fn replace(&self, new: Entry) -> Entry {
+    fn replace(&self, new: DescriptorEntry) -> DescriptorEntry {
         let mark = new.mark();
         let mut entry = self.entry.lock();
         let before = self.mark.swap(mark, SeqCst);
@@ -68,28 +68,28 @@ impl Slot {
     }
 }
 
-static TABLE: Segments<Slot> = Segments::new();
+static TABLE: Segments<DescriptorSlot> = Segments::new();
 
 /// Entries, and one for an installed stack: while there is none, the overlay has nothing to do.
 pub(super) static IN_USE: AtomicU32 = AtomicU32::new(0);
 
-fn known(fd: i32) -> Option<&'static Slot> {
+fn known(fd: i32) -> Option<&'static DescriptorSlot> {
     TABLE.get(fd)
 }
 
 /// Sees to it that there is a place for this number. `false`: it is beyond what Linux allows by
 /// default (a million), or there is no memory.
 pub(super) fn make_room(fd: i32) -> bool {
-    TABLE.get_or_make(fd, || Slot::new(Entry::Nothing)).is_some()
+    TABLE.get_or_make(fd, || DescriptorSlot::new(DescriptorEntry::Nothing)).is_some()
 }
 
 /// What serves `fd`, if anything does.
 #[inline]
-pub(super) fn get(fd: i32) -> Option<Entry> {
+pub(super) fn get(fd: i32) -> Option<DescriptorEntry> {
     let slot = known(fd).filter(|slot| slot.mark.load(Acquire) != NOTHING)?;
     let entry = slot.entry.lock();
     match &*entry {
-        Entry::Nothing => None,
+        DescriptorEntry::Nothing => None,
         entry => Some(entry.clone()),
     }
 }
@@ -106,8 +106,8 @@ pub(super) fn is_socket(fd: i32) -> bool {
 }
 
 /// Replaces what is known of `fd`, for which there is [room](make_room); what that was.
-pub(super) fn replace(fd: i32, new: Entry) -> Entry {
-    known(fd).map_or(Entry::Nothing, |slot| slot.replace(new))
+pub(super) fn replace(fd: i32, new: DescriptorEntry) -> DescriptorEntry {
+    known(fd).map_or(DescriptorEntry::Nothing, |slot| slot.replace(new))
 }
 
 /// The smallest descriptor from `first` to `last` of which something is known.
@@ -159,7 +159,11 @@ pub(super) unsafe fn forget_all() {
         TABLE.rewrite(|slot| {
             let was_socket = slot.mark.load(Relaxed) == SOCKET;
             left += u32::from(was_socket);
-            Slot::new(if was_socket { Entry::Lost } else { Entry::Nothing })
+            DescriptorSlot::new(if was_socket {
+                DescriptorEntry::Lost
+            } else {
+                DescriptorEntry::Nothing
+            })
         });
     }
     IN_USE.store(left, SeqCst);

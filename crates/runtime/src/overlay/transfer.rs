@@ -1,9 +1,9 @@
 //! Receiving and sending.
 
 use super::served::{Served, errno_of, failed, result};
-use super::wait::How;
+use super::wait::WaitManner;
 use super::{Words, address};
-use crate::foreign::calls::Span;
+use crate::calls::Span;
 use crate::net::stack::{Kind, Readiness, Received};
 use crate::sys;
 use core::ffi::c_void;
@@ -77,7 +77,7 @@ fn receive_once(
 }
 
 /// `read` and its like: with no room they say 0 at once, where `recv` waits for something.
-pub(super) fn read(served: &Served, fd: i32, all: &[iovec], flags: i32, how: How) -> isize {
+pub(super) fn read(served: &Served, fd: i32, all: &[iovec], flags: i32, how: WaitManner) -> isize {
     if served.kind == Kind::Stream && total(all) == 0 {
         return served.with(|_| 0).unwrap_or_else(|e| e);
     }
@@ -95,7 +95,7 @@ pub(super) fn receive(
     all: &[iovec],
     flags: i32,
     later: bool,
-    how: How,
+    how: WaitManner,
 ) -> (isize, i32, Option<SocketAddr>) {
     if flags & MSG_OOB != 0 {
         return (failed(EINVAL), 0, None);
@@ -147,7 +147,14 @@ fn is_shut(error: &std::io::Error, served: &Served) -> bool {
 }
 
 /// `MSG_TRUNC` of a stream: the data is not wanted, and there may be no room for it.
-fn discard(served: &Served, fd: i32, wanted: usize, peek: bool, never: bool, how: How) -> isize {
+fn discard(
+    served: &Served,
+    fd: i32,
+    wanted: usize,
+    peek: bool,
+    never: bool,
+    how: WaitManner,
+) -> isize {
     let mut room = vec![0u8; wanted.min(1 << 16)];
     let room = [iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() }];
     how.until_ready(fd, INTO, never, || match receive_once(served, &room, 0, peek) {
@@ -163,7 +170,7 @@ pub(super) fn send(
     all: &[iovec],
     to: Option<SocketAddr>,
     flags: i32,
-    how: How,
+    how: WaitManner,
 ) -> isize {
     if flags & MSG_OOB != 0 {
         return failed(EOPNOTSUPP);
@@ -216,7 +223,7 @@ fn raise_sigpipe() {
 /// # Safety
 ///
 /// As for the call.
-pub(super) unsafe fn receive_from(served: &Served, a: Words, how: How) -> isize {
+pub(super) unsafe fn receive_from(served: &Served, a: Words, how: WaitManner) -> isize {
     let buffer = [iovec { iov_base: a[1] as *mut c_void, iov_len: a[2] }];
     let (n, _, from) = receive(served, a[0] as i32, &buffer, a[3] as i32, false, how);
     if n >= 0 {
@@ -275,7 +282,7 @@ pub(super) unsafe fn receive_message(
     message: *mut msghdr,
     flags: i32,
     later: bool,
-    how: How,
+    how: WaitManner,
 ) -> isize {
     let receive = |all: &[iovec]| {
         let (n, said, from) = receive(served, fd, all, flags, later, how);
@@ -312,7 +319,7 @@ unsafe fn target(served: &Served, at: *const u8, len: usize) -> Result<Option<So
 /// # Safety
 ///
 /// As for the call.
-pub(super) unsafe fn send_to(served: &Served, a: Words, how: How) -> isize {
+pub(super) unsafe fn send_to(served: &Served, a: Words, how: WaitManner) -> isize {
     let buffer = [iovec { iov_base: a[1] as *mut c_void, iov_len: a[2] }];
     // SAFETY: the caller's contract.
     match unsafe { target(served, a[4] as *const u8, a[5]) } {
@@ -331,7 +338,7 @@ pub(super) unsafe fn send_message(
     fd: i32,
     message: *const msghdr,
     flags: i32,
-    how: How,
+    how: WaitManner,
 ) -> isize {
     let send = |all: &[iovec]| {
         // SAFETY: the caller's contract.
@@ -349,7 +356,7 @@ pub(super) unsafe fn send_message(
 /// # Safety
 ///
 /// As for the call.
-pub(super) unsafe fn receive_several(served: &Served, a: Words, how: How) -> isize {
+pub(super) unsafe fn receive_several(served: &Served, a: Words, how: WaitManner) -> isize {
     let (fd, messages, n) = (a[0] as i32, a[1] as *mut mmsghdr, a[2] as u32 as usize);
     let mut flags = a[3] as i32;
     // SAFETY: the caller's contract: null or a time.
@@ -395,7 +402,7 @@ pub(super) unsafe fn receive_several(served: &Served, a: Words, how: How) -> isi
 /// # Safety
 ///
 /// As for the call.
-pub(super) unsafe fn send_several(served: &Served, a: Words, how: How) -> isize {
+pub(super) unsafe fn send_several(served: &Served, a: Words, how: WaitManner) -> isize {
     let (fd, messages, flags) = (a[0] as i32, a[1] as *mut mmsghdr, a[3] as i32);
     let n = (a[2] as u32 as usize).min(BUFFERS);
     for i in 0..n {
@@ -421,7 +428,7 @@ pub(super) unsafe fn send_several(served: &Served, a: Words, how: How) -> isize 
 /// # Safety
 ///
 /// As for the call.
-pub(super) unsafe fn send_file(served: &Served, a: Words, how: How) -> isize {
+pub(super) unsafe fn send_file(served: &Served, a: Words, how: WaitManner) -> isize {
     const PIECE: usize = 1 << 16;
     let (fd, file, offset, count) = (a[0] as i32, a[1], a[2] as *mut i64, a[3]);
     let mut room = vec![0u8; PIECE.min(count)];

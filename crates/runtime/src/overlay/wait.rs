@@ -1,10 +1,9 @@
-//! Waiting where `foreign::calls` does not: in calls of kernel threads, and of user threads that
+//! Waiting where [`crate::calls`] does not: in calls of kernel threads, and of user threads that
 //! block in the kernel.
 
 use super::served::failed;
 use super::{kernel, table};
-use crate::foreign::files::{End, Wanted};
-use crate::reactor;
+use crate::reactor::{self, FileWait, Wanted};
 use crate::sys;
 use crate::thread::raw;
 use libc::{EAGAIN, EINTR, SYS_ppoll, pollfd};
@@ -17,14 +16,14 @@ const SLICE: Duration = Duration::from_millis(10);
 
 /// How a call waits.
 #[derive(Clone, Copy)]
-pub(super) struct How {
+pub(super) struct WaitManner {
     /// The caller makes it again when it says `EINTR`, and looks for signals in between.
     pub(super) interruptible: bool,
 }
 
-impl How {
+impl WaitManner {
     /// Waits until one of the files may be ready.
-    pub(super) fn wait(self, files: &[Wanted], deadline: Option<Instant>) -> End {
+    pub(super) fn wait(self, files: &[Wanted], deadline: Option<Instant>) -> FileWait {
         let is_sliced = self.interruptible && raw::current().is_some();
         let slice = is_sliced.then(|| Instant::now() + SLICE);
         let until = match (slice, deadline) {
@@ -32,8 +31,10 @@ impl How {
             (a, b) => a.or(b),
         };
         match reactor::wait_anywhere(files, until) {
-            End::TimedOut if deadline.is_none_or(|at| Instant::now() < at) => End::Interrupted,
-            End::Impossible => look_in_the_kernel(files, deadline),
+            FileWait::TimedOut if deadline.is_none_or(|at| Instant::now() < at) => {
+                FileWait::Interrupted
+            }
+            FileWait::Impossible => look_in_the_kernel(files, deadline),
             end => end,
         }
     }
@@ -57,8 +58,8 @@ impl How {
                 sys::timeout_of(fd, option).and_then(|time| Instant::now().checked_add(time))
             });
             match self.wait(&[Wanted::new(fd, events)], deadline) {
-                End::TimedOut => return result,
-                End::Interrupted if self.interruptible => return failed(EINTR),
+                FileWait::TimedOut => return result,
+                FileWait::Interrupted if self.interruptible => return failed(EINTR),
                 _ => {}
             }
         }
@@ -66,10 +67,10 @@ impl How {
 }
 
 /// Waits for a moment for files of the kernel's.
-fn look_in_the_kernel(files: &[Wanted], deadline: Option<Instant>) -> End {
+fn look_in_the_kernel(files: &[Wanted], deadline: Option<Instant>) -> FileWait {
     let left = deadline.map_or(NAP, |at| at.saturating_duration_since(Instant::now()));
     if left.is_zero() {
-        return End::TimedOut;
+        return FileWait::TimedOut;
     }
     let kernels = files.iter().filter(|file| file.fd >= 0 && !table::is_socket(file.fd));
     let mut kernels: Vec<pollfd> =
@@ -78,5 +79,5 @@ fn look_in_the_kernel(files: &[Wanted], deadline: Option<Instant>) -> End {
     let a = [kernels.as_mut_ptr() as usize, kernels.len(), &raw const time as usize, 0, 8, 0];
     // SAFETY: so many entries; the time lives across the call.
     unsafe { kernel(SYS_ppoll, a) };
-    End::Ready
+    FileWait::Ready
 }

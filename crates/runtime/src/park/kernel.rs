@@ -32,7 +32,7 @@ const PARKED: u32 = u32::MAX;
 pub(crate) struct KernelParker {
     token: Futex,
     #[cfg(not(loom))]
-    pooled: pool::Link,
+    pooled: pool::PoolLink,
 }
 
 impl KernelParker {
@@ -40,7 +40,7 @@ impl KernelParker {
         KernelParker {
             token: Futex::new(EMPTY),
             #[cfg(not(loom))]
-            pooled: pool::Link::new(),
+            pooled: pool::PoolLink::new(),
         }
     }
 
@@ -80,14 +80,14 @@ mod pool {
     use std::cell::{Cell, UnsafeCell};
 
     /// The next free parker.
-    pub(super) struct Link(UnsafeCell<Option<&'static KernelParker>>);
+    pub(super) struct PoolLink(UnsafeCell<Option<&'static KernelParker>>);
 
     // SAFETY: the cell is accessed only by the holder of the pool's lock.
-    unsafe impl Sync for Link {}
+    unsafe impl Sync for PoolLink {}
 
-    impl Link {
-        pub(super) fn new() -> Link {
-            Link(UnsafeCell::new(None))
+    impl PoolLink {
+        pub(super) fn new() -> PoolLink {
+            PoolLink(UnsafeCell::new(None))
         }
     }
 

@@ -170,6 +170,7 @@ mod model {
     pub(crate) mod preempt {
         pub(crate) fn disable() {}
         pub(crate) fn enable() {}
+        pub(crate) fn assert_enabled() {}
     }
 
     /// No user threads: all waiters are kernel threads, which stand in the same lists.

@@ -6,9 +6,13 @@
 //! or the carrier of a worker): [`Relax`] yields to it, and sleeps in the end, in case it has a
 //! lower real-time priority.
 //!
+//! Queues and policies have another such lock (`sync::Spin` in quaver-sched, which knows no user
+//! threads and so no sections): its holders are in a section or in the scheduler when they call a
+//! policy, and who waits for one yields and naps as here (`set_relax`).
+//!
 //! # Rules inside
 //!
-//! While a `SpinLock` is held, or any [`NoPreempt`] exists:
+//! While a `SpinLock` is held, or any [`Section`] exists:
 //!
 //! * no code of users runs: no `Drop`, `Clone` or comparison of their values, no closures (moving
 //!   values is fine);
@@ -20,7 +24,7 @@
 //! # Waking
 //!
 //! A thread is unparked after the lock is released but before the waker can be preempted
-//! ([`SpinGuard::unlock`] returns the `NoPreempt`). Otherwise a waker, preempted in between, would
+//! ([`SpinGuard::unlock`] returns the `Section`). Otherwise a waker, preempted in between, would
 //! keep a thread waiting that is in no list any more, and that perhaps nobody else will wake.
 
 use super::Waiter;
@@ -34,17 +38,17 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// A non-preemptible region of the calling thread, from `new` to drop. Regions nest.
-pub(crate) struct NoPreempt(PhantomData<*mut ()>);
+pub(crate) struct Section(PhantomData<*mut ()>);
 
-impl NoPreempt {
+impl Section {
     #[inline(always)]
-    pub(crate) fn new() -> NoPreempt {
+    pub(crate) fn new() -> Section {
         preempt::disable();
-        NoPreempt(PhantomData)
+        Section(PhantomData)
     }
 }
 
-impl Drop for NoPreempt {
+impl Drop for Section {
     #[inline(always)]
     fn drop(&mut self) {
         preempt::enable();
@@ -102,7 +106,7 @@ impl<T> SpinLock<T> {
     #[inline]
     pub(crate) fn lock(&self) -> SpinGuard<'_, T> {
         let gate = self.gate.enter();
-        let mut quiet = NoPreempt::new();
+        let mut quiet = Section::new();
         if self.locked.compare_exchange(false, true, Acquire, Relaxed).is_err() {
             quiet = self.lock_contended(quiet);
         }
@@ -115,13 +119,13 @@ impl<T> SpinLock<T> {
     }
 
     #[cold]
-    fn lock_contended(&self, quiet: NoPreempt) -> NoPreempt {
+    fn lock_contended(&self, quiet: Section) -> Section {
         // Preemptible while waiting.
         drop(quiet);
         let mut relax = Relax::new();
         loop {
             if !self.locked.load(Relaxed) {
-                let quiet = NoPreempt::new();
+                let quiet = Section::new();
                 if self.locked.compare_exchange(false, true, Acquire, Relaxed).is_ok() {
                     return quiet;
                 }
@@ -136,13 +140,13 @@ pub(crate) struct SpinGuard<'a, T> {
     lock: &'a SpinLock<T>,
     gate: ManuallyDrop<Gated<'a>>,
     value: ManuallyDrop<MutPtr<T>>,
-    quiet: ManuallyDrop<NoPreempt>,
+    quiet: ManuallyDrop<Section>,
 }
 
 impl<T> SpinGuard<'_, T> {
     /// Releases the lock but stays non-preemptible, to unpark those who were taken out of a list.
     #[inline]
-    pub(crate) fn unlock(self) -> NoPreempt {
+    pub(crate) fn unlock(self) -> Section {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is not dropped, so nothing is taken or released twice.
         unsafe {

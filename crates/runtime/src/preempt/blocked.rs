@@ -1,7 +1,7 @@
 //! Threads that a request finds in a system call that blocks: they make it without a worker.
 
 use super::defer::put_off;
-use super::frame::{Call, Frame};
+use super::frame::{Frame, SystemCall};
 use super::judge::Verdict;
 use crate::arch::pkru;
 use crate::os::turns::Role;
@@ -73,7 +73,7 @@ pub(super) unsafe fn make_call_without_slot(
     t: &'static Uthread,
     frame: &mut impl Frame,
 ) {
-    let Call { number, args } = frame.call();
+    let SystemCall { number, args } = frame.call();
     // SAFETY: the arguments are what the thread itself was about to pass to the kernel.
     unsafe {
         let rights = pkru::get();

@@ -14,6 +14,7 @@ use core::sync::atomic::Ordering::*;
 ///
 /// `t` is the calling thread, its gate closed.
 pub(super) unsafe fn repeat_flagged(t: &Uthread) {
+    super::assert_disabled();
     let in_region = t.sees_flag();
     // SAFETY: the gate is closed; possibly another carrier than the one that was interrupted.
     unsafe {

@@ -9,7 +9,7 @@ use crate::thread::control::Uthread;
 
 /// A system call as its registers say it: the number, and the arguments.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Call {
+pub(super) struct SystemCall {
     pub(super) number: i64,
     pub(super) args: [u64; 6],
 }
@@ -32,7 +32,7 @@ pub(super) unsafe trait Frame {
 
     /// The call that is made where [`address`](Frame::address) is a `syscall` instruction. The
     /// number's register holds a call's result behind one.
-    fn call(&self) -> Call;
+    fn call(&self) -> SystemCall;
 
     /// The call has been made for the thread: it goes on behind the instruction, with this result.
     fn finish_call(&mut self, result: i64);

@@ -129,6 +129,25 @@ pub(crate) fn in_section() -> bool {
     }
 }
 
+/// What follows relies on staying on its carrier: the caller is in a critical section, behind the
+/// gate of a handler, in the scheduler, or no user thread. Looked at in debug builds only.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn assert_disabled() {
+    debug_assert!(
+        current().is_none_or(|t| t.no_preempt.get() > 0),
+        "preemption is enabled where the caller relies on its carrier"
+    );
+}
+
+/// What follows waits, allocates or runs code of the user: the caller is in no critical section,
+/// nor in the scheduler. Looked at in debug builds only.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn assert_enabled() {
+    debug_assert!(!in_section(), "preemption is disabled where the caller may wait");
+}
+
 /// Yields because a preemption was asked for inside the section or region that has just ended.
 #[cold]
 pub(crate) fn take_deferred(t: &'static Uthread) {

@@ -11,7 +11,7 @@
 //! `quaver selftest`.
 
 use super::frame::Frame;
-use super::judge::{self, Source};
+use super::judge::{self, Requester};
 use super::signal::{self, SignalFrame};
 use crate::runtime::Inner;
 use crate::thread::control::Uthread;
@@ -26,21 +26,21 @@ pub use crate::uintr::inspect as user_interrupts;
 
 /// The closed gate of an interrupted thread. Nothing preempts or moves it until [`leave`].
 #[derive(Clone, Copy)]
-pub struct Gate {
+pub struct ClosedGate {
     thread: &'static Uthread,
     depth: u32,
 }
 
-impl core::fmt::Debug for Gate {
+impl core::fmt::Debug for ClosedGate {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Gate({}, {})", self.thread.handle, self.depth)
+        write!(f, "ClosedGate({}, {})", self.thread.handle, self.depth)
     }
 }
 
 /// A handler of the test: what the kernel gives it, and the gate of the thread that it has
 /// interrupted. No gate in the scheduler and on kernel threads: then there is nothing to preempt,
 /// and the handler returns as any handler.
-pub type Handler = unsafe fn(*mut libc::siginfo_t, *mut libc::ucontext_t, Option<Gate>);
+pub type Handler = unsafe fn(*mut libc::siginfo_t, *mut libc::ucontext_t, Option<ClosedGate>);
 
 static HANDLER: OnceLock<Handler> = OnceLock::new();
 
@@ -59,7 +59,7 @@ pub(crate) unsafe extern "C" fn entered(
     uc: *mut libc::c_void,
     closed: Option<&'static Uthread>,
 ) {
-    let gate = judge::interrupted(closed).map(|(thread, depth)| Gate { thread, depth });
+    let gate = judge::interrupted(closed).map(|(thread, depth)| ClosedGate { thread, depth });
     if let Some(handler) = HANDLER.get() {
         // SAFETY: the kernel's arguments, handed on.
         unsafe { handler(info, uc.cast(), gate) }
@@ -74,11 +74,11 @@ pub(crate) unsafe extern "C" fn entered(
 /// Called by a signal handler that was installed without `SA_ONSTACK`, with `SA_NODEFER` and an
 /// empty mask; `uc` is the context that the kernel gave it, and `gate` is what it got from
 /// [`entry`]. It calls [`leave`] as its last act.
-pub unsafe fn preempt(gate: Gate, uc: *mut libc::ucontext_t) -> Verdict {
+pub unsafe fn preempt(gate: ClosedGate, uc: *mut libc::ucontext_t) -> Verdict {
     // SAFETY: the caller's contract.
     unsafe {
         let mut frame = SignalFrame::new(uc);
-        judge::judge(Source::Forced, gate.thread, gate.depth, &mut frame)
+        judge::judge(Requester::Forced, gate.thread, gate.depth, &mut frame)
     }
 }
 
@@ -88,7 +88,7 @@ pub unsafe fn preempt(gate: Gate, uc: *mut libc::ucontext_t) -> Verdict {
 /// # Safety
 ///
 /// As for [`preempt`].
-pub unsafe fn leave(gate: Gate, uc: *mut libc::ucontext_t) {
+pub unsafe fn leave(gate: ClosedGate, uc: *mut libc::ucontext_t) {
     // SAFETY: the caller's contract.
     unsafe { SignalFrame::entered(uc).leave(gate.thread, gate.depth) }
 }
@@ -98,13 +98,13 @@ pub unsafe fn leave(gate: Gate, uc: *mut libc::ucontext_t) {
 /// # Safety
 ///
 /// As for [`preempt`].
-pub unsafe fn leave_by_sigreturn(gate: Gate, uc: *mut libc::ucontext_t) {
+pub unsafe fn leave_by_sigreturn(gate: ClosedGate, uc: *mut libc::ucontext_t) {
     // SAFETY: the caller's contract.
     unsafe { SignalFrame::entered(uc).leave_by_sigreturn(gate.thread, gate.depth) }
 }
 
 /// The worker of the calling handler's thread.
-pub fn worker_behind(_gate: Gate) -> Option<usize> {
+pub fn worker_behind(_gate: ClosedGate) -> Option<usize> {
     // SAFETY: the gate is closed.
     unsafe { Carrier::here() }.slot().map(|s| s.id)
 }
@@ -114,7 +114,7 @@ pub fn worker_behind(_gate: Gate) -> Option<usize> {
 pub fn worker_in_handler() -> Option<usize> {
     let thread = raw::current()?;
     let depth = judge::close_gate(thread);
-    let worker = worker_behind(Gate { thread, depth });
+    let worker = worker_behind(ClosedGate { thread, depth });
     thread.no_preempt.set(depth);
     worker
 }
@@ -203,7 +203,7 @@ pub fn describe() -> String {
 
 /// What must be as it was after a thread has been preempted any number of times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct State {
+pub struct ThreadState {
     /// Depth of the runtime's sections.
     pub no_preempt: u32,
     /// Depth of the user's regions.
@@ -217,10 +217,10 @@ pub struct State {
 }
 
 /// The calling user thread's state; `None` on other threads.
-pub fn state() -> Option<State> {
+pub fn state() -> Option<ThreadState> {
     let t = raw::current()?;
     let mark = 0u8;
-    Some(State {
+    Some(ThreadState {
         no_preempt: t.no_preempt.get(),
         regions: t.regions.get(),
         park: t.park.load(Relaxed),

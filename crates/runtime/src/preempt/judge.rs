@@ -37,7 +37,7 @@ pub(super) fn interrupted(closed: Option<&'static Uthread>) -> Option<(&'static 
 
 /// Who asks for a preemption.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Source {
+pub(super) enum Requester {
     /// A clock's thread, which has written in the slot what dispatch it means.
     Clock,
     /// A POSIX timer, which knows nothing of dispatches.
@@ -74,7 +74,7 @@ pub enum Verdict {
 /// [`close_gate`] called, which has returned `gate`.
 #[inline]
 pub(super) unsafe fn judge(
-    source: Source,
+    source: Requester,
     t: &'static Uthread,
     gate: u32,
     frame: &mut impl Frame,
@@ -139,23 +139,23 @@ unsafe fn receive(
     slot: &Slot,
     t: &'static Uthread,
     gate: u32,
-    source: Source,
+    source: Requester,
     frame: &mut impl Frame,
 ) -> Verdict {
     let rt = c.rt();
     let now = tsc::now();
     // Before it is paid for, for it may be the one that can be.
     let affordable = slot.affordable_at();
-    if source != Source::Tick {
+    if source != Requester::Tick {
         slot.charge(now);
     }
     match source {
         // Who brings work does not set the timer again until the section has ended, lest handlers
         // pile up.
-        Source::Timer if gate > 0 => slot.armed.store(FLAGGED, Relaxed),
-        Source::Timer => slot.timer_is_off(),
-        Source::Tick => {}
-        Source::Clock => {
+        Requester::Timer if gate > 0 => slot.armed.store(FLAGGED, Relaxed),
+        Requester::Timer => slot.timer_is_off(),
+        Requester::Tick => {}
+        Requester::Clock => {
             // A timer that has expired, too, may have its frame beneath this one (the kernel
             // delivers all that is pending at once): its handler runs when this thread does so
             // again, so nobody must wait for it.
@@ -164,7 +164,7 @@ unsafe fn receive(
             }
         }
         #[cfg(feature = "inspect")]
-        Source::Forced => slot.forced.store(slot.run.load(Relaxed), Relaxed),
+        Requester::Forced => slot.forced.store(slot.run.load(Relaxed), Relaxed),
     }
     if gate > 0 {
         // A section of the runtime, or an outer handler. The section may hold a lock of the policy,
@@ -173,7 +173,7 @@ unsafe fn receive(
         defer_to_section(slot, t);
         return Verdict::Deferred;
     }
-    if source == Source::Clock && !slot.request.is_for(slot.run.load(Relaxed)) {
+    if source == Requester::Clock && !slot.request.is_for(slot.run.load(Relaxed)) {
         slot.stats.preempt_stale.add_shared(1, true);
         slot.request.over();
         // The sender relied on it, and the dispatch that made it stale may not have seen the
@@ -182,12 +182,12 @@ unsafe fn receive(
         return Verdict::Stale;
     }
     let stopping = rt.stopping.load(Relaxed);
-    if matches!(source, Source::Timer | Source::Tick) && !stopping {
+    if matches!(source, Requester::Timer | Requester::Tick) && !stopping {
         // A timer knows nothing of dispatches: ask again.
         match slot.due_from(affordable) {
             // Where there are probes, they have had their time.
             Some((_, due)) if due.saturating_add(rt.backstop) <= now + rt.timer_slop => {
-                if source == Source::Tick {
+                if source == Requester::Tick {
                     // What finds nothing to do is not paid for.
                     slot.charge(now);
                 }
@@ -204,7 +204,7 @@ unsafe fn receive(
     }
     // SAFETY: `frame` is where `t` was interrupted.
     let place = pkru::with_all_rights(|| unsafe { interrupted_at(rt, t, frame) });
-    if source == Source::Clock
+    if source == Requester::Clock
         && slot.rescue.load(Relaxed) == slot.run.load(Relaxed)
         && !stopping
         && !matches!(place, Place::Syscall | Place::LockWait | Place::Interrupted)

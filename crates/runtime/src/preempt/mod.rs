@@ -24,7 +24,9 @@ mod sigsegv;
 pub(crate) mod stranger;
 pub(crate) mod user_interrupt;
 
-pub(crate) use gate::{disable, enable, in_section, take_deferred};
+pub(crate) use gate::{
+    assert_disabled, assert_enabled, disable, enable, in_section, take_deferred,
+};
 pub(crate) use in_library::InLibrary;
 pub(crate) use install::{install, shadow_stack_active, signal_is_valid};
 pub(crate) use instrumented::instrumented;

@@ -1,7 +1,7 @@
 //! Threads that a request finds in a system call that blocks, when there is no kernel thread to
 //! make it on.
 
-use super::frame::{Call, Frame};
+use super::frame::{Frame, SystemCall};
 use crate::sys;
 use crate::thread::control::Uthread;
 use crate::worker::carrier::{After, Carrier};
@@ -35,7 +35,7 @@ pub(super) unsafe fn wait_in_room(
 }
 
 /// What the call waits for; `None`: it does not wait, or for a limited time.
-fn waits_for(call: Call) -> Option<For> {
+fn waits_for(call: SystemCall) -> Option<For> {
     let fd = call.args[0] as i32;
     let (events, flags) = match call.number {
         libc::SYS_read | libc::SYS_readv | libc::SYS_accept | libc::SYS_accept4 => {

@@ -4,7 +4,7 @@
 //! time: a POSIX timer does that for it.
 
 use super::defer::repeat_flagged;
-use super::frame::{Call, Frame};
+use super::frame::{Frame, SystemCall};
 use super::install::{SIGNAL, USE_SIGRETURN};
 use super::judge::{in_scheduler, interrupted, judge};
 use super::notify::{Notifier, Stage};
@@ -152,11 +152,11 @@ unsafe impl Frame for SignalFrame {
         &self.registers()[..=libc::REG_RCX as usize]
     }
 
-    fn call(&self) -> Call {
+    fn call(&self) -> SystemCall {
         let reg = |r: i32| self.registers()[r as usize];
         use libc::{REG_R8, REG_R9, REG_R10, REG_RDI, REG_RDX, REG_RSI};
         let args = [REG_RDI, REG_RSI, REG_RDX, REG_R10, REG_R8, REG_R9].map(|r| reg(r) as u64);
-        Call { number: reg(libc::REG_RAX), args }
+        SystemCall { number: reg(libc::REG_RAX), args }
     }
 
     fn finish_call(&mut self, result: i64) {

@@ -1,7 +1,7 @@
 //! Whose signal it is. The preemption signal may come from others, too: for a program that uses it
 //! itself, as with `SIGURG`, the signal of urgent data.
 
-use super::judge::Source;
+use super::judge::Requester;
 use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering::*};
 use libc::siginfo_t;
 
@@ -28,14 +28,15 @@ pub fn set(f: Stranger) {
 ///
 /// `info` is the kernel's.
 #[inline]
-pub(super) unsafe fn source(info: *const siginfo_t) -> Option<Source> {
+pub(super) unsafe fn source(info: *const siginfo_t) -> Option<Requester> {
     // SAFETY: the kernel filled it: sender or value, as the code says.
     unsafe {
         match (*info).si_code {
-            libc::SI_TKILL => ((*info).si_pid() == PROCESS.load(Relaxed)).then_some(Source::Clock),
-            libc::SI_TIMER => {
-                (crate::sys::timer_mark() == (*info).si_value().sival_ptr).then_some(Source::Timer)
+            libc::SI_TKILL => {
+                ((*info).si_pid() == PROCESS.load(Relaxed)).then_some(Requester::Clock)
             }
+            libc::SI_TIMER => (crate::sys::timer_mark() == (*info).si_value().sival_ptr)
+                .then_some(Requester::Timer),
             _ => None,
         }
     }

@@ -16,8 +16,8 @@
 //! the policy. Requests of others are signals there: a user interrupt would wait for the next tick.
 
 use super::defer::repeat_flagged;
-use super::frame::{Call, Frame};
-use super::judge::{Source, in_scheduler, judge};
+use super::frame::{Frame, SystemCall};
+use super::judge::{Requester, in_scheduler, judge};
 use super::notify::{Notifier, Stage};
 use super::signal::Signals;
 use crate::arch::pkru;
@@ -205,7 +205,7 @@ pub(crate) unsafe extern "C" fn on_user_interrupt(
         let mut frame = UserFrame::new(saved);
         let _verdict = judge(source, t, gate, &mut frame);
         #[cfg(feature = "inspect")]
-        if source == Source::Forced {
+        if source == Requester::Forced {
             let worker = Carrier::here().slot().map(|slot| slot.id);
             crate::uintr::inspect::judged(_verdict, worker, frame.stack_pointer());
         }
@@ -214,12 +214,12 @@ pub(crate) unsafe extern "C" fn on_user_interrupt(
 }
 
 /// Who asks by user interrupts with `vector`.
-fn source_of(vector: u32) -> Source {
+fn source_of(vector: u32) -> Requester {
     match vector {
-        TICK => Source::Tick,
+        TICK => Requester::Tick,
         #[cfg(feature = "inspect")]
-        crate::uintr::FORCED => Source::Forced,
-        _ => Source::Clock,
+        crate::uintr::FORCED => Requester::Forced,
+        _ => Requester::Clock,
     }
 }
 
@@ -261,11 +261,11 @@ unsafe impl Frame for UserFrame {
         &self.registers().general
     }
 
-    fn call(&self) -> Call {
+    fn call(&self) -> SystemCall {
         use place::{R8, R9, R10, RAX, RDI, RDX, RSI};
         let general = &self.registers().general;
         let args = [RDI, RSI, RDX, R10, R8, R9].map(|at| general[at] as u64);
-        Call { number: general[RAX], args }
+        SystemCall { number: general[RAX], args }
     }
 
     fn finish_call(&mut self, result: i64) {

@@ -14,6 +14,7 @@
 //! A bell is a bit of [`DUE`]. Who takes the bit makes the call: it is put back by nobody, so a
 //! frame that comes after the bit was taken needs its own.
 
+use crate::preempt;
 use crate::sys::syscall6;
 use crate::thread::raw;
 use crate::worker::carrier::Carrier;
@@ -29,14 +30,14 @@ const FREE: i32 = -1;
 /// A bell will have it.
 const TAKEN: i32 = -2;
 
-struct Place {
+struct BellPlace {
     file: AtomicI32,
     /// How many are at it.
     ringing: AtomicU32,
 }
 
-static PLACES: [Place; MOST] =
-    [const { Place { file: AtomicI32::new(FREE), ringing: AtomicU32::new(0) } }; MOST];
+static PLACES: [BellPlace; MOST] =
+    [const { BellPlace { file: AtomicI32::new(FREE), ringing: AtomicU32::new(0) } }; MOST];
 
 /// Places that are taken.
 static BELLS: AtomicU32 = AtomicU32::new(0);
@@ -60,6 +61,7 @@ pub(crate) fn is_due() -> bool {
 /// caller is a kernel thread: who waits for the end of a bell spins.
 #[cold]
 pub(crate) fn ring_all() {
+    preempt::assert_disabled();
     let mut due = DUE.swap(0, AcqRel);
     while due != 0 {
         let place = &PLACES[due.trailing_zeros() as usize];
@@ -114,7 +116,7 @@ impl Bell {
     /// The bell of this file. One that is beyond the 32 of a process [never](Self::put_off) works.
     pub fn new(file: OwnedFd) -> Bell {
         let free =
-            |place: &Place| place.file.compare_exchange(FREE, TAKEN, AcqRel, Relaxed).is_ok();
+            |place: &BellPlace| place.file.compare_exchange(FREE, TAKEN, AcqRel, Relaxed).is_ok();
         let place = PLACES.iter().position(free);
         if let Some(place) = place {
             PLACES[place].file.store(file.as_raw_fd(), SeqCst);

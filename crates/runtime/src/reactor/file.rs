@@ -10,7 +10,7 @@ pub(super) const ANY: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
 
 /// How the epoll instance knows a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     /// Not yet, or as a file that belongs to others: each wait arms it, unless it can be
     /// [heard of for good](super::heard).
     Foreign,
@@ -23,16 +23,16 @@ pub(super) enum Kind {
 }
 
 /// What is guarded by a file's lock.
-pub(super) struct State {
+pub(super) struct FileState {
     /// Who waits, and for which events.
     pub(super) waiters: WaitList<u32>,
-    pub(super) kind: Kind,
+    pub(super) kind: FileKind,
 }
 
 /// A file.
 #[repr(align(64))]
 pub(super) struct File {
-    pub(super) state: SpinLock<State>,
+    pub(super) state: SpinLock<FileState>,
     /// Events of a source in each direction.
     pub(super) reads: AtomicU32,
     pub(super) writes: AtomicU32,
@@ -52,7 +52,7 @@ pub(super) struct File {
 
 impl File {
     const fn new() -> File {
-        let state = State { waiters: WaitList::new(), kind: Kind::Foreign };
+        let state = FileState { waiters: WaitList::new(), kind: FileKind::Foreign };
         File {
             state: SpinLock::new(state),
             reads: AtomicU32::new(0),

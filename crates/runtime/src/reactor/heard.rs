@@ -1,9 +1,9 @@
 //! Files of others that are heard of for good.
 //!
 //! A descriptor whose making was seen here, and whose end will be, means one file in between. So
-//! its file can become a source ([`Kind::Source`]) at the first wait, as those of `net` do, instead
-//! of being armed for each wait. Such files are sockets of TCP, UDP and the Unix domain, and
-//! instances of epoll. For writing only those of TCP are: another socket of datagrams may be
+//! its file can become a source ([`FileKind::Source`]) at the first wait, as those of `net` do,
+//! instead of being armed for each wait. Such files are sockets of TCP, UDP and the Unix domain,
+//! and instances of epoll. For writing only those of TCP are: another socket of datagrams may be
 //! writable, and a send have to wait all the same, for the queue of its peer, of which no event
 //! tells.
 //!
@@ -12,9 +12,8 @@
 //! have no timeout and wait; so `fcntl`, `ioctl` and `setsockopt` of such a kind are not noticed
 //! once a thread has waited.
 
-use super::file::{self, File, Kind, State};
+use super::file::{self, File, FileKind, FileState};
 use super::{Direction, REACTOR, epoll, wait};
-use crate::park::NoPreempt;
 use crate::{preempt, sys};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use std::time::Duration;
@@ -118,13 +117,12 @@ fn end(file: &File, fd: i32, is_ours: impl FnOnce() -> bool) {
     drop(state);
     if was_source {
         // Who waits for it hears of it no more, and looks.
-        let _quiet = NoPreempt::new();
         super::announce(fd, wait::ANYTHING);
     }
 }
 
 /// It is no foreign source any more. Was it one? Under the file's lock.
-pub(super) fn forget(file: &File, state: &mut State) -> bool {
+pub(super) fn forget(file: &File, state: &mut FileState) -> bool {
     let standing = file.standing.load(Relaxed);
     if standing & (SOURCE | STALE) == 0 {
         return false;
@@ -133,7 +131,7 @@ pub(super) fn forget(file: &File, state: &mut State) -> bool {
     file.drained.store(file.reads.load(Relaxed).wrapping_sub(1), Relaxed);
     file.patient.store(0, Relaxed);
     file.waits.store(0, Relaxed);
-    state.kind = Kind::Foreign;
+    state.kind = FileKind::Foreign;
     true
 }
 
@@ -245,10 +243,10 @@ pub(crate) fn has_read(fd: i32, seen: Seen, got: usize, wanted: usize) {
 
 /// Makes a source of a foreign file for which somebody is about to wait, if it can be one. Under
 /// the file's lock. `false`: it must be armed.
-pub(super) fn become_source(file: &File, state: &mut State, fd: i32, writes: bool) -> bool {
+pub(super) fn become_source(file: &File, state: &mut FileState, fd: i32, writes: bool) -> bool {
     let standing = file.standing.load(Relaxed);
     // Others that wait are armed, for other events perhaps.
-    if state.kind != Kind::Foreign || standing & MADE == 0 || !wait::is_single(state) {
+    if state.kind != FileKind::Foreign || standing & MADE == 0 || !wait::is_single(state) {
         return false;
     }
     let is_stream = match standing & EPOLL != 0 {
@@ -269,7 +267,7 @@ pub(super) fn become_source(file: &File, state: &mut State, fd: i32, writes: boo
 
 /// Somebody waits for events that sources do not tell of: it must be armed, for good. Under the
 /// file's lock.
-pub(super) fn cannot_be_source(file: &File, state: &mut State) {
+pub(super) fn cannot_be_source(file: &File, state: &mut FileState) {
     if file.standing.load(Relaxed) != 0 {
         forget(file, state);
         file.standing.store(0, Release);

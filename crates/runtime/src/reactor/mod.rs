@@ -10,20 +10,21 @@ mod watch;
 
 pub(crate) use epoll::Events;
 pub use heard::{Made, Seen};
-pub(crate) use source::{Direction, Source};
-pub use wait::{End, Wanted};
+pub(crate) use source::{Direction, FileSource};
+pub use wait::{FileWait, Wanted};
 pub(crate) use wait::{MOST, serve, unserve, wait_anywhere, wait_foreign};
 pub(crate) use watch::{Watch, run as watch};
 
 use crate::idle::Workers;
 use crate::park::{self, SpinLock, Waiter};
+use crate::preempt;
 use crate::runtime::Inner;
 use crate::thread::raw;
 use crate::tsc;
 use crate::worker::scheduler;
 use crate::worker::slot::Slot;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering::*};
-use file::{ANY, Kind};
+use file::{ANY, FileKind};
 use quaver_sched::{Place, Why};
 use std::time::Duration;
 
@@ -233,7 +234,7 @@ impl Reactor {
                 waiters[n] = Some(waiter);
                 n += 1;
             }
-            if n < AT_ONCE && state.kind == Kind::Foreign && !state.waiters.is_empty() {
+            if n < AT_ONCE && state.kind == FileKind::Foreign && !state.waiters.is_empty() {
                 // One-shot: it says no more until it is armed for those who are left.
                 if let Some(epoll) = self.instance() {
                     let _ = wait::arm(epoll, &state, fd);
@@ -278,7 +279,8 @@ impl Reactor {
 }
 
 /// A stack in user space says that `bits` have happened to a descriptor, or an instance of epoll
-/// has such news. From any thread, with preemption disabled.
+/// has such news. From any thread: those that it takes out of a list at once are woken before it
+/// can be preempted.
 pub(crate) fn announce(fd: i32, bits: u32) {
     REACTOR.happened(fd, bits, |waiter| {
         park::unpark(waiter);
@@ -289,6 +291,7 @@ pub(crate) fn announce(fd: i32, bits: u32) {
 /// Makes a thread that has left its list runnable, with preemption disabled. `slot` as for
 /// [`Reactor::poll`]: it queues the thread for itself, and wakes nobody for what it may run at once.
 fn wake(rt: &Inner, slot: Option<&Slot>, waiter: Waiter) -> bool {
+    preempt::assert_disabled();
     let Waiter::User { handle, .. } = waiter else {
         park::unpark(waiter);
         return true;

@@ -33,17 +33,17 @@ const NOT_DRAINED: u64 = u64::MAX;
 
 /// A file in non-blocking mode that threads wait for.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct FileSource {
     fd: OwnedFd,
     /// How many events there had been when a read found less than it wanted: until there is another
     /// one, reading would only say `EAGAIN`.
     drained: AtomicU64,
 }
 
-impl Source {
+impl FileSource {
     /// The file must be in non-blocking mode.
-    pub(crate) fn new(fd: OwnedFd) -> Source {
-        Source { fd, drained: AtomicU64::new(NOT_DRAINED) }
+    pub(crate) fn new(fd: OwnedFd) -> FileSource {
+        FileSource { fd, drained: AtomicU64::new(NOT_DRAINED) }
     }
 
     /// Gives the file back, which is known to nobody any more.
@@ -70,7 +70,7 @@ impl Source {
         self.io_counted(direction, deadline, |_| f(self.fd.as_fd()))
     }
 
-    /// As [`io`](Source::io), for `f` that is told how many events there have been.
+    /// As [`io`](FileSource::io), for `f` that is told how many events there have been.
     fn io_counted<R>(
         &self,
         direction: Direction,
@@ -89,8 +89,8 @@ impl Source {
         }
     }
 
-    /// As [`io`](Source::io), for `f` that reads up to `wanted` bytes of a stream and says how many
-    /// there were. After a read that found fewer, the next one waits at once.
+    /// As [`io`](FileSource::io), for `f` that reads up to `wanted` bytes of a stream and says how
+    /// many there were. After a read that found fewer, the next one waits at once.
     pub(crate) fn read_stream(
         &self,
         deadline: Option<Instant>,
@@ -150,13 +150,13 @@ impl Source {
     }
 }
 
-impl Drop for Source {
+impl Drop for FileSource {
     fn drop(&mut self) {
         wait::forget_source(self.fd.as_raw_fd());
     }
 }
 
-impl AsFd for Source {
+impl AsFd for FileSource {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

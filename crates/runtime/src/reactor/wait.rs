@@ -1,6 +1,6 @@
 //! Waiting for files.
 
-use super::file::{self, ANY, File, Kind, State};
+use super::file::{self, ANY, File, FileKind, FileState};
 use super::heard::{self, Seen};
 use super::{REACTOR, epoll};
 use crate::os::pages::Pages;
@@ -54,7 +54,7 @@ impl Wanted {
 
 /// How a wait for files of others ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
+pub enum FileWait {
     /// One of the files may be ready, or may have been closed or replaced: look.
     Ready,
     /// The deadline came.
@@ -79,16 +79,16 @@ pub(super) fn pop_matching(list: &mut WaitList<u32>, bits: u32) -> Option<Waiter
 }
 
 /// Counts a thread that waits.
-struct Waits;
+struct CountedWait;
 
-impl Waits {
-    fn begin() -> Waits {
+impl CountedWait {
+    fn begin() -> CountedWait {
         REACTOR.waiting.fetch_add(1, SeqCst);
-        Waits
+        CountedWait
     }
 }
 
-impl Drop for Waits {
+impl Drop for CountedWait {
     fn drop(&mut self) {
         REACTOR.waiting.fetch_sub(1, Relaxed);
     }
@@ -106,17 +106,22 @@ fn be_heard() {
 
 /// Sees to it that the epoll instance knows the source, and for a wait for writing that it reports
 /// that; if it can be written to now, at once. The error is the errno.
-pub(super) fn register(state: &mut State, file: &File, fd: i32, writes: bool) -> Result<(), i32> {
+pub(super) fn register(
+    state: &mut FileState,
+    file: &File,
+    fd: i32,
+    writes: bool,
+) -> Result<(), i32> {
     let first = match state.kind {
-        Kind::Source { writes: has } if writes && !has => libc::EPOLL_CTL_MOD,
-        Kind::Source { .. } | Kind::Served => return Ok(()),
-        Kind::Foreign => libc::EPOLL_CTL_ADD,
+        FileKind::Source { writes: has } if writes && !has => libc::EPOLL_CTL_MOD,
+        FileKind::Source { .. } | FileKind::Served => return Ok(()),
+        FileKind::Foreign => libc::EPOLL_CTL_ADD,
     };
     add_or_change(REACTOR.instance_or_new()?, first, fd, source(writes))?;
-    if state.kind == Kind::Foreign {
+    if state.kind == FileKind::Foreign {
         file.special.store(false, Relaxed);
     }
-    state.kind = Kind::Source { writes };
+    state.kind = FileKind::Source { writes };
     Ok(())
 }
 
@@ -136,13 +141,13 @@ fn add_or_change(epoll: i32, first: i32, fd: i32, events: u32) -> Result<(), i32
 pub(super) fn forget_source(fd: i32) {
     let Some(file) = file::known(fd) else { return };
     let mut state = file.state.lock();
-    if let Kind::Source { .. } = state.kind {
+    if let FileKind::Source { .. } = state.kind {
         if let Some(epoll) = REACTOR.instance() {
             // A duplicate would keep it in the instance after it has been closed.
             let _ = epoll::control(epoll, (libc::EPOLL_CTL_DEL, fd, 0), 0);
         }
         heard::forget(file, &mut state);
-        state.kind = Kind::Foreign;
+        state.kind = FileKind::Foreign;
     }
 }
 
@@ -166,7 +171,7 @@ pub(super) fn wait_source(
     if count.load(Relaxed) != seen {
         return Ok(true);
     }
-    let _waits = Waits::begin();
+    let _waits = CountedWait::begin();
     // SAFETY: new, in no list; it stays where it is until it has been signalled, or is removed
     // below.
     unsafe { state.waiters.push_back(NonNull::from(&node)) };
@@ -181,7 +186,7 @@ pub(super) fn wait_source(
 pub(crate) fn serve(fd: i32) -> bool {
     let Some(file) = file::of(fd) else { return false };
     forget_source(fd);
-    file.state.lock().kind = Kind::Served;
+    file.state.lock().kind = FileKind::Served;
     super::announce(fd, ANYTHING);
     // That was no event of the stack's: it announces its own from now on.
     file.special.store(false, Relaxed);
@@ -191,7 +196,7 @@ pub(crate) fn serve(fd: i32) -> bool {
 /// It does no more.
 pub(crate) fn unserve(fd: i32) {
     let Some(file) = file::known(fd) else { return };
-    file.state.lock().kind = Kind::Foreign;
+    file.state.lock().kind = FileKind::Foreign;
     super::announce(fd, ANYTHING);
 }
 
@@ -207,7 +212,7 @@ fn leave_list(file: &File, node: &Node<u32>) -> bool {
 }
 
 /// Makes the epoll instance report what the waiters of a file wait for.
-pub(super) fn arm(epoll: i32, state: &State, fd: i32) -> Result<(), i32> {
+pub(super) fn arm(epoll: i32, state: &FileState, fd: i32) -> Result<(), i32> {
     let (mut events, mut at) = (0, None);
     // SAFETY: the list is locked by whoever has `state`.
     while let Some(node) = unsafe { state.waiters.after(at) } {
@@ -216,55 +221,55 @@ pub(super) fn arm(epoll: i32, state: &State, fd: i32) -> Result<(), i32> {
     }
     // A source's registration reports everything already; changing it makes the kernel look again.
     let events = match state.kind {
-        Kind::Source { writes } => source(writes || events & WRITES != 0),
+        FileKind::Source { writes } => source(writes || events & WRITES != 0),
         _ => events | ONE_SHOT,
     };
     add_or_change(epoll, libc::EPOLL_CTL_MOD, fd, events)
 }
 
 /// A place in the list of a file.
-type Place = MaybeUninit<(Node<u32>, &'static File)>;
+type WaitPlace = MaybeUninit<(Node<u32>, &'static File)>;
 
 /// Waits, as a user thread, until one of the files is ready. May end early.
 pub(crate) fn wait_foreign(
     files: &[Wanted],
     deadline: Option<Instant>,
     interrupted: impl Fn() -> bool,
-) -> End {
+) -> FileWait {
     if !raw::may_park() {
-        return End::Impossible;
+        return FileWait::Impossible;
     }
     if files.len() > MOST {
-        let Some(mut pages) = Pages::new(files.len()) else { return End::Impossible };
-        let places: &mut [Place] = pages.places();
+        let Some(mut pages) = Pages::new(files.len()) else { return FileWait::Impossible };
+        let places: &mut [WaitPlace] = pages.places();
         return wait_in(places, files, deadline, interrupted);
     }
-    let mut places: [Place; MOST] = [const { MaybeUninit::uninit() }; MOST];
+    let mut places: [WaitPlace; MOST] = [const { MaybeUninit::uninit() }; MOST];
     wait_in(&mut places, files, deadline, interrupted)
 }
 
 /// As [`wait_foreign`], for kernel threads, too, and for any number of files. A kernel thread hears
 /// of files of the kernel's only while a runtime runs: without one that is impossible.
-pub(crate) fn wait_anywhere(files: &[Wanted], deadline: Option<Instant>) -> End {
+pub(crate) fn wait_anywhere(files: &[Wanted], deadline: Option<Instant>) -> FileWait {
     let may_wait = match raw::current() {
         Some(_) => raw::may_park(),
         None => !raw::attached() && (Inner::running().is_some() || are_served(files)),
     };
     if !may_wait {
-        return End::Impossible;
+        return FileWait::Impossible;
     }
-    let mut places: Vec<Place> = files.iter().map(|_| MaybeUninit::uninit()).collect();
+    let mut places: Vec<WaitPlace> = files.iter().map(|_| MaybeUninit::uninit()).collect();
     wait_in(&mut places, files, deadline, || false)
 }
 
 /// Does a stack serve all of them?
 fn are_served(files: &[Wanted]) -> bool {
-    let is_served = |file: &File| -> bool { file.state.lock().kind == Kind::Served };
+    let is_served = |file: &File| -> bool { file.state.lock().kind == FileKind::Served };
     files.iter().all(|wanted| wanted.fd < 0 || file::known(wanted.fd).is_some_and(is_served))
 }
 
 /// Does one thread wait?
-pub(super) fn is_single(state: &State) -> bool {
+pub(super) fn is_single(state: &FileState) -> bool {
     // SAFETY: the list is locked by whoever has `state`.
     unsafe {
         state.waiters.after(None).is_some_and(|first| state.waiters.after(Some(first)).is_none())
@@ -273,14 +278,14 @@ pub(super) fn is_single(state: &State) -> bool {
 
 /// Sees to it that a thread in the list of a file will hear of what it wants. `Ok(false)`: that may
 /// be there already. The error is the errno.
-fn prepare(state: &mut State, file: &File, wanted: &Wanted) -> Result<bool, i32> {
+fn prepare(state: &mut FileState, file: &File, wanted: &Wanted) -> Result<bool, i32> {
     let writes = wanted.events & libc::POLLOUT != 0;
     if u32::from(wanted.events as u16) & !ANYTHING != 0 {
         heard::cannot_be_source(file, state);
     }
     match (state.kind, wanted.seen) {
-        (Kind::Served, _) => Ok(true),
-        (Kind::Source { .. }, Seen::Events(before)) => {
+        (FileKind::Served, _) => Ok(true),
+        (FileKind::Source { .. }, Seen::Events(before)) => {
             register(state, file, wanted.fd, writes)?;
             let count = if writes { &file.writes } else { &file.reads };
             // Of some ends a call that does not wait tells nothing (a socket of UDP that was shut
@@ -301,18 +306,18 @@ fn prepare(state: &mut State, file: &File, wanted: &Wanted) -> Result<bool, i32>
 
 /// Waits in the lists of the files; there are as many places.
 fn wait_in(
-    places: &mut [Place],
+    places: &mut [WaitPlace],
     files: &[Wanted],
     deadline: Option<Instant>,
     interrupted: impl Fn() -> bool,
-) -> End {
+) -> FileWait {
     let me = park::current();
-    let _waits = Waits::begin();
+    let _waits = CountedWait::begin();
     let mut used = 0;
     let mut end = None;
     for wanted in files.iter().filter(|wanted| wanted.fd >= 0) {
         let Some(file) = file::of(wanted.fd) else {
-            end = Some(End::Impossible);
+            end = Some(FileWait::Impossible);
             break;
         };
         let place = places[used].write((Node::new(me, u32::from(wanted.events as u16)), file));
@@ -324,8 +329,8 @@ fn wait_in(
         drop(state);
         match armed {
             Ok(true) => {}
-            Ok(false) => end = Some(End::Ready),
-            Err(_) => end = Some(End::Impossible),
+            Ok(false) => end = Some(FileWait::Ready),
+            Err(_) => end = Some(FileWait::Impossible),
         }
         if end.is_some() {
             break;
@@ -333,7 +338,7 @@ fn wait_in(
         // Its news that came before are announced to nobody. Not under the lock: a stack announces
         // with its own locks held.
         if overlay::is_news(wanted.fd, wanted.events) {
-            end = Some(End::Ready);
+            end = Some(FileWait::Ready);
             break;
         }
     }
@@ -346,13 +351,13 @@ fn wait_in(
     let end = end.unwrap_or_else(|| {
         loop {
             if places.iter().any(|(node, _)| node.signal() == Signal::Woken) {
-                return End::Ready;
+                return FileWait::Ready;
             }
             if interrupted() {
-                return End::Interrupted;
+                return FileWait::Interrupted;
             }
             if !park::park_deadline(me, deadline) {
-                return End::TimedOut;
+                return FileWait::TimedOut;
             }
         }
     });

@@ -90,7 +90,7 @@ impl Watch {
 
 /// What a look at the workers has found.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Found {
+enum Outlook {
     /// Nobody waits for a file, or no worker is busy.
     Nothing,
     /// A worker listens, or all will poll before one of their threads could be interrupted for an
@@ -101,9 +101,9 @@ enum Found {
 }
 
 /// Looks at the workers at `now`.
-fn look(rt: &Inner, now: Ticks) -> Found {
+fn look(rt: &Inner, now: Ticks) -> Outlook {
     if !REACTOR.is_awaited() {
-        return Found::Nothing;
+        return Outlook::Nothing;
     }
     // While threads are short a dispatch seems to have begun a little earlier than it has.
     let busy = rt.slots().iter().map(|slot| (slot.run_since(), slot));
@@ -112,9 +112,9 @@ fn look(rt: &Inner, now: Ticks) -> Found {
         .map(|(since, slot)| (slot.affordable_at().max(since + rt.watch.quantum), since))
         .min();
     match first {
-        None => Found::Nothing,
-        Some((at, since)) if at <= now && !REACTOR.has_listener() => Found::Long(now - since),
-        Some((at, _)) => Found::Short(at),
+        None => Outlook::Nothing,
+        Some((at, since)) if at <= now && !REACTOR.has_listener() => Outlook::Long(now - since),
+        Some((at, _)) => Outlook::Short(at),
     }
 }
 
@@ -128,19 +128,19 @@ struct Gait {
 
 impl Gait {
     /// After a look at `now` that has found this.
-    fn pause(&mut self, rt: &Inner, found: Found, now: Ticks) -> Ticks {
+    fn pause(&mut self, rt: &Inner, found: Outlook, now: Ticks) -> Ticks {
         let stopped = rt.slots().iter().map(|slot| slot.long_at.load(Relaxed)).max();
         self.long_at = self.long_at.max(stopped.unwrap_or(0));
         if let Some(pace) = &self.pace {
             match found {
-                Found::Long(ran) if pace.is_long(ran) => (self.later, self.long_at) = (0, now),
+                Outlook::Long(ran) if pace.is_long(ran) => (self.later, self.long_at) = (0, now),
                 _ => self.later = pace.in_vain(self.later, self.long_at, now),
             }
         }
         let pause = self.quantum + self.later;
         match found {
             // A bell needs no preemption, so it does not wait until one can be paid for.
-            Found::Short(at) if !bell::exists() => pause.max(at.saturating_sub(now)),
+            Outlook::Short(at) if !bell::exists() => pause.max(at.saturating_sub(now)),
             _ => pause,
         }
     }
@@ -161,10 +161,10 @@ pub(crate) fn run(rt: &'static Inner) {
         }
         let now = tsc::now();
         let found = look(rt, now);
-        quiet = if found == Found::Nothing { quiet + 1 } else { 0 };
+        quiet = if found == Outlook::Nothing { quiet + 1 } else { 0 };
         let pause = gait.pause(rt, found, now);
         // A worker that sleeps is better: it runs at once what it hears of.
-        if let Found::Long(_) = found
+        if let Outlook::Long(_) = found
             && !rt.idle.wake_to_listen(rt)
             && listen(rt)
         {
@@ -175,7 +175,7 @@ pub(crate) fn run(rt: &'static Inner) {
         } else if watch.sleep.announce()
             && !rt.stopping.load(Relaxed)
             && !bell::is_due()
-            && look(rt, tsc::now()) == Found::Nothing
+            && look(rt, tsc::now()) == Outlook::Nothing
         {
             watch.sleep.sleep(u64::MAX, None);
         }

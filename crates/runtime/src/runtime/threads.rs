@@ -3,7 +3,7 @@
 use super::Inner;
 use crate::clock;
 use crate::interpose;
-use crate::kernel_thread::{self, Kind};
+use crate::kernel_thread::{self, ThreadPurpose};
 use crate::reactor::{self, REACTOR};
 use crate::share::Share;
 use crate::worker::carrier;
@@ -17,7 +17,7 @@ use std::io::Write;
 impl Inner {
     fn start<T: Sync>(
         &self,
-        kind: Kind,
+        kind: ThreadPurpose,
         argument: &'static T,
         body: extern "C" fn(&'static T),
     ) -> std::io::Result<()> {
@@ -30,23 +30,23 @@ impl Inner {
         if self.share.as_ref().is_some_and(Share::fills_cores) {
             // Before a worker could listen.
             REACTOR.reserve_listener()?;
-            self.start(Kind::Service, self, listener)?;
+            self.start(ThreadPurpose::Service, self, listener)?;
         }
-        let carrier = Kind::Carrier(self.signal_mask);
+        let carrier = ThreadPurpose::Carrier(self.signal_mask);
         self.slots().iter().try_for_each(|slot| self.start(carrier, slot, first_carrier))?;
-        self.start(Kind::Service, self, keeper)?;
+        self.start(ThreadPurpose::Service, self, keeper)?;
         if self.clock.thread().is_some() {
             let sleeps = matches!(self.clock, clock::Running::Thread(_));
             let watches = sleeps && self.descheduled.is_some();
-            let kind = if watches { Kind::Watcher } else { Kind::Service };
+            let kind = if watches { ThreadPurpose::Watcher } else { ThreadPurpose::Service };
             self.start(kind, self, clock_thread)?;
         }
         if self.descheduled.is_some() {
-            self.start(Kind::Watcher, self, monitor_thread)?;
+            self.start(ThreadPurpose::Watcher, self, monitor_thread)?;
         }
         for (rescue, body) in self.rescue.iter().zip([rescue_thread, fault_thread]) {
             if rescue.is_some() {
-                self.start(Kind::Service, self, body)?;
+                self.start(ThreadPurpose::Service, self, body)?;
             }
         }
         Ok(())
@@ -73,13 +73,15 @@ extern "C" fn keeper(rt: &'static Inner) {
     };
     rt.spares.keep(
         stop,
-        || rt.start(Kind::Carrier(rt.signal_mask), rt, spare_carrier),
+        || rt.start(ThreadPurpose::Carrier(rt.signal_mask), rt, spare_carrier),
         || {
-            let porter = !rt.room.wants_porter() || rt.start(Kind::Service, rt, porter).is_ok();
+            let porter =
+                !rt.room.wants_porter() || rt.start(ThreadPurpose::Service, rt, porter).is_ok();
             if !porter {
                 rt.room.has_no_porter();
             }
-            let watcher = !rt.watch.is_to_start() || rt.start(Kind::Service, rt, watcher).is_ok();
+            let watcher =
+                !rt.watch.is_to_start() || rt.start(ThreadPurpose::Service, rt, watcher).is_ok();
             if !watcher {
                 rt.watch.has_not_started();
             }

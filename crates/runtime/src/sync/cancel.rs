@@ -37,17 +37,17 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Default)]
 pub struct CancelToken {
-    shared: Arc<Shared>,
+    shared: Arc<TokenState>,
 }
 
-struct Shared {
+struct TokenState {
     cancelled: AtomicBool,
     watched: Watched,
 }
 
-impl Default for Shared {
-    fn default() -> Shared {
-        Shared { cancelled: AtomicBool::new(false), watched: Watched::new() }
+impl Default for TokenState {
+    fn default() -> TokenState {
+        TokenState { cancelled: AtomicBool::new(false), watched: Watched::new() }
     }
 }
 

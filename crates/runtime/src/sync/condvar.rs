@@ -22,10 +22,10 @@
 
 use super::list::{Node, Popped, Signal};
 use super::mutex::MutexGuard;
-use super::mutex::raw::Wanted;
+use super::mutex::raw::WantedMutex;
 use super::word::{QUEUED, WaitWord};
 use crate::park::shim::const_unless_loom;
-use crate::park::{self, NoPreempt};
+use crate::park::{self, Section};
 use std::cell::Cell;
 use std::fmt;
 use std::mem;
@@ -64,7 +64,7 @@ use std::time::{Duration, Instant};
 /// });
 /// ```
 pub struct Condvar {
-    word: WaitWord<Wanted>,
+    word: WaitWord<WantedMutex>,
 }
 
 impl UnwindSafe for Condvar {}
@@ -193,7 +193,7 @@ impl Condvar {
                 return;
             };
             first.payload().on_condvar.set(false);
-            let _quiet: NoPreempt = held.release(0);
+            let _quiet: Section = held.release(0);
             admit(first);
         }
     }
@@ -212,7 +212,7 @@ impl Condvar {
         #[cfg(not(loom))]
         crate::preempt::extension::given_up();
 
-        let wanted = Wanted { mutex: ptr::from_ref(raw), on_condvar: Cell::new(true) };
+        let wanted = WantedMutex { mutex: ptr::from_ref(raw), on_condvar: Cell::new(true) };
         let node = Node::new(park::current(), wanted);
         let mut held = self.word.hold();
         // SAFETY: the node is new. Below, either it is removed again or `acquire_queued` has seen
@@ -236,7 +236,7 @@ impl Condvar {
     /// Takes the node of a waiter whose time is up out of the list; `false` if it has been
     /// notified.
     #[cold]
-    fn remove(&self, node: &Node<Wanted>) -> bool {
+    fn remove(&self, node: &Node<WantedMutex>) -> bool {
         let mut held = self.word.hold();
         let here = node.payload().on_condvar.get() && node.signal() == Signal::Waiting;
         if here {
@@ -258,7 +258,7 @@ impl Condvar {
 }
 
 /// Hands a notified node to its mutex.
-fn admit(popped: Popped<Wanted>) {
+fn admit(popped: Popped<WantedMutex>) {
     // SAFETY: the node's owner borrows the mutex, and stays in `wait_deadline`, on its way to
     // `acquire_queued`, until the node is signalled: its timeout finds `on_condvar` cleared.
     unsafe { (*popped.payload().mutex).admit(popped) };

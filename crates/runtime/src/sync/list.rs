@@ -26,7 +26,7 @@
 //! the waiter.
 
 use crate::park::shim::AtomicU32;
-use crate::park::{self, NoPreempt, Waiter};
+use crate::park::{self, Section, Waiter};
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
@@ -361,7 +361,7 @@ impl Batch {
     }
 
     /// Unparks all of them, then lets preemption happen.
-    pub(crate) fn unpark(self, quiet: NoPreempt) {
+    pub(crate) fn unpark(self, quiet: Section) {
         for waiter in &self.waiters[..self.len] {
             // SAFETY: the first `len` entries were written by `push`.
             park::unpark(unsafe { waiter.assume_init() });

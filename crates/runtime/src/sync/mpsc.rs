@@ -49,7 +49,7 @@ use std::time::Duration;
 /// Creates a channel without limit: sending never waits.
 #[must_use]
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
-    let chan = Arc::new(unbounded::Chan::new());
+    let chan = Arc::new(unbounded::UnboundedChan::new());
     (Sender { chan: chan.clone() }, Receiver::new(Side::Unbounded(chan)))
 }
 
@@ -73,7 +73,7 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
 /// ```
 #[must_use]
 pub fn sync_channel<T>(capacity: usize) -> (SyncSender<T>, Receiver<T>) {
-    let chan = Arc::new(bounded::Chan::new(capacity));
+    let chan = Arc::new(bounded::BoundedChan::new(capacity));
     (SyncSender { chan: chan.clone() }, Receiver::new(Side::Bounded(chan)))
 }
 
@@ -89,7 +89,7 @@ pub fn sync_channel<T>(capacity: usize) -> (SyncSender<T>, Receiver<T>) {
 /// assert!(other.send(2).is_err());
 /// ```
 pub struct Sender<T> {
-    chan: Arc<unbounded::Chan<T>>,
+    chan: Arc<unbounded::UnboundedChan<T>>,
 }
 
 /// The sending side of a [`sync_channel`]. Clones send to the same receiver.
@@ -102,7 +102,7 @@ pub struct Sender<T> {
 /// assert_eq!(rx.recv(), Ok("hello"));
 /// ```
 pub struct SyncSender<T> {
-    chan: Arc<bounded::Chan<T>>,
+    chan: Arc<bounded::BoundedChan<T>>,
 }
 
 /// The receiving side of a channel. There is one, used by one thread at a time.
@@ -123,8 +123,8 @@ pub struct Receiver<T> {
 }
 
 enum Side<T> {
-    Unbounded(Arc<unbounded::Chan<T>>),
-    Bounded(Arc<bounded::Chan<T>>),
+    Unbounded(Arc<unbounded::UnboundedChan<T>>),
+    Bounded(Arc<bounded::BoundedChan<T>>),
 }
 
 /// Why [`SyncSender::send_timeout`] did not send; contains the value.

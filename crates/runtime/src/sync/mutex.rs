@@ -61,7 +61,7 @@ impl<T: ?Sized> RefUnwindSafe for Mutex<T> {}
 #[must_use = "if unused the Mutex will immediately unlock"]
 pub struct MutexGuard<'a, T: ?Sized + 'a> {
     lock: &'a Mutex<T>,
-    entry: poison::Entry,
+    entry: poison::WasPanicking,
     _not_send: PhantomData<*const ()>,
 }
 

@@ -16,7 +16,7 @@
 //! only before the step from EMPTY to WAITING.
 
 use crate::park::shim::{Arc, AtomicU32};
-use crate::park::{self, NoPreempt, Waiter};
+use crate::park::{self, Section, Waiter};
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -46,7 +46,7 @@ const GONE: u32 = 4;
 /// assert_eq!(rx.recv(), Ok(42));
 /// ```
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(OneshotChan {
         state: AtomicU32::new(EMPTY),
         waiter: UnsafeCell::new(None),
         value: UnsafeCell::new(MaybeUninit::uninit()),
@@ -54,7 +54,7 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     (Sender { shared: shared.clone() }, Receiver { shared })
 }
 
-struct Shared<T> {
+struct OneshotChan<T> {
     state: AtomicU32,
     waiter: UnsafeCell<Option<Waiter>>,
     value: UnsafeCell<MaybeUninit<T>>,
@@ -62,15 +62,15 @@ struct Shared<T> {
 
 // SAFETY: the protocol gives each cell to one side at a time, and moves the value from one to the
 // other.
-unsafe impl<T: Send> Sync for Shared<T> {}
+unsafe impl<T: Send> Sync for OneshotChan<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Send for Shared<T> {}
+unsafe impl<T: Send> Send for OneshotChan<T> {}
 
-impl<T> Shared<T> {
+impl<T> OneshotChan<T> {
     /// The sender's one step. The result is the state before.
     fn finish(&self, state: u32) -> u32 {
         // A sender preempted between the swap and the wake-up would hold up the receiver.
-        let _quiet = NoPreempt::new();
+        let _quiet = Section::new();
         let before = self.state.swap(state, AcqRel);
         if before == WAITING {
             // SAFETY: we found WAITING, so the waiter is written and will not be written again.
@@ -101,7 +101,7 @@ impl<T> Shared<T> {
 /// ```
 #[must_use = "dropping the sender makes the receiver fail"]
 pub struct Sender<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<OneshotChan<T>>,
 }
 
 /// The receiving side of a [`channel`].
@@ -118,7 +118,7 @@ pub struct Sender<T> {
 /// ```
 #[must_use = "dropping the receiver makes the sender fail"]
 pub struct Receiver<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<OneshotChan<T>>,
 }
 
 impl<T> Sender<T> {

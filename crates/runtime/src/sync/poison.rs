@@ -13,7 +13,7 @@ pub(crate) struct Flag(AtomicBool);
 
 /// Was the thread panicking when it took the lock?
 #[derive(Clone, Copy)]
-pub(crate) struct Entry(bool);
+pub(crate) struct WasPanicking(bool);
 
 impl Flag {
     pub(crate) const fn new() -> Flag {
@@ -30,13 +30,13 @@ impl Flag {
 
     /// To be called when the lock has been taken.
     #[inline]
-    pub(crate) fn enter(&self) -> Entry {
-        Entry(thread::panicking())
+    pub(crate) fn enter(&self) -> WasPanicking {
+        WasPanicking(thread::panicking())
     }
 
     /// To be called before the lock is released.
     #[inline]
-    pub(crate) fn leave(&self, entry: Entry) {
+    pub(crate) fn leave(&self, entry: WasPanicking) {
         if !entry.0 && thread::panicking() {
             self.0.store(true, Relaxed);
         }

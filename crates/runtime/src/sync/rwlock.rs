@@ -69,7 +69,7 @@ pub struct RwLockReadGuard<'a, T: ?Sized + 'a> {
 #[must_use = "if unused the RwLock will immediately unlock"]
 pub struct RwLockWriteGuard<'a, T: ?Sized + 'a> {
     lock: &'a RwLock<T>,
-    entry: poison::Entry,
+    entry: poison::WasPanicking,
     _not_send: PhantomData<*const ()>,
 }
 

@@ -43,10 +43,10 @@ use std::time::{Duration, Instant};
 /// assert_eq!(slots.available_permits(), 1);
 /// ```
 pub struct Semaphore {
-    state: SpinLock<State>,
+    state: SpinLock<SemaphoreState>,
 }
 
-struct State {
+struct SemaphoreState {
     permits: usize,
     closed: bool,
     waiting: WaitList<()>,
@@ -67,7 +67,7 @@ impl Semaphore {
         /// If `permits` exceeds [`MAX_PERMITS`](Self::MAX_PERMITS).
         pub fn new(permits: usize) -> Semaphore {
             assert!(permits <= Semaphore::MAX_PERMITS, "too many permits");
-            let state = State { permits, closed: false, waiting: WaitList::new() };
+            let state = SemaphoreState { permits, closed: false, waiting: WaitList::new() };
             Semaphore { state: SpinLock::new(state) }
         }
     }

@@ -37,14 +37,14 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone, Default)]
 pub struct WaitGroup {
-    shared: Arc<Shared>,
+    shared: Arc<Group>,
 }
 
-struct Shared {
-    state: SpinLock<State>,
+struct Group {
+    state: SpinLock<GroupState>,
 }
 
-struct State {
+struct GroupState {
     /// Tasks that are not done.
     tasks: usize,
     /// How many of the list, from the front, may go: the count reached zero while they waited.
@@ -52,9 +52,9 @@ struct State {
     list: WaitList<()>,
 }
 
-impl Default for Shared {
+impl Default for Group {
     fn default() -> Self {
-        Shared { state: SpinLock::new(State { tasks: 0, released: 0, list: WaitList::new() }) }
+        Group { state: SpinLock::new(GroupState { tasks: 0, released: 0, list: WaitList::new() }) }
     }
 }
 

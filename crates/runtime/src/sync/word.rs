@@ -21,7 +21,7 @@
 
 use super::list::{Node, Signal, WaitList};
 use crate::park::shim::{AtomicU32, Gate, Gated, MutPtr, UnsafeCell, const_unless_loom};
-use crate::park::{NoPreempt, Relax, Waiter};
+use crate::park::{Relax, Section, Waiter};
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
 /// The list's lock.
@@ -100,7 +100,7 @@ impl<P> WaitWord<P> {
     #[inline]
     pub(crate) fn hold_if(&self, state: u32) -> Option<Held<'_, P>> {
         let gate = self.gate.enter();
-        let quiet = NoPreempt::new();
+        let quiet = Section::new();
         if self.swap(state, state | HELD, Acquire) {
             Some(Held { word: self, state, gate, list: self.list.get_mut(), quiet })
         } else {
@@ -126,7 +126,7 @@ pub(crate) struct Held<'a, P> {
     state: u32,
     gate: Gated<'a>,
     list: MutPtr<WaitList<P>>,
-    quiet: NoPreempt,
+    quiet: Section,
 }
 
 impl<P> Held<'_, P> {
@@ -167,7 +167,7 @@ impl<P> Held<'_, P> {
     /// Publishes `state` (its QUEUED bit is computed) and gives the list back. Whoever was taken
     /// out of the list is to be unparked while the result exists.
     #[inline]
-    pub(crate) fn release(mut self, state: u32) -> NoPreempt {
+    pub(crate) fn release(mut self, state: u32) -> Section {
         debug_assert_eq!(state & HELD, 0);
         let queued = if self.list().is_empty() { 0 } else { QUEUED };
         let Held { word, gate, list, quiet, .. } = self;

@@ -3,6 +3,7 @@
 use super::control::Uthread;
 use super::raw;
 use crate::block;
+use crate::preempt;
 use crate::runtime::Inner;
 use crate::worker::{carrier::Carrier, scheduler};
 use core::fmt;
@@ -150,6 +151,7 @@ pub(crate) fn try_yield(t: &'static Uthread) -> bool {
 
 /// As [`try_yield`], and the thread may be left on a worker that it wants to give away.
 pub(crate) fn only_yield(t: &'static Uthread) -> bool {
+    preempt::assert_enabled();
     t.preempt_disable();
     // SAFETY: the calling thread, preemption disabled.
     let left = unsafe { scheduler::leave_if_work(t, Why::Yielded) };

@@ -6,6 +6,7 @@ use super::life::Wait;
 use super::{packet, recycle_here};
 use crate::block;
 use crate::park;
+use crate::preempt;
 use crate::runtime::{Inner, ShutDown};
 use crate::worker::carrier::{After, Carrier};
 use crate::worker::scheduler;
@@ -162,6 +163,7 @@ impl<T> JoinHandle<T> {
 /// is a thread of another runtime than `rt`.
 #[inline]
 fn suspend(rt: &Inner, me: &'static Uthread, t: &'static Uthread) -> bool {
+    preempt::assert_enabled();
     me.preempt_disable();
     // SAFETY: preemption is disabled, and the reference is not used after the switch.
     let same = core::ptr::eq(unsafe { Carrier::here() }.rt(), rt);

@@ -9,6 +9,7 @@ pub(crate) mod life;
 mod packet;
 mod pool;
 pub(crate) mod raw;
+pub(crate) mod run_time;
 mod scope;
 pub(crate) mod stack;
 pub(crate) mod table;
@@ -24,6 +25,7 @@ pub use scope::{Scope, ScopedJoinHandle, scope};
 
 use crate::arch::{pkru, switch};
 use crate::park::{self, Waiter};
+use crate::preempt;
 use crate::runtime::{Inner, NoRuntime, ShutDown};
 use crate::tls::shared;
 use crate::worker::carrier::{After, Carrier};
@@ -113,7 +115,7 @@ impl<'a> Start<'a> {
         f: F,
     ) -> io::Result<u32> {
         let stack_size = self.stack.as_ref().map_or(rt.config.stack_size, OwnStack::size);
-        let room = packet::Room::new::<F, T>(stack_size);
+        let room = packet::PacketRoom::new::<F, T>(stack_size);
         let me = raw::current();
         let (t, slot) = take_thread(rt, me)?;
         if let Some(stack) = self.stack {
@@ -279,6 +281,7 @@ extern "C" fn thread_main() -> ! {
 
 /// Makes an ended thread's block and stack available again. Called with preemption disabled.
 pub(crate) fn recycle(rt: &Inner, slot: Option<&Slot>, t: &Uthread) {
+    preempt::assert_disabled();
     // Nothing is freed here: allocators have locks, and this may run on the stack of another,
     // interrupted thread.
     // SAFETY: this carrier has the slot and preemption is disabled.

@@ -2,6 +2,7 @@
 //! one allocates nothing.
 
 use super::control::Uthread;
+use crate::preempt;
 use core::alloc::Layout;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::Ordering::Relaxed;
@@ -15,24 +16,25 @@ union Packet<F, T> {
 
 /// Room in the heap for a packet that would take more than a sixteenth of a stack. To be had before
 /// the thread, in the caller's preemptible context: allocators have locks.
-pub(super) struct Room(*mut u8, Layout);
+pub(super) struct PacketRoom(*mut u8, Layout);
 
-impl Room {
+impl PacketRoom {
     /// Allocates, if a packet for `F` and `T` is too large for stacks of `stack` bytes.
-    pub(super) fn new<F, T>(stack: usize) -> Option<Room> {
+    pub(super) fn new<F, T>(stack: usize) -> Option<PacketRoom> {
         let layout = Layout::new::<Packet<F, T>>();
         (layout.size() + layout.align() > stack / 16).then(|| {
+            preempt::assert_enabled();
             // SAFETY: the size is not 0.
             let p = unsafe { std::alloc::alloc(layout) };
             if p.is_null() {
                 std::alloc::handle_alloc_error(layout);
             }
-            Room(p, layout)
+            PacketRoom(p, layout)
         })
     }
 }
 
-impl Drop for Room {
+impl Drop for PacketRoom {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout and not placed.
         unsafe { std::alloc::dealloc(self.0, self.1) };
@@ -45,7 +47,11 @@ impl Drop for Room {
 /// # Safety
 ///
 /// `t` is free and the caller has it; `room` was made for these types and this runtime's stacks.
-pub(super) unsafe fn place<F: FnOnce() -> T, T>(t: &Uthread, f: F, room: Option<Room>) -> usize {
+pub(super) unsafe fn place<F: FnOnce() -> T, T>(
+    t: &Uthread,
+    f: F,
+    room: Option<PacketRoom>,
+) -> usize {
     let layout = Layout::new::<Packet<F, T>>();
     let top = t.stack_top.load(Relaxed);
     let (packet, below) = match room {
@@ -107,6 +113,7 @@ pub(super) unsafe fn take_result<T>(t: &Uthread) -> std::thread::Result<T> {
 
 /// Drops the result, which nobody will take, and frees the packet. Runs code of the user.
 pub(super) fn drop_result(t: &Uthread) {
+    preempt::assert_enabled();
     /// Frees also if the destructor panics.
     struct Free<'a>(&'a Uthread);
     impl Drop for Free<'_> {

@@ -2,6 +2,7 @@
 
 use crate::arch::segment::{self, GS_CURRENT};
 use crate::block;
+use crate::preempt;
 use crate::runtime::Inner;
 use crate::thread::control::{Uthread, park_state};
 use crate::tsc;
@@ -68,6 +69,12 @@ pub(crate) fn may_park() -> bool {
     current().is_some_and(|t| t.no_preempt.get() == 0)
 }
 
+/// Lets another thread run if there is one. `false`: none has run, or this is no user thread.
+#[inline]
+pub fn try_yield() -> bool {
+    current().is_some_and(super::try_yield)
+}
+
 /// Does the calling user thread run without a worker, in a call that blocks?
 pub(crate) fn has_no_worker() -> bool {
     let Some(t) = current() else { return true };
@@ -103,6 +110,7 @@ pub(crate) fn park_current(deadline: Option<Instant>) -> bool {
 
 /// As [`park_current`], with the deadline in ticks, which may come a little early.
 fn park_until(deadline: Option<tsc::Ticks>) -> bool {
+    preempt::assert_enabled();
     let Some(t) = current() else { unreachable!("park_current outside a user thread") };
     t.preempt_disable();
     if t.park.load(Relaxed) == park_state::NOTIFIED {

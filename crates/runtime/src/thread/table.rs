@@ -9,6 +9,7 @@ pub(crate) use super::pool::LocalPool;
 use super::pool::MAX as LOCAL_MAX;
 use super::stack::{self, OwnStack, Shape};
 use crate::park::SpinLock;
+use crate::preempt;
 use crate::sync::{Mutex, MutexGuard};
 use crate::tls;
 use core::ops::Range;
@@ -230,6 +231,7 @@ impl Table {
     /// The limit is reached or memory is exhausted.
     #[cold]
     pub(crate) fn grow(&self) -> Result<(), Exhausted> {
+        preempt::assert_enabled();
         let mut growth = self.growth();
         if *self.free.lock() != NONE {
             return Ok(());

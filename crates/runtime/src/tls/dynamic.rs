@@ -19,7 +19,7 @@ const TCB_DTV: usize = 8;
 const UNALLOCATED: usize = usize::MAX;
 
 #[repr(C)]
-struct Entry {
+struct DtvEntry {
     value: usize,
     to_free: *mut c_void,
 }
@@ -29,9 +29,9 @@ struct Entry {
 /// # Safety
 ///
 /// `tp` is the thread pointer of a complete block.
-unsafe fn vector(tp: usize) -> *mut Entry {
+unsafe fn vector(tp: usize) -> *mut DtvEntry {
     // SAFETY: tcbhead_t's field.
-    unsafe { ((tp + TCB_DTV) as *const *mut Entry).read() }
+    unsafe { ((tp + TCB_DTV) as *const *mut DtvEntry).read() }
 }
 
 /// The generation of the list of modules that a block knows.

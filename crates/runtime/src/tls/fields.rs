@@ -65,7 +65,7 @@ const TO_WORD: isize = -32;
 /// `stackblock` and what follows it.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Stack {
+struct StackFields {
     block: usize,
     size: usize,
     guard: usize,
@@ -199,9 +199,9 @@ impl Fields {
         guard: usize,
     ) {
         let (block, size) = (region.start, region.end - region.start);
-        let stack = Stack { block, size, guard, reported_guard: guard };
+        let stack = StackFields { block, size, guard, reported_guard: guard };
         // SAFETY: the caller's contract.
-        unsafe { ((tp + self.stack) as *mut Stack).write(stack) };
+        unsafe { ((tp + self.stack) as *mut StackFields).write(stack) };
     }
 
     /// Marks the robust mutexes that the calling thread holds as having lost their owner, as the
@@ -260,7 +260,7 @@ impl Fields {
     /// The descriptor of a user thread.
     pub(super) unsafe fn stack(&self, tp: usize) -> (core::ops::Range<usize>, usize) {
         // SAFETY: the caller's contract.
-        let s = unsafe { ((tp + self.stack) as *const Stack).read() };
+        let s = unsafe { ((tp + self.stack) as *const StackFields).read() };
         (s.block + s.guard..s.block + s.size, s.guard)
     }
 }
@@ -391,14 +391,15 @@ impl Probe {
         }
         let is_there = |at: usize| {
             // SAFETY: within the descriptor.
-            let s = unsafe { ((tp + at) as *const Stack).read_volatile() };
+            let s = unsafe { ((tp + at) as *const StackFields).read_volatile() };
             s.block.wrapping_add(s.size) == low as usize + length
                 && s.size.wrapping_sub(s.guard) == length
                 && s.reported_guard == guard
                 && guard == GUARD
         };
         let from = self.tid.next_multiple_of(8);
-        let mut all = (from..self.size - size_of::<Stack>()).step_by(8).filter(|&at| is_there(at));
+        let mut all =
+            (from..self.size - size_of::<StackFields>()).step_by(8).filter(|&at| is_there(at));
         all.next().filter(|_| all.next().is_none())
     }
 

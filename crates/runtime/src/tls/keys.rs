@@ -18,7 +18,7 @@ const ROUNDS: usize = 4;
 
 /// `struct pthread_key_data`: which incarnation of the key the value was set for, and the value.
 #[repr(C)]
-struct Value {
+struct KeyData {
     seq: usize,
     data: *mut c_void,
 }
@@ -52,7 +52,7 @@ impl Keys {
             unsafe { *symbol(c"_thread_db_pthread_specific").ok()?.cast::<[u32; 3]>() }[2] as usize;
         let keys = Keys {
             table,
-            first_block: offset.checked_sub(BLOCK * size_of::<Value>())?,
+            first_block: offset.checked_sub(BLOCK * size_of::<KeyData>())?,
             blocks: offset,
             used: offset + BLOCK * size_of::<usize>(),
         };
@@ -98,12 +98,12 @@ impl Keys {
     /// # Safety
     ///
     /// `tp` is the calling thread's, and `block` below 32.
-    unsafe fn block(&self, tp: usize, block: usize) -> *mut Value {
+    unsafe fn block(&self, tp: usize, block: usize) -> *mut KeyData {
         if block == 0 {
-            return (tp + self.first_block) as *mut Value;
+            return (tp + self.first_block) as *mut KeyData;
         }
         // SAFETY: one of the 32 block pointers.
-        unsafe { *((tp + self.blocks) as *const *mut Value).add(block) }
+        unsafe { *((tp + self.blocks) as *const *mut KeyData).add(block) }
     }
 
     /// Calls the destructors of the calling thread's values and forgets all values. `after_round`
@@ -144,7 +144,7 @@ impl Keys {
 
     /// Takes the flag down and hands `f` the blocks that there are, each with the number of its
     /// first key.
-    fn each_block(&self, tp: usize, f: impl Fn(*mut Value, usize)) {
+    fn each_block(&self, tp: usize, f: impl Fn(*mut KeyData, usize)) {
         // SAFETY: our own struct pthread; nobody else touches these fields.
         unsafe { *((tp + self.used) as *mut u8) = 0 };
         for block in 0..BLOCK {
@@ -156,7 +156,7 @@ impl Keys {
         }
     }
 
-    fn run_block(&self, first: *mut Value, key: usize) {
+    fn run_block(&self, first: *mut KeyData, key: usize) {
         for i in 0..BLOCK {
             // SAFETY: 32 values in a block; the table has an entry for each key.
             unsafe {

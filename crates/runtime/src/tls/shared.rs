@@ -26,6 +26,7 @@
 //! refused when the runtime is built.
 
 use crate::arch::segment;
+use crate::preempt;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::OnceLock;
@@ -64,7 +65,7 @@ const NO_HANDLE: usize = 2;
 
 /// What moves with a thread.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Saved {
+pub(crate) struct SharedWords {
     panics: [usize; 2],
     current: usize,
     id: usize,
@@ -187,12 +188,12 @@ unsafe fn read(at: usize) -> usize {
 ///
 /// [`prepare`] has succeeded.
 #[inline(always)]
-pub(crate) unsafe fn save() -> Saved {
+pub(crate) unsafe fn save() -> SharedWords {
     let tp = segment::fs_base();
     let (panics, current, id) = (PANICS.load(Relaxed), CURRENT.load(Relaxed), ID.load(Relaxed));
     // SAFETY: words of static TLS.
     unsafe {
-        Saved {
+        SharedWords {
             panics: [read(tp - panics), read(tp - panics + 8)],
             current: read(tp - current),
             id: read(tp - id),
@@ -206,7 +207,7 @@ pub(crate) unsafe fn save() -> Saved {
 ///
 /// As for [`save`]; what is there is nobody's, or has been saved.
 #[inline(always)]
-pub(crate) unsafe fn restore(saved: Saved) {
+pub(crate) unsafe fn restore(saved: SharedWords) {
     let tp = segment::fs_base();
     let (panics, current, id) = (PANICS.load(Relaxed), CURRENT.load(Relaxed), ID.load(Relaxed));
     let write = |at: usize, value: usize| {
@@ -247,7 +248,7 @@ pub(crate) fn mark_below_tp() -> Option<usize> {
 /// As for [`restore`].
 pub(crate) unsafe fn begin() {
     // SAFETY: the caller's contract.
-    unsafe { restore(Saved::default()) }
+    unsafe { restore(SharedWords::default()) }
 }
 
 /// The calling thread ends: what it gets is its handle, to be dropped where it may free memory.
@@ -256,6 +257,7 @@ pub(crate) unsafe fn begin() {
 ///
 /// As for [`save`], with preemption disabled.
 pub(crate) unsafe fn end() -> Option<Thread> {
+    preempt::assert_disabled();
     // SAFETY: the caller's contract; the handle is an `Arc` of the standard library that the word
     // owned.
     unsafe {
@@ -293,7 +295,7 @@ mod tests {
             // SAFETY: prepared; what is there is saved and put back.
             let bound = unsafe {
                 let saved = save();
-                restore(Saved { current: BEING_MADE, ..saved });
+                restore(SharedWords { current: BEING_MADE, ..saved });
                 let bound = is_bound(&registers);
                 restore(saved);
                 bound

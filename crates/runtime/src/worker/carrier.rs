@@ -125,7 +125,12 @@ impl Carrier {
         unsafe { self.current.get().as_ref() }
     }
 
+    /// Is `t` the thread that runs here?
     #[inline(always)]
+    pub(crate) fn is_on(&self, t: &Uthread) -> bool {
+        core::ptr::eq(self.current.get(), t)
+    }
+
     /// Where the calling carrier may run, if that is one CPU; and where the process may.
     ///
     /// # Safety

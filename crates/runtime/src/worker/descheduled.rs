@@ -26,7 +26,7 @@
 //! * Who gives way to a thread of its own process rings no bell: that is another worker, or a
 //!   thread that runs for microseconds.
 //! * The thread may sleep on the CPU that is taken. It and a sleeping clock, which the others need
-//!   to be interrupted, have a rank ([`Kind::Watcher`](crate::kernel_thread::Kind)).
+//!   to be interrupted, have a rank ([`Watcher`](crate::kernel_thread::ThreadPurpose)).
 //!
 //! While a carrier sleeps in a fault the thread looks again by itself, less and less often: there
 //! was no spare, or others came later.

@@ -13,17 +13,17 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const LEAST: Ticks = 16;
 
 /// A worker's. Used by the slot's carrier only.
-pub(crate) struct Patience {
+pub(crate) struct WorkerPatience {
     most: Ticks,
     span: AtomicU64,
     /// When it began to look, 0: it does not.
     since: AtomicU64,
 }
 
-impl Patience {
+impl WorkerPatience {
     /// That looks for `most` at the most.
-    pub(crate) fn new(most: Ticks) -> Patience {
-        Patience { most, span: AtomicU64::new(most), since: AtomicU64::new(0) }
+    pub(crate) fn new(most: Ticks) -> WorkerPatience {
+        WorkerPatience { most, span: AtomicU64::new(most), since: AtomicU64::new(0) }
     }
 
     /// The worker begins to look at `now`, or goes on after a sleep; until when.
@@ -49,7 +49,7 @@ mod tests {
 
     /// For how long it would look after work has come after each of these times.
     fn after(times: impl IntoIterator<Item = Ticks>) -> Ticks {
-        let patience = Patience::new(1600);
+        let patience = WorkerPatience::new(1600);
         for took in times {
             let _ = patience.until(10_000);
             // A sleep between changes nothing.
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn no_time_is_no_time() {
-        let patience = Patience::new(0);
+        let patience = WorkerPatience::new(0);
         for took in [0, 1, 5000] {
             assert_eq!(patience.until(7), 7);
             patience.found(7 + took);

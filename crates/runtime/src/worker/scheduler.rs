@@ -3,7 +3,7 @@
 use crate::arch::{pkru, segment, switch::switch};
 use crate::clock::rescue::Rescue;
 use crate::os::turns::Role;
-use crate::preempt::extension;
+use crate::preempt::{self, extension};
 use crate::runtime::Inner;
 use crate::thread::control::{Uthread, deferred, park_state};
 use crate::tls::shared;
@@ -152,6 +152,7 @@ unsafe fn switch_with_more(save: *mut usize, to: usize, fs: usize) {
 pub(crate) unsafe fn leave(t: &'static Uthread, after: After) {
     // SAFETY: preemption is disabled; the reference is not used after the switch.
     let c = unsafe { Carrier::here() };
+    debug_assert!(c.is_on(t), "another thread than the calling one leaves");
     if let Some(slot) = c.slot()
         && !c.rt().stopping.load(Relaxed)
     {
@@ -251,6 +252,7 @@ unsafe fn leave_to_native(c: &Carrier, t: &Uthread, after: After) {
 pub(crate) unsafe fn leave_if_work(t: &'static Uthread, why: Why) -> bool {
     // SAFETY: preemption is disabled; the reference is not used after the switch.
     let c = unsafe { Carrier::here() };
+    debug_assert!(c.is_on(t), "another thread than the calling one leaves");
     let Some(slot) = c.slot() else {
         // Without a slot anything is better than going on: queue the thread for a worker.
         // SAFETY: the caller's contract.
@@ -352,7 +354,7 @@ pub(crate) fn finish_switch() {
     }
 }
 
-/// Puts a thread in a queue and sees to it that somebody comes for it.
+/// Puts a thread in a queue and sees to it that somebody comes for it. With preemption disabled.
 ///
 /// `tell_clock`: a thread keeps running on this worker, so its clock must know that something waits
 /// (a caller that dispatches next will tell it anyway).
@@ -364,6 +366,7 @@ pub(crate) fn make_runnable(
     why: Why,
     tell_clock: bool,
 ) {
+    preempt::assert_disabled();
     match slot {
         // The only worker comes for it by itself: most yields, so without a call.
         Some(slot) if rt.alone && !tell_clock => {
@@ -467,6 +470,7 @@ pub(crate) unsafe fn preempted_at_region_end(t: &'static Uthread) {
 /// Called on a user thread with preemption disabled. After `true` the thread runs without a slot
 /// until it leaves.
 pub(crate) unsafe fn hand_over(c: &Carrier) -> bool {
+    preempt::assert_disabled();
     let Some(slot) = c.slot() else { return true };
     let Some(spare) = c.rt().spares.take() else { return false };
     // SAFETY: the calling thread's slot.

@@ -3,7 +3,7 @@
 mod account;
 mod timers;
 
-use crate::clock::rescue::Seen;
+use crate::clock::rescue::LastLook;
 use crate::lateness;
 use crate::os::turns;
 use crate::park::SpinLock;
@@ -13,12 +13,14 @@ use crate::reactor::{REACTOR, bell};
 use crate::runtime::Inner;
 use crate::stats::Counters;
 use crate::thread::control::{Uthread, deferred};
+use crate::thread::raw;
 use crate::thread::table::LocalPool;
 use crate::tsc::{self, NEVER, Ticks};
 use crate::worker::carrier::Carrier;
 use crate::worker::descheduled::UNSEEN;
-use crate::worker::patience::Patience;
+use crate::worker::patience::WorkerPatience;
 use core::cell::UnsafeCell;
+use core::ptr;
 use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*, fence,
 };
@@ -61,7 +63,7 @@ pub(crate) struct Slot {
     /// it.
     pub(crate) rescue: AtomicU64,
     /// What the threads that look for those that block know, each its own.
-    pub(crate) seen: [Seen; 2],
+    pub(crate) seen: [LastLook; 2],
     /// What pays for preemptions ([`account`]), and when the worker went on after it had nothing to
     /// do. Written by the slot's carrier only.
     account: AtomicU64,
@@ -109,7 +111,7 @@ pub(crate) struct Slot {
     pub(crate) ticks_for: AtomicI32,
     /// Where the carrier sleeps for lack of work, and how long it looks for some before.
     pub(crate) bed: Futex,
-    pub(crate) patience: Patience,
+    pub(crate) patience: WorkerPatience,
 
     pub(crate) id: usize,
     /// The CPU to run on, if workers are pinned.
@@ -142,7 +144,7 @@ impl Slot {
             forced: AtomicU64::new(0),
             request: Request::new(),
             rescue: AtomicU64::new(0),
-            seen: [const { Seen::new() }; 2],
+            seen: [const { LastLook::new() }; 2],
             account: AtomicU64::new(0),
             charged_run: AtomicU64::new(0),
             rested_at: AtomicU64::new(tsc::now()),
@@ -166,7 +168,7 @@ impl Slot {
             interruptible: AtomicBool::new(false),
             ticks_for: AtomicI32::new(0),
             bed: Futex::new(0),
-            patience: Patience::new(rt.idle_spin),
+            patience: WorkerPatience::new(rt.idle_spin),
             id,
             cpu,
             rt,
@@ -196,8 +198,18 @@ impl Slot {
     #[inline(always)]
     #[allow(clippy::mut_from_ref, reason = "exclusive by the contract")]
     pub(crate) unsafe fn pool(&self) -> &mut LocalPool {
+        self.assert_ours();
         // SAFETY: by the contract.
         unsafe { &mut *self.pool.get() }
+    }
+
+    /// The caller is the slot's carrier, and stays it. Looked at in debug builds only.
+    #[inline(always)]
+    #[track_caller]
+    fn assert_ours(&self) {
+        // SAFETY: attached, hence a carrier, on which the caller stays, as `here` looks itself.
+        let is_ours = || raw::attached() && unsafe { ptr::eq(Carrier::here().slot.get(), self) };
+        debug_assert!(is_ours(), "the slot is not the calling carrier's");
     }
 
     /// The pool's share of the number of threads in use: a racy look from anywhere.
@@ -437,6 +449,7 @@ impl Slot {
     /// preemption disabled.
     #[inline(always)]
     pub(crate) fn pick(&self, now: Ticks) -> Option<Pick> {
+        self.assert_ours();
         if now >= self.next_timer.load(Relaxed) {
             self.fire_timers(now);
         }

@@ -314,24 +314,29 @@ fn known_to_libc() -> std::ops::Range<usize> {
 
 #[test]
 fn threads_run_on_memory_of_the_program() {
-    use quaver::foreign::thread::{Stack, spawn_on};
+    use quaver::foreign::thread::{WantedStack, spawn_on};
     for setup in Setup::all_clocks() {
         setup.run(|| {
             let mut memory = vec![0u8; 1 << 20];
             let at = memory.as_mut_ptr() as usize..memory.as_mut_ptr() as usize + memory.len();
             let run_on = |memory, f: fn()| {
                 // SAFETY: the memory lives until the thread has been joined.
-                unsafe { spawn_on(Stack::Memory(memory), None, &Default::default(), f) }
+                unsafe { spawn_on(WantedStack::Memory(memory), None, &Default::default(), f) }
             };
             for _ in 0..100 {
                 let memory = at.clone();
                 // SAFETY: as above.
                 let spawned = unsafe {
-                    spawn_on(Stack::Memory(at.clone()), None, &Default::default(), move || {
-                        assert!(memory.contains(&(&raw const memory as usize)));
-                        assert_eq!(deep(150), 150 << 10);
-                        assert_eq!(known_to_libc(), memory);
-                    })
+                    spawn_on(
+                        WantedStack::Memory(at.clone()),
+                        None,
+                        &Default::default(),
+                        move || {
+                            assert!(memory.contains(&(&raw const memory as usize)));
+                            assert_eq!(deep(150), 150 << 10);
+                            assert_eq!(known_to_libc(), memory);
+                        },
+                    )
                 };
                 spawned.unwrap().0.join().unwrap();
                 let after = quaver::spawn(known_to_libc).join().unwrap();

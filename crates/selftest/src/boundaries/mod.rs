@@ -9,7 +9,7 @@ use crate::libraries::Libraries;
 use crate::outcome::{Counts, Outcome};
 use crate::symbols;
 use core::arch::asm;
-use quaver::inspect::{self, State};
+use quaver::inspect::{self, ThreadState};
 use quaver::{Builder, Clock, Notification, Runtime};
 use scenarios::Scenario;
 use serde::{Deserialize, Serialize};
@@ -194,7 +194,7 @@ struct Driver<'a> {
     job: &'a Job,
     outcome: &'a mut Outcome,
     expected: u64,
-    state: Option<State>,
+    state: Option<ThreadState>,
     limit: u64,
     ticks_per_us: f64,
 }
@@ -300,8 +300,8 @@ impl<'a> Driver<'a> {
 
 /// The thread's state. Whether its token is there does not matter: as in `std`, it may be left by
 /// somebody for whom the thread did not have to wait in the end.
-fn settled_state() -> Option<State> {
-    inspect::state().map(|s| State { park: s.park & 1, ..s })
+fn settled_state() -> Option<ThreadState> {
+    inspect::state().map(|s| ThreadState { park: s.park & 1, ..s })
 }
 
 /// What the C ABI says of control words and the direction flag at a function's start.

@@ -11,7 +11,7 @@ use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use libc::ucontext_t;
-use quaver::inspect::{self, Gate, Verdict};
+use quaver::inspect::{self, ClosedGate, Verdict};
 use std::io;
 
 const TRAP_FLAG: i64 = 0x100;
@@ -218,7 +218,7 @@ pub(crate) fn ticks() -> u64 {
 
 /// The handler. A preemption of the handler itself would be one of the code that it has
 /// interrupted, which may be in malloc: the gate is closed all the way.
-unsafe fn on_trap(info: *mut libc::siginfo_t, uc: *mut ucontext_t, gate: Option<Gate>) {
+unsafe fn on_trap(info: *mut libc::siginfo_t, uc: *mut ucontext_t, gate: Option<ClosedGate>) {
     const TRAP_TRACE: i32 = 2;
     // SAFETY: the kernel filled `info` and `uc`, which is the handler's frame on the interrupted
     // stack.
@@ -294,7 +294,7 @@ unsafe fn look(me: Option<u64>, address: usize, uc: *mut ucontext_t) -> bool {
 /// # Safety
 ///
 /// As [`inspect::preempt`].
-unsafe fn preempt(gate: Gate, me: Option<u64>, address: usize, uc: *mut ucontext_t) {
+unsafe fn preempt(gate: ClosedGate, me: Option<u64>, address: usize, uc: *mut ucontext_t) {
     LAST.store(address, Relaxed);
     TOTALS.tried.fetch_add(1, Relaxed);
     // SAFETY: the caller's contract.

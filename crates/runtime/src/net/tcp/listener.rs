@@ -3,7 +3,7 @@
 use super::TcpStream;
 use crate::net::addrs;
 use crate::net::forward::common;
-use crate::net::socket::Socket;
+use crate::net::socket::StdSocket;
 use crate::net::{SocketAddr, ToSocketAddrs};
 use crate::reactor::Direction;
 use socket2::SockRef;
@@ -63,7 +63,7 @@ use std::net;
 /// # }
 /// ```
 pub struct TcpListener {
-    socket: Socket<net::TcpListener>,
+    socket: StdSocket<net::TcpListener>,
 }
 
 common!(TcpListener, net::TcpListener);
@@ -82,7 +82,7 @@ impl TcpListener {
     pub fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<TcpListener> {
         let listener = addrs::first(addr, net::TcpListener::bind)?;
         SockRef::from(&listener).listen(-1)?;
-        Ok(TcpListener { socket: Socket::new(listener)? })
+        Ok(TcpListener { socket: StdSocket::new(listener)? })
     }
 
     /// The next connection and its other end. Parks the user thread until there is one.

@@ -1,7 +1,7 @@
 //! Connections.
 
 use crate::net::forward::{common, stream_io, timeouts};
-use crate::net::socket::Socket;
+use crate::net::socket::StdSocket;
 use crate::net::{Shutdown, SocketAddr, ToSocketAddrs};
 use crate::net::{addrs, connect};
 use crate::reactor::Direction;
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// last clone is dropped, the connection is closed. See
 /// [`TcpListener`](crate::net::TcpListener) for an example.
 pub struct TcpStream {
-    pub(super) socket: Socket<net::TcpStream>,
+    pub(super) socket: StdSocket<net::TcpStream>,
 }
 
 common!(TcpStream, net::TcpStream);

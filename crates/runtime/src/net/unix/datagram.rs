@@ -3,8 +3,8 @@
 use super::SocketAddr;
 use crate::net::Shutdown;
 use crate::net::forward::{common, timeouts};
-use crate::net::socket::{Socket, ready, would_block};
-use crate::reactor::{Direction, Source};
+use crate::net::socket::{StdSocket, ready, would_block};
+use crate::reactor::{Direction, FileSource};
 use std::io;
 use std::os::unix::net;
 use std::path::Path;
@@ -14,7 +14,7 @@ use std::path::Path;
 /// Receiving parks the user thread until a datagram comes; sending, until the receiver has room for
 /// it: none is lost. A datagram that is longer than the buffer is cut off.
 pub struct UnixDatagram {
-    socket: Socket<net::UnixDatagram>,
+    socket: StdSocket<net::UnixDatagram>,
 }
 
 common!(UnixDatagram, net::UnixDatagram);
@@ -28,7 +28,7 @@ impl UnixDatagram {
     /// As `bind(2)`, `AddrInUse` when the file exists; `InvalidInput` for a path that is too long
     /// or contains a null byte.
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixDatagram> {
-        Ok(UnixDatagram { socket: Socket::new(net::UnixDatagram::bind(path)?)? })
+        Ok(UnixDatagram { socket: StdSocket::new(net::UnixDatagram::bind(path)?)? })
     }
 
     /// A socket at an address, which may be abstract.
@@ -37,7 +37,7 @@ impl UnixDatagram {
     ///
     /// As `bind(2)`, `AddrInUse` when somebody has the address.
     pub fn bind_addr(socket_addr: &SocketAddr) -> io::Result<UnixDatagram> {
-        Ok(UnixDatagram { socket: Socket::new(net::UnixDatagram::bind_addr(socket_addr)?)? })
+        Ok(UnixDatagram { socket: StdSocket::new(net::UnixDatagram::bind_addr(socket_addr)?)? })
     }
 
     /// A socket without an address.
@@ -46,7 +46,7 @@ impl UnixDatagram {
     ///
     /// When the process has no descriptor left.
     pub fn unbound() -> io::Result<UnixDatagram> {
-        Ok(UnixDatagram { socket: Socket::new(net::UnixDatagram::unbound()?)? })
+        Ok(UnixDatagram { socket: StdSocket::new(net::UnixDatagram::unbound()?)? })
     }
 
     /// Two sockets without addresses that are connected to each other.
@@ -56,7 +56,10 @@ impl UnixDatagram {
     /// When the process has no descriptor left.
     pub fn pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
         let (a, b) = net::UnixDatagram::pair()?;
-        Ok((UnixDatagram { socket: Socket::new(a)? }, UnixDatagram { socket: Socket::new(b)? }))
+        Ok((
+            UnixDatagram { socket: StdSocket::new(a)? },
+            UnixDatagram { socket: StdSocket::new(b)? },
+        ))
     }
 
     /// Makes the socket at `path` its peer: [`send`](Self::send) goes there, and datagrams of
@@ -176,9 +179,9 @@ impl UnixDatagram {
 }
 
 /// A socket with which to wait until there is room at `address`.
-fn peer_of(address: &SocketAddr) -> io::Result<Source> {
+fn peer_of(address: &SocketAddr) -> io::Result<FileSource> {
     let socket = net::UnixDatagram::unbound()?;
     socket.set_nonblocking(true)?;
     socket.connect_addr(address)?;
-    Ok(Source::new(socket.into()))
+    Ok(FileSource::new(socket.into()))
 }

@@ -2,7 +2,7 @@
 
 use super::{SocketAddr, UnixStream};
 use crate::net::forward::common;
-use crate::net::socket::Socket;
+use crate::net::socket::StdSocket;
 use std::io;
 use std::iter::FusedIterator;
 use std::os::unix::net;
@@ -14,7 +14,7 @@ use std::path::Path;
 /// [`accept`](Self::accept) parks the user thread until a connection comes. Several threads may
 /// accept from one listener. The file at its path remains when the listener is dropped.
 pub struct UnixListener {
-    socket: Socket<net::UnixListener>,
+    socket: StdSocket<net::UnixListener>,
 }
 
 common!(UnixListener, net::UnixListener);
@@ -27,7 +27,7 @@ impl UnixListener {
     /// As `bind(2)`, `AddrInUse` when the file exists; `InvalidInput` for a path that is too long
     /// or contains a null byte.
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixListener> {
-        Ok(UnixListener { socket: Socket::new(net::UnixListener::bind(path)?)? })
+        Ok(UnixListener { socket: StdSocket::new(net::UnixListener::bind(path)?)? })
     }
 
     /// A listener at an address, which may be abstract.
@@ -36,7 +36,7 @@ impl UnixListener {
     ///
     /// As `bind(2)`, `AddrInUse` when somebody has the address.
     pub fn bind_addr(socket_addr: &SocketAddr) -> io::Result<UnixListener> {
-        Ok(UnixListener { socket: Socket::new(net::UnixListener::bind_addr(socket_addr)?)? })
+        Ok(UnixListener { socket: StdSocket::new(net::UnixListener::bind_addr(socket_addr)?)? })
     }
 
     /// The next connection and its other end. Parks the user thread until there is one.

@@ -2,7 +2,7 @@
 
 use super::SocketAddr;
 use crate::net::forward::{common, stream_io, timeouts};
-use crate::net::socket::Socket;
+use crate::net::socket::StdSocket;
 use crate::net::{Shutdown, connect};
 use std::io;
 use std::os::unix::net;
@@ -32,7 +32,7 @@ use std::path::Path;
 /// # }
 /// ```
 pub struct UnixStream {
-    pub(super) socket: Socket<net::UnixStream>,
+    pub(super) socket: StdSocket<net::UnixStream>,
 }
 
 common!(UnixStream, net::UnixStream);
@@ -66,7 +66,7 @@ impl UnixStream {
     /// When the process has no descriptor left.
     pub fn pair() -> io::Result<(UnixStream, UnixStream)> {
         let (a, b) = net::UnixStream::pair()?;
-        Ok((UnixStream { socket: Socket::new(a)? }, UnixStream { socket: Socket::new(b)? }))
+        Ok((UnixStream { socket: StdSocket::new(a)? }, UnixStream { socket: StdSocket::new(b)? }))
     }
 
     /// Ends one direction or both, for all clones. Threads that wait for it go on: readers with

@@ -13,11 +13,11 @@ const HOG: u64 = 4;
 const LAST: u64 = 6;
 
 /// A number that one thread waits for.
-struct Bell(Futex);
+struct Counter(Futex);
 
-impl Bell {
-    fn new() -> Bell {
-        Bell(Futex::new(0))
+impl Counter {
+    fn new() -> Counter {
+        Counter(Futex::new(0))
     }
 
     fn ring(&self) {
@@ -38,9 +38,9 @@ struct Worker {
     request: Request,
     run: AtomicU64,
     /// Signals that were sent.
-    signals: Bell,
+    signals: Counter,
     /// What clocks wait for: a dispatch, or a request that was judged.
-    news: Bell,
+    news: Counter,
 }
 
 impl Worker {
@@ -90,8 +90,8 @@ fn explore(carrier: fn(&Worker)) {
         let worker = Arc::new(Worker {
             request: Request::new(),
             run: AtomicU64::new(FIRST),
-            signals: Bell::new(),
-            news: Bell::new(),
+            signals: Counter::new(),
+            news: Counter::new(),
         });
         let clock = loom::thread::spawn({
             let worker = worker.clone();

@@ -7,14 +7,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-fn pair() -> (Arc<Source>, Arc<Source>) {
+fn pair() -> (Arc<FileSource>, Arc<FileSource>) {
     let (a, b) = UnixStream::pair().unwrap();
     (source(a), source(b))
 }
 
-fn source(stream: UnixStream) -> Arc<Source> {
+fn source(stream: UnixStream) -> Arc<FileSource> {
     stream.set_nonblocking(true).unwrap();
-    Arc::new(Source::new(stream.into()))
+    Arc::new(FileSource::new(stream.into()))
 }
 
 fn with_stream<T>(fd: BorrowedFd<'_>, f: impl FnOnce(&mut UnixStream) -> T) -> T {
@@ -23,12 +23,12 @@ fn with_stream<T>(fd: BorrowedFd<'_>, f: impl FnOnce(&mut UnixStream) -> T) -> T
     f(&mut ManuallyDrop::new(stream))
 }
 
-fn read(source: &Source, buffer: &mut [u8]) -> io::Result<usize> {
+fn read(source: &FileSource, buffer: &mut [u8]) -> io::Result<usize> {
     let wanted = buffer.len();
     source.read_stream(None, wanted, |fd| with_stream(fd, |s| s.read(buffer)))
 }
 
-fn write(source: &Source, bytes: &[u8]) {
+fn write(source: &FileSource, bytes: &[u8]) {
     let mut done = 0;
     while done < bytes.len() {
         let rest = &bytes[done..];
@@ -36,7 +36,7 @@ fn write(source: &Source, bytes: &[u8]) {
     }
 }
 
-fn echo(source: &Source) {
+fn echo(source: &FileSource) {
     let mut buffer = [0; 100];
     while let Ok(n @ 1..) = read(source, &mut buffer) {
         write(source, &buffer[..n]);

@@ -9,7 +9,7 @@ use loom::thread;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-struct File {
+struct AnnouncedFile {
     /// The stack's lock, and how much there is to receive.
     socket: SpinLock<u32>,
     waiters: SpinLock<WaitList<()>>,
@@ -17,9 +17,9 @@ struct File {
     count: AtomicU32,
 }
 
-impl File {
-    fn new() -> Arc<File> {
-        Arc::new(File {
+impl AnnouncedFile {
+    fn new() -> Arc<AnnouncedFile> {
+        Arc::new(AnnouncedFile {
             socket: SpinLock::new(0),
             waiters: SpinLock::new(WaitList::new()),
             count: AtomicU32::new(0),
@@ -99,7 +99,7 @@ impl File {
 #[test]
 fn an_announcement_beside_a_wait() {
     explore(3, || {
-        let file = File::new();
+        let file = AnnouncedFile::new();
         let other = file.clone();
         let stack = thread::spawn(move || other.arrive());
         file.receive();
@@ -110,7 +110,7 @@ fn an_announcement_beside_a_wait() {
 #[test]
 fn an_announcement_beside_a_wait_that_counts() {
     explore(3, || {
-        let file = File::new();
+        let file = AnnouncedFile::new();
         let other = file.clone();
         let stack = thread::spawn(move || other.arrive());
         file.receive_counting();
@@ -121,7 +121,7 @@ fn an_announcement_beside_a_wait_that_counts() {
 #[test]
 fn two_arrivals_for_two_ways_to_wait() {
     explore_crowd(2, || {
-        let file = File::new();
+        let file = AnnouncedFile::new();
         let threads = [file.clone(), file.clone()];
         let [stack, counting] = threads;
         let stack = thread::spawn(move || (0..2).for_each(|_| stack.arrive()));

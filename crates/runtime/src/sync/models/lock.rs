@@ -9,14 +9,14 @@ use loom::thread;
 use std::time::Duration;
 
 /// A counter that loom watches for unordered accesses.
-struct Watched(UnsafeCell<u32>);
+struct WatchedCounter(UnsafeCell<u32>);
 
 // SAFETY: that the locks make it so is what the models check.
-unsafe impl Sync for Watched {}
+unsafe impl Sync for WatchedCounter {}
 
-impl Watched {
-    fn new() -> Watched {
-        Watched(UnsafeCell::new(0))
+impl WatchedCounter {
+    fn new() -> WatchedCounter {
+        WatchedCounter(UnsafeCell::new(0))
     }
 
     fn add(&self) {
@@ -47,7 +47,7 @@ fn spin_lock_excludes() {
 #[test]
 fn mutex_excludes_and_wakes_two_waiters() {
     explore_crowd(3, || {
-        let shared = Arc::new((Mutex::new(()), Watched::new()));
+        let shared = Arc::new((Mutex::new(()), WatchedCounter::new()));
         let ts = [0, 1].map(|_| {
             let shared = shared.clone();
             thread::spawn(move || {
@@ -69,7 +69,7 @@ fn mutex_excludes_and_wakes_two_waiters() {
 #[test]
 fn mutex_hands_over_after_losses() {
     explore(4, || {
-        let shared = Arc::new((Mutex::new(()), Watched::new()));
+        let shared = Arc::new((Mutex::new(()), WatchedCounter::new()));
         let t = thread::spawn({
             let shared = shared.clone();
             move || {
@@ -89,7 +89,7 @@ fn mutex_hands_over_after_losses() {
 #[test]
 fn rwlock_excludes_writers() {
     explore_crowd(3, || {
-        let shared = Arc::new((RwLock::new(()), Watched::new()));
+        let shared = Arc::new((RwLock::new(()), WatchedCounter::new()));
         let writer = thread::spawn({
             let shared = shared.clone();
             move || {
@@ -119,7 +119,7 @@ fn rwlock_excludes_writers() {
 #[test]
 fn rwlock_serves_readers_and_writers_who_queue() {
     explore(3, || {
-        let shared = Arc::new((RwLock::new(()), Watched::new()));
+        let shared = Arc::new((RwLock::new(()), WatchedCounter::new()));
         let writer = thread::spawn({
             let shared = shared.clone();
             move || {
@@ -141,7 +141,7 @@ fn rwlock_serves_readers_and_writers_who_queue() {
 #[test]
 fn rwlock_downgrade_keeps_writers_out() {
     explore_crowd(2, || {
-        let shared = Arc::new((RwLock::new(()), Watched::new()));
+        let shared = Arc::new((RwLock::new(()), WatchedCounter::new()));
         let ts = [false, true].map(|write| {
             let shared = shared.clone();
             thread::spawn(move || {
@@ -170,7 +170,7 @@ fn rwlock_downgrade_keeps_writers_out() {
 #[test]
 fn a_timeout_leaves_the_mutex_to_the_others() {
     explore_crowd(2, || {
-        let m = Arc::new((Mutex::new(()), Watched::new()));
+        let m = Arc::new((Mutex::new(()), WatchedCounter::new()));
         let held = m.0.lock().unwrap();
         let hasty = thread::spawn({
             let m = m.clone();
@@ -198,7 +198,7 @@ fn a_timeout_leaves_the_mutex_to_the_others() {
 #[test]
 fn a_timeout_leaves_the_rwlock_to_the_others() {
     explore_crowd(2, || {
-        let l = Arc::new((RwLock::new(()), Watched::new()));
+        let l = Arc::new((RwLock::new(()), WatchedCounter::new()));
         let held = l.0.read().unwrap();
         let hasty = thread::spawn({
             let l = l.clone();

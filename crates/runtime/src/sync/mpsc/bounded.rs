@@ -17,12 +17,12 @@ use std::time::Instant;
 ///
 /// A waiting sender keeps its value in its mailbox. The receiver that makes room moves it, so
 /// senders stay in FIFO order and are woken only when their value is on its way.
-pub(super) struct Chan<T> {
-    state: SpinLock<State<T>>,
+pub(super) struct BoundedChan<T> {
+    state: SpinLock<BoundedState<T>>,
     pub(super) watched: Watched,
 }
 
-struct State<T> {
+struct BoundedState<T> {
     ring: Ring<T>,
     /// The receiver, if it waits.
     receiver: WaitList<Mailbox<T>>,
@@ -31,11 +31,11 @@ struct State<T> {
     receiver_lives: bool,
 }
 
-impl<T> Chan<T> {
+impl<T> BoundedChan<T> {
     /// A channel with one sender and the receiver.
-    pub(super) fn new(capacity: usize) -> Chan<T> {
-        Chan {
-            state: SpinLock::new(State {
+    pub(super) fn new(capacity: usize) -> BoundedChan<T> {
+        BoundedChan {
+            state: SpinLock::new(BoundedState {
                 ring: Ring::new(capacity),
                 receiver: WaitList::new(),
                 blocked: WaitList::new(),
@@ -105,7 +105,7 @@ impl<T> Chan<T> {
     /// Gives the value to the receiver or the ring. Otherwise gives it back, with the locked state
     /// if the ring is full, and without if there is no receiver.
     #[allow(clippy::type_complexity)] // Named nowhere else.
-    fn send_now(&self, value: T) -> Result<(), (T, Option<SpinGuard<'_, State<T>>>)> {
+    fn send_now(&self, value: T) -> Result<(), (T, Option<SpinGuard<'_, BoundedState<T>>>)> {
         let mut state = self.state.lock();
         if !state.receiver_lives {
             drop(state);
@@ -161,7 +161,7 @@ impl<T> Chan<T> {
     }
 }
 
-impl<T> Flavor<T> for Chan<T> {
+impl<T> Flavor<T> for BoundedChan<T> {
     fn recv_or_wait(&self, node: Option<&Node<Mailbox<T>>>) -> Result<T, TryRecvError> {
         let mut state = self.state.lock();
         let oldest = state.ring.pop();

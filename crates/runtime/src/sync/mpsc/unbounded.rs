@@ -10,12 +10,12 @@ use std::ptr::NonNull;
 use std::sync::mpsc::{SendError, TryRecvError};
 
 /// Invariant: when the receiver waits, the queue is empty and there are senders.
-pub(super) struct Chan<T> {
-    state: SpinLock<State<T>>,
+pub(super) struct UnboundedChan<T> {
+    state: SpinLock<UnboundedState<T>>,
     pub(super) watched: Watched,
 }
 
-struct State<T> {
+struct UnboundedState<T> {
     queue: Blocks<T>,
     /// The receiver, if it waits.
     receiver: WaitList<Mailbox<T>>,
@@ -23,11 +23,11 @@ struct State<T> {
     receiver_lives: bool,
 }
 
-impl<T> Chan<T> {
+impl<T> UnboundedChan<T> {
     /// A channel with one sender and the receiver.
-    pub(super) fn new() -> Chan<T> {
-        Chan {
-            state: SpinLock::new(State {
+    pub(super) fn new() -> UnboundedChan<T> {
+        UnboundedChan {
+            state: SpinLock::new(UnboundedState {
                 queue: Blocks::new(),
                 receiver: WaitList::new(),
                 senders: 1,
@@ -93,7 +93,7 @@ impl<T> Chan<T> {
     }
 }
 
-impl<T> Flavor<T> for Chan<T> {
+impl<T> Flavor<T> for UnboundedChan<T> {
     fn recv_or_wait(&self, node: Option<&Node<Mailbox<T>>>) -> Result<T, TryRecvError> {
         let mut garbage = None;
         let mut state = self.state.lock();

@@ -56,7 +56,7 @@ const HANDOFF: u32 = FIRST_FREE << 2;
 pub(crate) const LOSSES: u32 = 2;
 
 /// What a node in a mutex's list, or in that of a condition variable, waits for.
-pub(crate) struct Wanted {
+pub(crate) struct WantedMutex {
     /// The mutex to take before the wait is over.
     pub(crate) mutex: *const RawMutex,
     /// Is the node in the list of a condition variable? Accessed under that list's lock.
@@ -64,11 +64,11 @@ pub(crate) struct Wanted {
 }
 
 // SAFETY: the pointer is used while the waiter borrows the mutex; the cell has a lock.
-unsafe impl Send for Wanted {}
+unsafe impl Send for WantedMutex {}
 
 /// See the module documentation.
 pub(crate) struct RawMutex {
-    word: WaitWord<Wanted>,
+    word: WaitWord<WantedMutex>,
     /// An address on the stack of the thread that has locked it last: debuggers find the owner by
     /// it.
     #[cfg(not(loom))]
@@ -167,7 +167,7 @@ impl RawMutex {
     fn lock_contended(&self, deadline: Option<Instant>) -> bool {
         let me = park::current();
         let mut patience = park::patience(me);
-        let node = Node::new(me, Wanted { mutex: ptr::null(), on_condvar: Cell::new(false) });
+        let node = Node::new(me, WantedMutex { mutex: ptr::null(), on_condvar: Cell::new(false) });
         loop {
             let state = self.word.settled();
             if state & LOCKED == 0 {
@@ -191,7 +191,11 @@ impl RawMutex {
     /// Waits until the calling thread owns the lock. Its `node` has been put into the list, or has
     /// been admitted ([`admit`](Self::admit)) or soon will be; on return it is in no list. `false`:
     /// `deadline` came first. There may be one only for a node that is in this list already.
-    pub(crate) fn acquire_queued(&self, node: &Node<Wanted>, deadline: Option<Instant>) -> bool {
+    pub(crate) fn acquire_queued(
+        &self,
+        node: &Node<WantedMutex>,
+        deadline: Option<Instant>,
+    ) -> bool {
         let mut losses = 0;
         let _waiting = park::waits_for(c"mutex", self);
         loop {
@@ -228,7 +232,7 @@ impl RawMutex {
     /// Takes the node of a waiter whose time is up out of the list. The result is its signal: if it
     /// has one, it was taken out at the last moment.
     #[cold]
-    fn give_up(&self, node: &Node<Wanted>) -> Signal {
+    fn give_up(&self, node: &Node<WantedMutex>) -> Signal {
         let mut held = self.word.hold();
         let (signal, state) = held.withdraw(node, HANDOFF);
         drop(held.release(state));
@@ -278,7 +282,7 @@ impl RawMutex {
     /// # Safety
     ///
     /// The node's owner is in `acquire_queued` of this mutex or about to call it.
-    pub(crate) unsafe fn admit(&self, popped: Popped<Wanted>) {
+    pub(crate) unsafe fn admit(&self, popped: Popped<WantedMutex>) {
         let mut held = self.word.hold();
         let state = held.state();
         if state & LOCKED == 0 && (state & WAKING == 0 || self.word.woken_is_abandoned()) {

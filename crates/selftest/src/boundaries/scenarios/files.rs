@@ -2,7 +2,7 @@
 
 use super::{Scenario, mix};
 use crate::boundaries::stepper::step;
-use quaver::foreign::files::{End, Wanted, wait};
+use quaver::foreign::files::{FileWait, Wanted, wait};
 use quaver::foreign::futex::Limits;
 use quaver::net::unix::{SocketAddr, UnixListener, UnixStream};
 use std::io::{ErrorKind, Read, Write};
@@ -97,5 +97,5 @@ fn others() -> u64 {
     });
     let files = [&quiet, &mine].map(|s| Wanted::new(s.as_raw_fd(), libc::POLLIN));
     let end = step(|| wait(&files, &Limits::NONE));
-    u64::from(end == End::Ready) + 2 * u64::from(sender.join().is_ok())
+    u64::from(end == FileWait::Ready) + 2 * u64::from(sender.join().is_ok())
 }

@@ -8,13 +8,13 @@ use loom::thread;
 
 const RUN: u64 = 7;
 
-struct Shared {
+struct Claimed {
     claim: Claim,
     /// Who uses the slot at this moment.
     users: AtomicU32,
 }
 
-impl Shared {
+impl Claimed {
     fn use_slot(&self) {
         assert_eq!(self.users.fetch_add(1, Relaxed), 0, "two carriers on one slot");
     }
@@ -24,7 +24,7 @@ impl Shared {
 #[test]
 fn one_side_has_the_slot() {
     loom::model(|| {
-        let shared = Arc::new(Shared { claim: Claim::new(), users: AtomicU32::new(0) });
+        let shared = Arc::new(Claimed { claim: Claim::new(), users: AtomicU32::new(0) });
         shared.claim.ask(RUN);
         let carrier = {
             let shared = shared.clone();

@@ -2,7 +2,7 @@
 
 use super::many::{NOT_AT_ALL, Span, pointer};
 use super::{Caller, Operation, Patience};
-use crate::foreign::files::Wanted;
+use crate::reactor::Wanted;
 use core::ffi::c_int;
 use core::ptr;
 use libc::{EBADF, FD_SETSIZE, POLLIN, POLLOUT, POLLPRI, SYS_pselect6, fd_set, timespec};

@@ -2,12 +2,12 @@
 
 use super::descriptors;
 use super::{Caller, EAGAIN, Operation, Patience, Tried, WOULD_WAIT, Waits, is_ready};
-use crate::foreign::files::Wanted;
-use crate::foreign::{lock, region, thread};
-use crate::reactor::{Direction, Made};
+use crate::preempt::NoPreempt;
+use crate::reactor::{Direction, Made, Wanted};
 use crate::sys;
+use crate::thread::raw;
 use core::ffi::c_long;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicBool, Ordering::*};
 use libc::{
     AF_UNIX, EALREADY, EINPROGRESS, F_GETFL, F_SETFL, O_NONBLOCK, POLLIN, POLLOUT, SO_RCVTIMEO,
     SO_SNDTIMEO, SYS_connect, SYS_fcntl, sa_family_t,
@@ -30,7 +30,7 @@ pub unsafe fn accept<C: Caller>(caller: C, number: c_long, arguments: [usize; 6]
 /// One is held from the look whether there is a connection to the call that takes it, which would
 /// wait if somebody else had taken it. Nobody waits for it: its owner may be what a handler has
 /// interrupted.
-static ACCEPTING: [AtomicU32; 64] = [const { AtomicU32::new(lock::FREE) }; 64];
+static ACCEPTING: [AtomicBool; 64] = [const { AtomicBool::new(false) }; 64];
 
 struct Accept<C> {
     caller: C,
@@ -50,11 +50,11 @@ impl<C: Caller> Operation for Accept<C> {
         let mut arguments = self.arguments;
         arguments[0] = files[0] as usize;
         // All those that wait for a file began with the same descriptor, as a rule.
-        let word = &ACCEPTING[self.arguments[0] % ACCEPTING.len()];
+        let is_held = &ACCEPTING[self.arguments[0] % ACCEPTING.len()];
         let mut turns = 0;
-        while !lock::try_lock(word) {
+        while is_held.swap(true, Acquire) {
             turns += 1;
-            if turns == TURNS || !thread::try_yield() {
+            if turns == TURNS || !raw::try_yield() {
                 self.tried = Tried::NOTHING;
                 return WOULD_WAIT;
             }
@@ -65,7 +65,7 @@ impl<C: Caller> Operation for Accept<C> {
         } else {
             None
         };
-        lock::unlock(word);
+        is_held.store(false, Release);
         result.unwrap_or_else(|| self.waits.refused(files[0]))
     }
 
@@ -92,13 +92,15 @@ impl<C: Caller> Operation for Accept<C> {
 ///
 /// As for the call.
 pub unsafe fn connect<C: Caller>(caller: C, arguments: [usize; 6]) -> isize {
-    caller
-        .perform(true, &mut Connect { caller, arguments, stage: Stage::New, tried: Tried::NOTHING })
+    caller.perform(
+        true,
+        &mut Connect { caller, arguments, stage: ConnectStage::New, tried: Tried::NOTHING },
+    )
 }
 
 /// How far a connection is.
 #[derive(Clone, Copy)]
-enum Stage {
+enum ConnectStage {
     New,
     /// Under way, of which the kernel has said so.
     UnderWay(isize),
@@ -109,7 +111,7 @@ enum Stage {
 struct Connect<C> {
     caller: C,
     arguments: [usize; 6],
-    stage: Stage,
+    stage: ConnectStage,
     tried: Tried,
 }
 
@@ -128,14 +130,14 @@ impl<C: Caller> Connect<C> {
         if flags < 0 || flags & O_NONBLOCK != 0 {
             return self.caller.call(SYS_connect, self.arguments);
         }
-        region::begin();
+        let region = NoPreempt::new();
         control(F_SETFL, flags | O_NONBLOCK);
         let result = self.caller.call(SYS_connect, self.arguments);
         control(F_SETFL, flags);
-        region::end();
+        drop(region);
         match result {
-            IN_PROGRESS | ALREADY => self.stage = Stage::UnderWay(result),
-            EAGAIN if self.is_local() => self.stage = Stage::Refused,
+            IN_PROGRESS | ALREADY => self.stage = ConnectStage::UnderWay(result),
+            EAGAIN if self.is_local() => self.stage = ConnectStage::Refused,
             result => return result,
         }
         WOULD_WAIT
@@ -157,16 +159,16 @@ impl<C: Caller> Operation for Connect<C> {
         arguments[0] = files[0] as usize;
         self.tried = Tried::now(files[0], Direction::Write);
         match self.stage {
-            Stage::New => self.begin(files[0]),
-            Stage::UnderWay(_) if !is_ready(files[0], POLLOUT) => WOULD_WAIT,
+            ConnectStage::New => self.begin(files[0]),
+            ConnectStage::UnderWay(_) if !is_ready(files[0], POLLOUT) => WOULD_WAIT,
             // Made again it says what has come of it, and the socket is in the right state.
-            Stage::UnderWay(_) => self.caller.call(SYS_connect, arguments),
-            Stage::Refused => WOULD_WAIT,
+            ConnectStage::UnderWay(_) => self.caller.call(SYS_connect, arguments),
+            ConnectStage::Refused => WOULD_WAIT,
         }
     }
 
     fn count(&self) -> usize {
-        if let Stage::Refused = self.stage { usize::MAX } else { 1 }
+        if let ConnectStage::Refused = self.stage { usize::MAX } else { 1 }
     }
 
     fn wanted(&self, wanted: &mut [Wanted]) {
@@ -187,7 +189,7 @@ impl<C: Caller> Operation for Connect<C> {
 
     fn timed_out(&self) -> isize {
         match self.stage {
-            Stage::UnderWay(said) => said,
+            ConnectStage::UnderWay(said) => said,
             _ => EAGAIN,
         }
     }

@@ -5,8 +5,8 @@
 //!
 //! A call is an [`Operation`]. It is first tried in a form that does not wait (`MSG_DONTWAIT`,
 //! `RWF_NOWAIT`, a timeout of 0). If it would have to wait, the thread parks until the reactor says
-//! that the file may be ready ([`files::wait`]), and it is tried again ([`park`]). What the reactor
-//! cannot wait for blocks in the kernel ([`Operation::block`]).
+//! that the file may be ready ([`reactor::wait_foreign`]), and it is tried again ([`park`]). What
+//! the reactor cannot wait for blocks in the kernel ([`Operation::block`]).
 //!
 //! Who makes the calls is a [`Caller`]: signals, cancellation and the way to block in the kernel
 //! are its affair.
@@ -45,16 +45,15 @@ pub use send::{send_message, send_to, write};
 pub use several::{receive_several, send_several};
 pub(crate) use waiting::forget_all;
 
-use super::files::{self, Wanted};
-use super::futex::{Deadline, Limits};
 use crate::os::pages::Pages;
 use crate::overlay;
-use crate::reactor::{self, Direction, Seen, heard};
+use crate::reactor::{self, Direction, FileWait, Seen, Wanted, heard};
 use crate::thread::raw;
+use crate::deadline::Deadline;
 use core::ffi::{c_int, c_long};
 use core::mem::MaybeUninit;
 use std::time::Duration;
-use waiting::{Entered, Entry, Waiting};
+use waiting::{Entered, WaitEntries, WaitEntry};
 
 /// The result of an attempt that would have to wait.
 pub const WOULD_WAIT: isize = isize::MIN;
@@ -210,8 +209,8 @@ pub fn can_park() -> bool {
 
 /// Waits as a user thread, and tries the operation whenever that may help; before it waits for the
 /// first time as well if the operation [keeps its file](Operation::keeps_file). `deadline` is asked
-/// when it has to wait; an error: it must not. `interrupted` is asked as [`Limits::interrupted`]
-/// is.
+/// when it has to wait; an error: it must not. `interrupted` is asked before the thread sleeps and
+/// whenever it has been woken.
 pub fn park<O: Operation>(
     operation: &mut O,
     deadline: impl FnOnce(&O) -> Result<Option<Deadline>, CannotWait>,
@@ -227,7 +226,7 @@ pub fn park<O: Operation>(
             let (Some(mut entries), Some(mut wanted), Some(mut numbers)) = pages else {
                 return Parked::Impossible;
             };
-            let room = Room {
+            let room = WaitRoom {
                 entries: entries.places(),
                 wanted: write_all(wanted.places(), NOTHING),
                 numbers: write_all(numbers.places(), -1),
@@ -251,8 +250,8 @@ fn write_all<T: Copy>(places: &mut [MaybeUninit<T>], value: T) -> &mut [T] {
 }
 
 /// What it takes to wait for as many files as these are long.
-struct Room<'a> {
-    entries: &'a mut [MaybeUninit<Entry>],
+struct WaitRoom<'a> {
+    entries: &'a mut [MaybeUninit<WaitEntry>],
     wanted: &'a mut [Wanted],
     numbers: &'a mut [i32],
 }
@@ -265,7 +264,7 @@ fn park_for<const N: usize, O: Operation>(
     // A call on no files waits for its end all the same.
     let count = operation.count().max(1);
     let (mut wanted, mut numbers) = ([NOTHING; N], [-1; N]);
-    let room = Room {
+    let room = WaitRoom {
         entries: &mut [const { MaybeUninit::uninit() }; N],
         wanted: &mut wanted[..count],
         numbers: &mut numbers,
@@ -274,14 +273,14 @@ fn park_for<const N: usize, O: Operation>(
 }
 
 fn park_in<O: Operation>(
-    room: Room<'_>,
+    room: WaitRoom<'_>,
     operation: &mut O,
     deadline: impl FnOnce(&O) -> Result<Option<Deadline>, CannotWait>,
     interrupted: &dyn Fn() -> bool,
 ) -> Parked {
-    let Room { entries, wanted, numbers } = room;
+    let WaitRoom { entries, wanted, numbers } = room;
     operation.wanted(wanted);
-    let entries = Waiting::new(entries, wanted);
+    let entries = WaitEntries::new(entries, wanted);
     let waiting = entries.enter();
     if operation.keeps_file()
         && let Some(end) = try_twice(operation, &waiting, numbers, interrupted)
@@ -300,14 +299,14 @@ fn park_in<O: Operation>(
         }
         let wanted = &*wanted;
         let look_up = || interrupted() || waiting.has_moved(wanted);
-        match files::wait(wanted, &Limits { deadline, interrupted: Some(&look_up) }) {
-            files::End::Ready => {}
-            files::End::TimedOut => return Parked::TimedOut,
+        match reactor::wait_foreign(wanted, deadline.map(Deadline::at), look_up) {
+            FileWait::Ready => {}
+            FileWait::TimedOut => return Parked::TimedOut,
             // Its number has gone meanwhile.
-            files::End::Impossible if waiting.has_moved(wanted) => continue,
-            files::End::Impossible => return Parked::Impossible,
-            files::End::Interrupted if interrupted() => return Parked::Interrupted,
-            files::End::Interrupted => continue,
+            FileWait::Impossible if waiting.has_moved(wanted) => continue,
+            FileWait::Impossible => return Parked::Impossible,
+            FileWait::Interrupted if interrupted() => return Parked::Interrupted,
+            FileWait::Interrupted => continue,
         }
         let before = operation.progress();
         if let Some(end) = try_held(operation, &waiting, numbers, interrupted) {
@@ -352,7 +351,7 @@ fn try_twice<O: Operation>(
     interrupted: &dyn Fn() -> bool,
 ) -> Option<Parked> {
     let first = try_held(operation, waiting, numbers, interrupted);
-    if first.is_some() || !super::thread::try_yield() {
+    if first.is_some() || !raw::try_yield() {
         return first;
     }
     try_held(operation, waiting, numbers, interrupted)
@@ -429,7 +428,7 @@ fn try_plainly(operation: &mut impl Operation) -> isize {
         match operation.first() {
             // Even what does not wait says so when a signal comes with it.
             EINTR => {}
-            WOULD_WAIT if !has_yielded && super::thread::try_yield() => has_yielded = true,
+            WOULD_WAIT if !has_yielded && raw::try_yield() => has_yielded = true,
             result => return result,
         }
     }

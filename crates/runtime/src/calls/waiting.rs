@@ -14,9 +14,9 @@
 //! meets another file of the same number. Who closes waits for a try to end, unless it is a handler
 //! on that very thread.
 
-use crate::foreign::files::Wanted;
 use crate::overlay;
-use crate::park::{NoPreempt, SpinLock};
+use crate::park::{Section, SpinLock};
+use crate::reactor::Wanted;
 use crate::sys;
 use crate::thread::raw;
 use core::cell::Cell;
@@ -32,7 +32,7 @@ const HELD: u64 = 1 << 32;
 const MOVED: u64 = 1 << 33;
 
 /// A thread waits for a file.
-pub(super) struct Entry {
+pub(super) struct WaitEntry {
     /// The descriptor, and the flags above.
     word: AtomicU64,
     /// The thread.
@@ -40,23 +40,23 @@ pub(super) struct Entry {
     /// The program's descriptor.
     original: i32,
     /// The list of the bucket, under its lock.
-    next: Cell<*const Entry>,
-    previous: Cell<*const Entry>,
+    next: Cell<*const WaitEntry>,
+    previous: Cell<*const WaitEntry>,
 }
 
 /// Entries of descriptors with the same remainder. The first one may be looked at without the lock.
-struct Bucket {
-    first: AtomicPtr<Entry>,
+struct WaitBucket {
+    first: AtomicPtr<WaitEntry>,
     lock: SpinLock<()>,
 }
 
-impl Bucket {
-    const fn new() -> Bucket {
-        Bucket { first: AtomicPtr::new(ptr::null_mut()), lock: SpinLock::new(()) }
+impl WaitBucket {
+    const fn new() -> WaitBucket {
+        WaitBucket { first: AtomicPtr::new(ptr::null_mut()), lock: SpinLock::new(()) }
     }
 }
 
-static TABLE: [Bucket; BUCKETS] = [const { Bucket::new() }; BUCKETS];
+static TABLE: [WaitBucket; BUCKETS] = [const { WaitBucket::new() }; BUCKETS];
 /// The process whose threads these are: the child of a `vfork` has descriptors of its own.
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
@@ -86,7 +86,7 @@ pub(super) fn is_owner() -> bool {
     OWNER.load(Relaxed) == process()
 }
 
-fn bucket(fd: i32) -> &'static Bucket {
+fn bucket(fd: i32) -> &'static WaitBucket {
     &TABLE[fd as usize % BUCKETS]
 }
 
@@ -94,7 +94,7 @@ fn number(word: u64) -> i32 {
     word as u32 as i32
 }
 
-impl Entry {
+impl WaitEntry {
     fn fd(&self) -> i32 {
         number(self.word.load(SeqCst))
     }
@@ -136,17 +136,20 @@ impl Entry {
 }
 
 /// The entries of a thread that waits for some files.
-pub(super) struct Waiting<'a> {
-    entries: &'a [Entry],
+pub(super) struct WaitEntries<'a> {
+    entries: &'a [WaitEntry],
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitEntries<'a> {
     /// There are as many places as there are files, or more.
-    pub(super) fn new(places: &'a mut [MaybeUninit<Entry>], wanted: &[Wanted]) -> Waiting<'a> {
+    pub(super) fn new(
+        places: &'a mut [MaybeUninit<WaitEntry>],
+        wanted: &[Wanted],
+    ) -> WaitEntries<'a> {
         let owner = raw::current_handle().unwrap_or(u32::MAX);
         let places = &mut places[..wanted.len()];
         for (place, wanted) in places.iter_mut().zip(wanted) {
-            place.write(Entry {
+            place.write(WaitEntry {
                 word: AtomicU64::new(u64::from(wanted.fd as u32)),
                 owner,
                 original: wanted.fd,
@@ -155,7 +158,7 @@ impl<'a> Waiting<'a> {
             });
         }
         // SAFETY: all of these have been written.
-        Waiting { entries: unsafe { places.assume_init_ref() } }
+        WaitEntries { entries: unsafe { places.assume_init_ref() } }
     }
 
     /// Into the table, until the result is dropped.
@@ -173,11 +176,11 @@ impl<'a> Waiting<'a> {
 }
 
 /// Entries in the table. Must not be forgotten.
-pub(super) struct Entered<'a>(&'a [Entry]);
+pub(super) struct Entered<'a>(&'a [WaitEntry]);
 
 impl<'a> Entered<'a> {
     /// Those that wait for something.
-    fn linked(&self) -> impl Iterator<Item = &'a Entry> {
+    fn linked(&self) -> impl Iterator<Item = &'a WaitEntry> {
         self.0.iter().filter(|e| e.original >= 0)
     }
 
@@ -196,11 +199,11 @@ impl<'a> Entered<'a> {
     }
 
     /// The descriptors, which stay the same files until the result is dropped.
-    pub(super) fn hold<'b>(&'b self, numbers: &'b mut [i32]) -> Held<'b> {
+    pub(super) fn hold<'b>(&'b self, numbers: &'b mut [i32]) -> HeldFiles<'b> {
         for (entry, number) in self.0.iter().zip(numbers.iter_mut()) {
             *number = self::number(entry.word.fetch_or(HELD, SeqCst));
         }
-        Held { entries: self.0, numbers: &numbers[..self.0.len()] }
+        HeldFiles { entries: self.0, numbers: &numbers[..self.0.len()] }
     }
 }
 
@@ -218,18 +221,18 @@ impl Drop for Entered<'_> {
 }
 
 /// Descriptors that nobody replaces.
-pub(super) struct Held<'a> {
-    entries: &'a [Entry],
+pub(super) struct HeldFiles<'a> {
+    entries: &'a [WaitEntry],
     numbers: &'a [i32],
 }
 
-impl Held<'_> {
+impl HeldFiles<'_> {
     pub(super) fn files(&self) -> &[i32] {
         self.numbers
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldFiles<'_> {
     fn drop(&mut self) {
         for entry in self.entries {
             entry.word.fetch_and(!HELD, SeqCst);
@@ -239,7 +242,7 @@ impl Drop for Held<'_> {
 
 /// Who waits for a descriptor.
 #[derive(PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum Awaiter {
     Nobody,
     /// Somebody uses it at this moment.
     Held,
@@ -252,7 +255,7 @@ pub(super) fn is_awaited(fd: i32) -> bool {
 }
 
 /// Calls `f` with the entries for `fd` until it says something.
-fn find<R>(fd: i32, mut f: impl FnMut(&Entry, u64) -> Option<R>) -> (Option<R>, NoPreempt) {
+fn find<R>(fd: i32, mut f: impl FnMut(&WaitEntry, u64) -> Option<R>) -> (Option<R>, Section) {
     let bucket = bucket(fd);
     let locked = bucket.lock.lock();
     let mut next = bucket.first.load(Relaxed).cast_const();
@@ -271,7 +274,7 @@ fn find<R>(fd: i32, mut f: impl FnMut(&Entry, u64) -> Option<R>) -> (Option<R>, 
 }
 
 /// Who waits for `fd`?
-pub(super) fn look_for(fd: i32) -> Found {
+pub(super) fn look_for(fd: i32) -> Awaiter {
     let me = raw::current_handle();
     let mut held = false;
     let (somebody, _quiet) = find(fd, |entry, word| {
@@ -280,9 +283,9 @@ pub(super) fn look_for(fd: i32) -> Found {
         (!is_held).then_some(())
     });
     match somebody {
-        Some(()) => Found::Somebody,
-        None if held => Found::Held,
-        None => Found::Nobody,
+        Some(()) => Awaiter::Somebody,
+        None if held => Awaiter::Held,
+        None => Awaiter::Nobody,
     }
 }
 
@@ -345,7 +348,7 @@ pub(crate) unsafe fn forget_all() {
     }
     for bucket in &TABLE {
         // SAFETY: nobody else is there to use it.
-        unsafe { ptr::from_ref(bucket).cast_mut().write(Bucket::new()) };
+        unsafe { ptr::from_ref(bucket).cast_mut().write(WaitBucket::new()) };
     }
 }
 
@@ -369,10 +372,12 @@ mod tests {
     fn who_waits_gets_a_duplicate() {
         let fd = open();
         let mut place = [MaybeUninit::uninit()];
-        let waiting = Waiting::new(&mut place, &[Wanted::new(fd, libc::POLLIN)]);
+        let waiting = WaitEntries::new(&mut place, &[Wanted::new(fd, libc::POLLIN)]);
         let mut wanted = [Wanted::new(fd, libc::POLLIN)];
         let entered = waiting.enter();
-        assert!(is_awaited(fd) && look_for(fd) == Found::Somebody && look_for(-2) == Found::Nobody);
+        assert!(
+            is_awaited(fd) && look_for(fd) == Awaiter::Somebody && look_for(-2) == Awaiter::Nobody
+        );
         let mut numbers = [-1];
         let held = entered.hold(&mut numbers);
         // Whoever holds it keeps it.
@@ -382,10 +387,10 @@ mod tests {
         drop(held);
         let duplicate = open();
         give(fd, duplicate);
-        assert!(entered.has_moved(&wanted) && look_for(fd) == Found::Nobody);
+        assert!(entered.has_moved(&wanted) && look_for(fd) == Awaiter::Nobody);
         assert!(entered.update(&mut wanted) && wanted[0].fd == duplicate);
         drop(entered);
-        assert!(!exists(duplicate) && exists(fd) && look_for(fd) == Found::Nobody);
+        assert!(!exists(duplicate) && exists(fd) && look_for(fd) == Awaiter::Nobody);
         // SAFETY: nobody else's.
         unsafe { libc::close(fd) };
     }

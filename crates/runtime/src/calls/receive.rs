@@ -1,9 +1,8 @@
 //! Reading and receiving.
 
-use super::descriptors::{Kind, kind};
+use super::descriptors::{DescriptorKind, kind};
 use super::{Caller, EAGAIN, EINTR, Operation, Patience, Tried, WOULD_WAIT, Waits, is_ready, look};
-use crate::foreign::files::Wanted;
-use crate::reactor::Direction;
+use crate::reactor::{Direction, Wanted};
 use crate::sys;
 use core::ffi::{c_int, c_long};
 use libc::{
@@ -14,8 +13,8 @@ use libc::{
 /// `RWF_NOWAIT`.
 pub(super) const NOWAIT: usize = 8;
 
-/// Reads a [`Stream`](Kind::Stream) from where it is: `number` is the program's call, `read` or
-/// `readv`, and `vec` what it is to fill. Of other files `None`.
+/// Reads a [`Stream`](DescriptorKind::Stream) from where it is: `number` is the program's call,
+/// `read` or `readv`, and `vec` what it is to fill. Of other files `None`.
 ///
 /// # Safety
 ///
@@ -27,7 +26,7 @@ pub unsafe fn read<C: Caller>(
     vec: (*const iovec, usize),
 ) -> Option<isize> {
     let fd = arguments[0] as i32;
-    if kind(fd) == Kind::Plain {
+    if kind(fd) == DescriptorKind::Plain {
         return None;
     }
     let (waits, tried) = (Waits::Unknown, Tried::NOTHING);

@@ -1,10 +1,9 @@
 //! Writing and sending. What waits sends all of it, in parts if need be.
 
-use super::descriptors::{Kind, kind};
+use super::descriptors::{DescriptorKind, kind};
 use super::receive::NOWAIT;
 use super::{Caller, EAGAIN, EINTR, Operation, Patience, Tried, WOULD_WAIT, Waits, look};
-use crate::foreign::files::Wanted;
-use crate::reactor::Direction;
+use crate::reactor::{Direction, Wanted};
 use crate::sys;
 use core::ffi::{c_int, c_long};
 use core::ptr;
@@ -16,8 +15,8 @@ use libc::{
 /// How many buffers of the rest one call gets; another gets the others.
 const BUFFERS: usize = 16;
 
-/// Writes to a [`Stream`](Kind::Stream): `number` is the program's call, `write` or `writev`, and
-/// `vec` what it is to write. Of other files `None`.
+/// Writes to a [`Stream`](DescriptorKind::Stream): `number` is the program's call, `write` or
+/// `writev`, and `vec` what it is to write. Of other files `None`.
 ///
 /// # Safety
 ///
@@ -28,10 +27,10 @@ pub unsafe fn write<C: Caller>(
     arguments: [usize; 6],
     vec: (*const iovec, usize),
 ) -> Option<isize> {
-    if kind(arguments[0] as i32) == Kind::Plain {
+    if kind(arguments[0] as i32) == DescriptorKind::Plain {
         return None;
     }
-    Some(caller.perform(true, &mut Send::new(caller, How::Write, number, arguments, vec)))
+    Some(caller.perform(true, &mut Send::new(caller, SendCall::Write, number, arguments, vec)))
 }
 
 /// `sendto`.
@@ -41,7 +40,7 @@ pub unsafe fn write<C: Caller>(
 /// As for the call.
 pub unsafe fn send_to<C: Caller>(caller: C, arguments: [usize; 6]) -> isize {
     let buffer = iovec { iov_base: arguments[1] as *mut _, iov_len: arguments[2] };
-    let how = How::To(arguments[3] as c_int);
+    let how = SendCall::To(arguments[3] as c_int);
     caller.perform(true, &mut Send::new(caller, how, SYS_sendto, arguments, (&buffer, 1)))
 }
 
@@ -53,14 +52,14 @@ pub unsafe fn send_to<C: Caller>(caller: C, arguments: [usize; 6]) -> isize {
 pub unsafe fn send_message<C: Caller>(caller: C, arguments: [usize; 6]) -> isize {
     // SAFETY: the caller's contract.
     let message = unsafe { &*(arguments[1] as *const msghdr) };
-    let (vec, how) = ((message.msg_iov.cast_const(), message.msg_iovlen), How::Message);
+    let (vec, how) = ((message.msg_iov.cast_const(), message.msg_iovlen), SendCall::Message);
     let how = how(arguments[2] as c_int);
     caller.perform(true, &mut Send::new(caller, how, SYS_sendmsg, arguments, vec))
 }
 
 /// What the program calls, and with which flags.
 #[derive(Clone, Copy)]
-enum How {
+enum SendCall {
     Write,
     To(c_int),
     Message(c_int),
@@ -68,7 +67,7 @@ enum How {
 
 struct Send<C> {
     caller: C,
-    how: How,
+    how: SendCall,
     number: c_long,
     arguments: [usize; 6],
     vec: (*const iovec, usize),
@@ -85,14 +84,14 @@ struct Send<C> {
 impl<C: Caller> Send<C> {
     fn new(
         caller: C,
-        how: How,
+        how: SendCall,
         number: c_long,
         arguments: [usize; 6],
         vec: (*const iovec, usize),
     ) -> Send<C> {
         let never = match how {
-            How::Write => false,
-            How::To(flags) | How::Message(flags) => flags & MSG_DONTWAIT != 0,
+            SendCall::Write => false,
+            SendCall::To(flags) | SendCall::Message(flags) => flags & MSG_DONTWAIT != 0,
         };
         let waits = Waits::unless(never);
         let (is_socket, must_block, tried) = (None, false, Tried::NOTHING);
@@ -121,14 +120,14 @@ impl<C: Caller> Send<C> {
         let mut arguments = self.arguments;
         arguments[0] = fd as usize;
         let flags_at = match self.how {
-            How::Write if waits => return self.caller.call(self.number, arguments),
-            How::Write => {
+            SendCall::Write if waits => return self.caller.call(self.number, arguments),
+            SendCall::Write => {
                 let (vec, n) = self.vec;
                 let arguments = [fd as usize, vec as usize, n, usize::MAX, 0, NOWAIT];
                 return self.caller.call(SYS_pwritev2, arguments);
             }
-            How::To(_) => 3,
-            How::Message(_) => 2,
+            SendCall::To(_) => 3,
+            SendCall::Message(_) => 2,
         };
         if !waits {
             arguments[flags_at] |= MSG_DONTWAIT as usize;
@@ -162,19 +161,19 @@ impl<C: Caller> Send<C> {
         }
         // A part has gone: sockets send no SIGPIPE then. Control data went with it.
         let flags = match self.how {
-            How::Write => 0,
-            How::To(flags) | How::Message(flags) => flags,
+            SendCall::Write => 0,
+            SendCall::To(flags) | SendCall::Message(flags) => flags,
         } | MSG_NOSIGNAL
             | wait;
         // SAFETY: all zeroes are a message.
         let mut message: msghdr = unsafe { core::mem::zeroed() };
         match self.how {
-            How::Write => {}
-            How::To(_) => {
+            SendCall::Write => {}
+            SendCall::To(_) => {
                 message.msg_name = self.arguments[4] as *mut _;
                 message.msg_namelen = self.arguments[5] as u32;
             }
-            How::Message(_) => {
+            SendCall::Message(_) => {
                 // SAFETY: the caller's contract.
                 let given = unsafe { &*(self.arguments[1] as *const msghdr) };
                 message.msg_name = given.msg_name;
@@ -196,9 +195,9 @@ impl<C: Caller> Send<C> {
         }
         let r = match (self.whole(fd, false), self.how) {
             // Of the program's own call, too, or it is one of `pwritev2` only.
-            (INVALID, How::Write) => self.whole(fd, true),
-            (UNSUPPORTED, How::Write) if !self.waits.on(fd) => self.whole(fd, true),
-            (UNSUPPORTED, How::Write) => {
+            (INVALID, SendCall::Write) => self.whole(fd, true),
+            (UNSUPPORTED, SendCall::Write) if !self.waits.on(fd) => self.whole(fd, true),
+            (UNSUPPORTED, SendCall::Write) => {
                 self.must_block = true;
                 EAGAIN
             }

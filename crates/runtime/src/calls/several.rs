@@ -6,7 +6,7 @@
 
 use super::many::Span;
 use super::{Caller, EAGAIN, Operation, Patience, Waits, look, receive, send};
-use crate::foreign::files::Wanted;
+use crate::reactor::Wanted;
 use crate::sys;
 use core::ffi::{c_int, c_long};
 use core::mem::size_of;
@@ -31,7 +31,7 @@ pub unsafe fn receive_several<C: Caller>(caller: C, a: [usize; 6]) -> isize {
     let time = unsafe { (a[4] as *mut timespec).as_mut() };
     let Some(span) = Span::of_timespec(time.as_deref()) else { return -(EINVAL as isize) };
     let never = flags & (MSG_DONTWAIT | MSG_ERRQUEUE | MSG_OOB) != 0;
-    let mut batch = Batch {
+    let mut batch = MessageBatch {
         caller,
         number: SYS_recvmmsg,
         fd: a[0] as i32,
@@ -75,7 +75,7 @@ pub unsafe fn receive_several<C: Caller>(caller: C, a: [usize; 6]) -> isize {
 /// As for the call.
 pub unsafe fn send_several<C: Caller>(caller: C, a: [usize; 6]) -> isize {
     let (messages, n, flags) = (a[1] as *mut mmsghdr, a[2] as u32 as usize, a[3] as c_int);
-    let mut batch = Batch {
+    let mut batch = MessageBatch {
         caller,
         number: SYS_sendmmsg,
         fd: a[0] as i32,
@@ -101,7 +101,7 @@ pub unsafe fn send_several<C: Caller>(caller: C, a: [usize; 6]) -> isize {
 }
 
 /// As many messages as can be transferred without waiting; one at least.
-struct Batch<C> {
+struct MessageBatch<C> {
     caller: C,
     number: c_long,
     fd: i32,
@@ -115,7 +115,7 @@ struct Batch<C> {
     waits: Waits,
 }
 
-impl<C: Caller> Batch<C> {
+impl<C: Caller> MessageBatch<C> {
     /// How many; 0: the rest is for the next call.
     fn round(&mut self) -> isize {
         let (caller, restarts) = (self.caller, self.done == 0);
@@ -168,7 +168,7 @@ impl<C: Caller> Batch<C> {
     }
 }
 
-impl<C: Caller> Operation for Batch<C> {
+impl<C: Caller> Operation for MessageBatch<C> {
     fn first(&mut self) -> isize {
         self.attempt(&[self.fd])
     }

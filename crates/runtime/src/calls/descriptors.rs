@@ -1,15 +1,16 @@
 //! Descriptors that are closed or replaced, and what is remembered of them.
 
-use super::waiting::{self, Found};
+use super::waiting::{self, Awaiter};
 use crate::park::Relax;
 use crate::reactor::heard;
+use crate::thread::raw;
 use crate::{overlay, preempt, sys};
 use core::ffi::c_long;
 use core::sync::atomic::{AtomicU8, Ordering::*};
 
 /// What kind of file a descriptor is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum DescriptorKind {
     /// Pipes, sockets, terminals and their like: there may be nothing yet, or no room.
     Stream,
     /// Files of a disk, and directories: calls on them wait for nobody.
@@ -26,29 +27,29 @@ const PLAIN: u8 = 2;
 static KINDS: [AtomicU8; 8192] = [const { AtomicU8::new(0) }; 8192];
 
 /// What is `fd`? Asks the kernel only the first time. Plain if there is none.
-pub fn kind(fd: i32) -> Kind {
+pub fn kind(fd: i32) -> DescriptorKind {
     let known = usize::try_from(fd).ok().and_then(|fd| KINDS.get(fd));
     match known.map_or(0, |known| known.load(Relaxed)) {
-        STREAM => Kind::Stream,
-        PLAIN => Kind::Plain,
+        STREAM => DescriptorKind::Stream,
+        PLAIN => DescriptorKind::Plain,
         _ => ask(fd, known),
     }
 }
 
 #[cold]
-fn ask(fd: i32, known: Option<&AtomicU8>) -> Kind {
+fn ask(fd: i32, known: Option<&AtomicU8>) -> DescriptorKind {
     // SAFETY: an all-zero stat, filled by the kernel.
     let mut st: libc::stat = unsafe { core::mem::zeroed() };
     // SAFETY: as above.
     if unsafe { sys::syscall3(libc::SYS_fstat, fd as u64, &raw mut st as u64, 0) } != 0 {
-        return Kind::Plain;
+        return DescriptorKind::Plain;
     }
     let is_plain =
         matches!(st.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR | libc::S_IFBLK);
     if let Some(known) = known {
         known.store(if is_plain { PLAIN } else { STREAM }, Relaxed);
     }
-    if is_plain { Kind::Plain } else { Kind::Stream }
+    if is_plain { DescriptorKind::Plain } else { DescriptorKind::Stream }
 }
 
 pub use crate::reactor::Made;
@@ -114,13 +115,13 @@ fn move_all(fd: i32) {
     let mut relax = Relax::new();
     loop {
         match waiting::look_for(fd) {
-            Found::Nobody => return,
-            Found::Held => {
-                if !crate::foreign::thread::try_yield() {
+            Awaiter::Nobody => return,
+            Awaiter::Held => {
+                if !raw::try_yield() {
                     relax.relax();
                 }
             }
-            Found::Somebody => waiting::give(fd, duplicate(fd)),
+            Awaiter::Somebody => waiting::give(fd, duplicate(fd)),
         }
     }
 }

@@ -1,0 +1,7 @@
+//! Calls of C on files in which a user thread may have to wait.
+
+pub use crate::calls::{
+    Caller, CannotWait, Epoll, Operation, Parked, Patience, Span, Tried, WOULD_WAIT, accept,
+    can_park, connect, deadline, descriptors, epoll_wait, park, poll, read, receive,
+    receive_several, select, send_message, send_several, send_to, write,
+};
