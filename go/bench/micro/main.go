@@ -22,6 +22,7 @@ var operations = map[string]struct {
 	"rwmutex": {100_000, rwmutex},
 	"gosched": {10_000, gosched},
 	"channel": {5_000, channel},
+	"select":  {5_000, selecting},
 	"spawn":   {5_000, spawn},
 }
 
@@ -83,6 +84,39 @@ func channel(n int) {
 	for i := 0; i < n; i++ {
 		there <- i
 		<-back
+	}
+	close(there)
+	<-back
+}
+
+// selecting is channel with a choice of two at each end.
+func selecting(n int) {
+	there, back, never := make(chan int), make(chan int), make(chan int)
+	go func() {
+		for {
+			select {
+			case i, more := <-there:
+				if !more {
+					close(back)
+					return
+				}
+				select {
+				case back <- i:
+				case <-never:
+				}
+			case <-never:
+			}
+		}
+	}()
+	for i := 0; i < n; i++ {
+		select {
+		case there <- i:
+		case <-never:
+		}
+		select {
+		case <-back:
+		case <-never:
+		}
 	}
 	close(there)
 	<-back
