@@ -1,6 +1,6 @@
 // Command micro runs a batch of one small operation for each line of its standard input, and prints the CPU time of the
 // process for each operation in ns. Short batches of several such programs, in turns, suffer alike from what else the
-// machine does.
+// machine does. A second argument makes batches so many times as long.
 package main
 
 import (
@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"sync"
 
 	"quaver.dev/go/bench/serve"
@@ -32,10 +33,16 @@ func main() {
 	if !known {
 		serve.Check(fmt.Errorf("%s is no operation", os.Args[1]))
 	}
+	times := operation.times
+	if len(os.Args) > 2 {
+		more, err := strconv.Atoi(os.Args[2])
+		serve.Check(err)
+		times *= more
+	}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		before := serve.CPU()
-		operation.batch(operation.times)
-		fmt.Printf("%.3f\n", float64((serve.CPU()-before).Nanoseconds())/float64(operation.times))
+		operation.batch(times)
+		fmt.Printf("%.3f\n", float64((serve.CPU()-before).Nanoseconds())/float64(times))
 	}
 }
 
