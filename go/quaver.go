@@ -58,8 +58,6 @@ type Stats struct {
 	Forced   uint64 `json:"forced"`
 	// UserInterrupts counts those that have arrived (notification=user-interrupt in QUAVER_GO).
 	UserInterrupts uint64 `json:"user_interrupts"`
-	// Stale counts requests that met another goroutine than was meant.
-	Stale uint64 `json:"stale"`
 	// Polls counts looks at the network while all Ps were busy, PollReady those that found something.
 	Polls     uint64 `json:"polls"`
 	PollReady uint64 `json:"poll_ready"`
@@ -82,9 +80,9 @@ type Stats struct {
 func ReadStats() Stats {
 	c := readStats()
 	return Stats{
-		Asked: c[0], Preempted: c[1], Unneeded: c[2], Deferred: c[3], Forced: c[4], Stale: c[5],
-		Polls: c[6], PollReady: c[7], Turns: c[8], Scans: c[9], Woken: c[10],
-		NetworkReady: c[11], PreemptedNow: c[12], Price: c[13], AskPrice: c[14],
-		UserInterrupts: c[15],
+		Asked: c[0], Preempted: c[1], Unneeded: c[2], Deferred: c[3], Forced: c[4],
+		Polls: c[5], PollReady: c[6], Turns: c[7], Scans: c[8], Woken: c[9],
+		NetworkReady: c[10], PreemptedNow: c[11], Price: c[12], AskPrice: c[13],
+		UserInterrupts: c[14],
 	}
 }

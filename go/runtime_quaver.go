@@ -18,4 +18,4 @@ func setQuantum(ns int64) int64
 func setBestEffort(on bool) bool
 
 //go:linkname readStats runtime.quaverReadStats
-func readStats() [16]uint64
+func readStats() [15]uint64

@@ -18,7 +18,7 @@ type options struct {
 	quick    bool
 	only     string
 	quantum  string
-	also     string // settings of one more variant
+	also     []string // settings, each of one more variant
 	server   string
 	client   string
 	reps     int
@@ -37,9 +37,12 @@ func main() {
 	file := flag.String("json", "", "the file for the results; none if empty")
 	flag.StringVar(&o.bin, "bin", "", "the folder with the programs, in stock/ and quaver/")
 	flag.BoolVar(&o.quick, "quick", false, "a minute or two, to see that everything works")
-	flag.StringVar(&o.only, "only", "", "workloads separated by commas: bimodal, badger1, badger4, sleeper, compute, micro; all if empty")
+	flag.StringVar(&o.only, "only", "", "workloads separated by commas: bimodal, badger1, badger4, sleeper, parts, compute, micro; all if empty")
 	flag.StringVar(&o.quantum, "quantum", "50us", "the quantum")
-	flag.StringVar(&o.also, "also", "", "one more variant: QUAVER_GO besides the quantum, such as tax=100")
+	flag.Func("also", "one more variant: QUAVER_GO besides the quantum, such as tax=100; can be given several times", func(settings string) error {
+		o.also = append(o.also, settings)
+		return nil
+	})
 	flag.IntVar(&o.reps, "reps", 0, "how often everything is measured; 0: 5, or 1 if quick")
 	flag.DurationVar(&o.length, "length", 0, "of one measurement; 0: 2s, or 700ms if quick")
 	flag.StringVar(&o.client, "client", "1", "the core that this process runs on; servers run on core 0")
@@ -57,6 +60,7 @@ func main() {
 		{"badger1", func() error { return o.badger("badger1") }},
 		{"badger4", func() error { return o.badger("badger4") }},
 		{"sleeper", o.sleeper},
+		{"parts", o.parts},
 		{"compute", o.compute},
 		{"micro", o.micro},
 	}

@@ -52,7 +52,7 @@ func (o *options) micro() error {
 	if o.quick {
 		length = time.Second
 	}
-	for _, operation := range []string{"mutex", "rwmutex", "gosched", "channel", "spawn"} {
+	for _, operation := range []string{"mutex", "rwmutex", "gosched", "channel", "select", "spawn"} {
 		if err := o.operation(operation, all, layouts, length); err != nil {
 			return fmt.Errorf("%s: %w", operation, err)
 		}

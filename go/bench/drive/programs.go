@@ -21,8 +21,8 @@ func (o *options) variants() []variant {
 		{"paper", "quaver", "quantum=" + o.quantum + ",policy=paper"},
 		{"quaver", "quaver", "quantum=" + o.quantum},
 	}
-	if o.also != "" {
-		list = append(list, variant{o.also, "quaver", "quantum=" + o.quantum + "," + o.also})
+	for _, settings := range o.also {
+		list = append(list, variant{settings, "quaver", "quantum=" + o.quantum + "," + settings})
 	}
 	return list
 }

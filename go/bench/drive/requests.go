@@ -112,7 +112,19 @@ func (o *options) badger(program string) error {
 	})
 }
 
-func (o *options) sleeper() error {
+func (o *options) sleeper() error { return o.lateness("sleeper", "sleeper") }
+
+func (o *options) parts() error {
+	for _, scene := range []string{"lock", "syscall", "effort", "plain", "pause", "collect"} {
+		if err := o.lateness(scene, "parts", scene); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lateness runs a program that prints times.
+func (o *options) lateness(name, program string, args ...string) error {
 	all := o.variants()
 	everyone := make([]int, len(all))
 	for i := range everyone {
@@ -120,7 +132,7 @@ func (o *options) sleeper() error {
 	}
 	points, err := o.turns(everyone, func(i, _ int) (sample, error) {
 		before := o.measure()
-		cmd := o.command(all[i], "sleeper", "-for", (2 * o.length).String())
+		cmd := o.command(all[i], program, append([]string{"-for", (2 * o.length).String()}, args...)...)
 		out, err := cmd.Output()
 		if err != nil {
 			return sample{}, err
@@ -142,7 +154,7 @@ func (o *options) sleeper() error {
 		return err
 	}
 	for i, v := range all {
-		o.print(points[i].rows(o.reps, "sleeper", v.name, 1000, [2]string{"sleep", ""}))
+		o.print(points[i].rows(o.reps, name, v.name, 1000, [2]string{"sleep", ""}))
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
 // Command micro runs a batch of one small operation for each line of its standard input, and prints the CPU time of the
 // process for each operation in ns. Short batches of several such programs, in turns, suffer alike from what else the
-// machine does.
+// machine does. A second argument makes batches so many times as long.
 package main
 
 import (
@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"sync"
 
 	"quaver.dev/go/bench/serve"
@@ -22,6 +23,7 @@ var operations = map[string]struct {
 	"rwmutex": {100_000, rwmutex},
 	"gosched": {10_000, gosched},
 	"channel": {5_000, channel},
+	"select":  {5_000, selecting},
 	"spawn":   {5_000, spawn},
 }
 
@@ -31,10 +33,16 @@ func main() {
 	if !known {
 		serve.Check(fmt.Errorf("%s is no operation", os.Args[1]))
 	}
+	times := operation.times
+	if len(os.Args) > 2 {
+		more, err := strconv.Atoi(os.Args[2])
+		serve.Check(err)
+		times *= more
+	}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		before := serve.CPU()
-		operation.batch(operation.times)
-		fmt.Printf("%.3f\n", float64((serve.CPU()-before).Nanoseconds())/float64(operation.times))
+		operation.batch(times)
+		fmt.Printf("%.3f\n", float64((serve.CPU()-before).Nanoseconds())/float64(times))
 	}
 }
 
@@ -83,6 +91,39 @@ func channel(n int) {
 	for i := 0; i < n; i++ {
 		there <- i
 		<-back
+	}
+	close(there)
+	<-back
+}
+
+// selecting is channel with a choice of two at each end.
+func selecting(n int) {
+	there, back, never := make(chan int), make(chan int), make(chan int)
+	go func() {
+		for {
+			select {
+			case i, more := <-there:
+				if !more {
+					close(back)
+					return
+				}
+				select {
+				case back <- i:
+				case <-never:
+				}
+			case <-never:
+			}
+		}
+	}()
+	for i := 0; i < n; i++ {
+		select {
+		case there <- i:
+		case <-never:
+		}
+		select {
+		case <-back:
+		case <-never:
+		}
 	}
 	close(there)
 	<-back

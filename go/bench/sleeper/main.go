@@ -1,4 +1,4 @@
-// Command sleeper measures how late a goroutine wakes from 1 ms of sleep beside goroutines that compute, on one P. It
+// Command sleeper measures how late a goroutine wakes from 0.5 to 1.5 ms of sleep beside goroutines that compute, on one P. It
 // prints a lateness in µs for each sleep, until its time is over.
 package main
 
@@ -26,10 +26,14 @@ func main() {
 		}()
 	}
 	var late []time.Duration
+	step := time.Duration(0)
 	for end := time.Now().Add(*duration); time.Now().Before(end); {
 		begin := time.Now()
-		time.Sleep(time.Millisecond)
-		late = append(late, time.Since(begin)-time.Millisecond)
+		// Of another length each time: that of a slice would end with one.
+		step = (step + 377*time.Microsecond) % time.Millisecond
+		nap := time.Millisecond/2 + step
+		time.Sleep(nap)
+		late = append(late, time.Since(begin)-nap)
 	}
 	out := bufio.NewWriter(os.Stdout)
 	defer out.Flush()

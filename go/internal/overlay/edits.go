@@ -52,9 +52,9 @@ func edits(minor int) []patch.Edit {
 	if minor >= 26 {
 		acquire = "func acquirepNoTrace"
 	}
-	taker, length := "pp", "n"
+	taker, length, waits := "pp", "n", "sched.runqsize > 0"
 	if minor >= 25 {
-		taker, length = "getg().m.p.ptr()", "batch.size"
+		taker, length, waits = "getg().m.p.ptr()", "batch.size", "!sched.runq.empty()"
 	}
 	list := []patch.Edit{
 		patch.Replace(proc, "func schedinit", "\tgoenvs()\n", "\tgoenvs()\n\tquaverInit()\n"),
@@ -64,11 +64,13 @@ func edits(minor int) []patch.Edit {
 		patch.Begin(proc, acquire, "if quaverOn() {\n\t\tquaverAcquired(pp)\n\t}"),
 		patch.Replace(proc, "func goschedImpl", "globrunqput(gp)\n",
 			"if quaverOn() {\n\t\tquaverPutYielded(gp)\n\t} else {\n\t\tglobrunqput(gp)\n\t}\n"),
-		patch.Replace(proc, "func findRunnable", "if pp.schedtick%61 == 0 && ",
-			"if (pp.schedtick%61 == 0 || quaverOn() && quaverGlobalFirst(pp)) && "),
+		// What is needed without a quantum goes first: then the other costs nothing while the global queue is empty.
+		patch.Replace(proc, "func findRunnable", "if pp.schedtick%61 == 0 && "+waits+" {",
+			"if "+waits+" && (pp.schedtick%61 == 0 || quaverOn() && quaverGlobalFirst(pp)) {"),
+		patch.Replace(proc, "func pidleput", "\t\tnow = nanotime()\n\t}\n", "\t\tnow = nanotime()\n\t}\n\tquaverPaid(pp, now)\n"),
 		patch.Replace(proc, "func newm", "\tnewm1(mp)\n", "\tquaverNewThread(mp)\n"),
-		patch.Replace(proc, exit, "\tgp.preemptStop = false\n", "\tgp.preemptStop = false\n\tgp.quaver = quaverG{}\n"),
-		patch.Begin(proc, "func globrunqget", "if quaverExtra() {\n\t\treturn quaverTakeOne("+taker+")\n\t}"),
+		patch.Replace(proc, exit, "\tgp.preemptStop = false\n", "\tgp.preemptStop = false\n\tgp.quaver.quaverMarks = quaverMarks{}\n"),
+		patch.Begin(proc, "func globrunqget", "if quaverQueues.used && quaverExtra() {\n\t\treturn quaverTakeOne("+taker+")\n\t}"),
 		patch.Begin(proc, "func globrunqputbatch",
 			"if quaverNetworkReady() {\n\t\tquaverPutNetwork(batch, "+length+")\n\t\treturn\n\t}"),
 
@@ -80,7 +82,8 @@ func edits(minor int) []patch.Edit {
 
 		patch.Begin("runtime/preempt.go", "func canPreemptM", "if quaverHeld(mp) {\n\t\treturn false\n\t}"),
 
-		patch.End(runtime2, "type g", "quaver quaverG"),
+		// Beside what gdestroy writes anyway: one more cache line makes goroutines that only begin and end slower.
+		patch.Replace(runtime2, "type g", "\twaitreason ", "\tquaver quaverG\n\twaitreason "),
 		patch.End(runtime2, "type p", "quaver quaverP"),
 		patch.End(runtime2, "type m", "quaver quaverM"),
 
@@ -94,17 +97,19 @@ func edits(minor int) []patch.Edit {
 		patch.Replace(mutex, "func (*Mutex) Unlock", "if new != 0 {", "if new != quaverCounts {"),
 		patch.Rename(mutex, "func (*Mutex) unlockSlow", "quaverStockUnlockSlow"),
 
+		// Here as well the load goes first, and by the function there is room for it where by the method there is not.
 		patch.Replace(rwmutex, "func (*RWMutex) RLock", "if rw.readerCount.Add(1) < 0 {",
-			"if c := rw.readerCount.Add(1); c|quaverCounts < 0 {"),
+			"c := quaverCounts\n\tif c |= atomic.AddInt32((*int32)(unsafe.Pointer(&rw.readerCount)), 1); c < 0 {"),
 		patch.Replace(rwmutex, "func (*RWMutex) RLock", "runtime_SemacquireRWMutexR(&rw.readerSem, false, 0)", "rw.quaverRLockSlow(c)"),
 		patch.Replace(rwmutex, "func (*RWMutex) TryRLock", "\t\t\treturn true\n",
 			"\t\t\tif quaverCounts != 0 {\n\t\t\t\truntime_quaverLocking()\n\t\t\t}\n\t\t\treturn true\n"),
-		patch.Replace(rwmutex, "func (*RWMutex) RUnlock", "; r < 0 {", "; r|quaverCounts < 0 {"),
+		patch.Replace(rwmutex, "func (*RWMutex) RUnlock", "if r := rw.readerCount.Add(-1); r < 0 {",
+			"r := quaverCounts\n\tif r |= atomic.AddInt32((*int32)(unsafe.Pointer(&rw.readerCount)), -1); r < 0 {"),
 		patch.Rename(rwmutex, "func (*RWMutex) rUnlockSlow", "quaverStockRUnlockSlow"),
 	}
 	if minor >= 25 {
 		list = append(list, patch.Begin(proc, "func globrunqgetbatch",
-			"if quaverExtra() {\n\t\treturn quaverTakeOne("+taker+"), gQueue{}\n\t}"))
+			"if quaverQueues.used && quaverExtra() {\n\t\treturn quaverTakeOne("+taker+"), gQueue{}\n\t}"))
 	}
 	if minor >= 26 {
 		list = append(list, patch.Replace("runtime/metrics.go", "func (*schedStatsAggregate) compute",

@@ -19,13 +19,18 @@ const (
 
 // quaverG is what a goroutine remembers. Only its own thread writes it.
 type quaverG struct {
-	locks      int32  // locks held, each a reason not to preempt
-	bestEffort uint32 // 1: runs only where nothing else is ready
+	quaverMarks
 
 	// Of one that has been preempted.
-	used   int64 // ns that it has run since it last waited for anything but its turn
-	since  int64 // when it was put where it waits
-	goesOn bool  // it was preempted and has not run since
+	used  int64 // ns that it has run since it last waited for anything but its turn
+	since int64 // when it was put where it waits
+}
+
+// quaverMarks is what a goroutine must not leave to the one that gets its g next.
+type quaverMarks struct {
+	locks      int32 // locks held, each a reason not to preempt
+	bestEffort bool  // it runs only where nothing else is ready
+	goesOn     bool  // it was preempted and has not run since
 }
 
 // Where a goroutine that runs was taken from.
@@ -45,15 +50,16 @@ type quaverP struct {
 	askedAt atomic.Int64 // when it was asked first
 	askNext int64        // when to ask again
 	asks    uint8        // how often it was asked
+	seen    uint32       // handed at the last scan in which only runnext waited
 	syscall uint32       // syscalltick at the last scan, if pp was in a system call
 
 	// Of its M.
-	dispatched int64 // when the running goroutine began to; later than start if it runs in the slice of another
-	turn       int64 // when the preempted goroutine that has waited longest is due again
-	took       uint8 // where the goroutine taken last comes from
-	runs       uint8 // and now it runs
-	netRun     int32 // network-ready goroutines taken in a row
-	globalWent bool  // after the last such row sched.runq went before local ones
+	handed     uint32 // how often a slice went on with another goroutine: what the one before had put in runnext
+	turn       int64  // when the preempted goroutine that has waited longest is due again
+	took       uint8  // where the goroutine taken last comes from
+	runs       uint8  // and now it runs
+	netRun     int32  // network-ready goroutines taken in a row
+	globalWent bool   // after the last such row sched.runq went before local ones
 
 	heeded atomic.Int64 // ns that it took to heed the last request; sysmon takes it away
 }
@@ -88,8 +94,8 @@ var quaverQueues struct {
 
 // quaverCounters can be read at any time; the library says what they mean.
 var quaverCounters struct {
-	asked, preempted, unneeded, deferred, forced, stale atomic.Uint64
-	polls, pollReady, turns, scans, woken, interrupts   atomic.Uint64
+	asked, preempted, unneeded, deferred, forced      atomic.Uint64
+	polls, pollReady, turns, scans, woken, interrupts atomic.Uint64
 }
 
 func quaverDefaults() {
@@ -159,21 +165,18 @@ func quaverQuantum() int64 { return quaver.quantum.Load() }
 //go:linkname quaverSetBestEffort
 func quaverSetBestEffort(on bool) bool {
 	gp := getg()
-	old := gp.quaver.bestEffort != 0
-	gp.quaver.bestEffort = 0
-	if on {
-		gp.quaver.bestEffort = 1
-	}
+	old := gp.quaver.bestEffort
+	gp.quaver.bestEffort = on
 	return old
 }
 
 // quaverReadStats is called by the library, which knows the order.
 //
 //go:linkname quaverReadStats
-func quaverReadStats() [16]uint64 {
+func quaverReadStats() [15]uint64 {
 	c := &quaverCounters
 	return [...]uint64{
-		c.asked.Load(), c.preempted.Load(), c.unneeded.Load(), c.deferred.Load(), c.forced.Load(), c.stale.Load(),
+		c.asked.Load(), c.preempted.Load(), c.unneeded.Load(), c.deferred.Load(), c.forced.Load(),
 		c.polls.Load(), c.pollReady.Load(), c.turns.Load(), c.scans.Load(), c.woken.Load(),
 		uint64(quaverQueues.netLen.Load()), uint64(quaverQueues.pre.len()),
 		uint64(quaverClock.price.ns.Load()), uint64(quaverClock.askPrice.ns.Load()),

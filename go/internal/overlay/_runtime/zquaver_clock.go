@@ -144,8 +144,7 @@ func quaverScan(now, quantum int64) int64 {
 		young: quaverQueues.pre.lens[0].Load(),
 	}
 	c.requests = 0
-	backoff := quaverUnhurried(quaverBackoff, 5)
-	next := now + backoff
+	next := now + quaverBackoff
 	quiet := true
 
 	lock(&allpLock)
@@ -167,7 +166,7 @@ func quaverScan(now, quantum int64) int64 {
 		c.calm = 0
 	}
 	if quiet {
-		c.pause = min(max(quantum, c.pause*2), backoff)
+		c.pause = min(max(quantum, c.pause*2), quaverBackoff)
 	} else if c.calm < quaverCalm {
 		c.pause = quantum // a slice that begins right now ends then
 	}
@@ -214,17 +213,26 @@ func quaverScanP(pp *p, now, quantum int64, global *quaverGlobal) (when int64, o
 	// How long may it run? That depends on what waits.
 	slice := int64(quaverForever)
 	waits, timer := quaverLocalWork(pp, now)
+	if waits && quaver.skip && global.fresh <= 0 && global.old <= 0 && timer > now && q.seen != q.handed && quaverOnlyNext(pp) {
+		// What waits may have been put there a moment ago by a goroutine that is about to wait for it. Only if the next look
+		// finds no change, one goroutine has had the slice.
+		q.seen = q.handed
+		if quaverClock.calm < quaverCalm {
+			return now + quantum, false
+		}
+		return timer, true
+	}
 	switch {
 	case waits || global.fresh > 0 || !quaver.skip:
 		global.seen = true
 		slice = quantum
-		if gp.quaver.bestEffort != 0 {
+		if gp.quaver.bestEffort {
 			slice = quaverMinQuantum
 		}
 	case global.old > 0:
 		slice = quantum
 		if quaver.long > quantum && (global.young <= 0 || quaverLevel(gp.quaver.used+now-start, quantum) <= 0) {
-			slice = quaverUnhurried(quaver.long, 10)
+			slice = quaver.long
 		}
 	}
 	ran := now - start
@@ -317,6 +325,13 @@ func quaverLocalWork(pp *p, now int64) (waits bool, timer int64) {
 	return false, timer
 }
 
+// quaverOnlyNext reports whether pp's queue has nothing but runnext.
+//
+//go:nowritebarrierrec
+func quaverOnlyNext(pp *p) bool {
+	return pp.runnext != 0 && atomic.Load(&pp.runqhead) == atomic.Load(&pp.runqtail)
+}
+
 // quaverCollectorDue reports whether findRunnable would give pp to a fractional GC worker now, which has a part of the
 // time. If such a worker runs, it would be chosen again.
 //
@@ -337,29 +352,33 @@ func quaverAcquired(pp *p) {
 	}
 	now := nanotime()
 	quaverPaid(pp, now)
-	pp.quaver.dispatched = now
 	pp.quaver.runs = quaverReady
 	pp.quaver.start.Store(now)
 }
 
 // quaverDispatched is called by execute when a goroutine begins to run on pp, within the slice of the one before if
-// inherit.
+// inherit. Goroutines that wait for each other do that all the time, and reading the time costs a tenth of it; so the
+// time since the slice began counts for the last one.
 func quaverDispatched(pp *p, inherit bool) {
 	if !quaverOn() {
 		return
 	}
-	now := nanotime()
-	quaverPaid(pp, now)
-	pp.quaver.dispatched = now
+	if inherit {
+		pp.quaver.handed++
+		if pp.quaver.runs == quaverLongest {
+			quaverPaid(pp, nanotime())
+		}
+	} else {
+		now := nanotime()
+		quaverPaid(pp, now)
+		pp.quaver.start.Store(now)
+	}
 	pp.quaver.runs = pp.quaver.took
 	pp.quaver.took = quaverReady
 	if gp := getg().m.curg; gp.quaver.goesOn {
 		gp.quaver.goesOn = false
 	} else {
 		gp.quaver.used = 0
-	}
-	if !inherit {
-		pp.quaver.start.Store(now)
 	}
 	// sysmon sets sysmonwait under sched.lock when all Ps are idle, and a P stops being idle under sched.lock: either
 	// sysmon saw this P at work or it is seen here.

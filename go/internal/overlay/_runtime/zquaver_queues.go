@@ -19,7 +19,7 @@ func quaverPutYielded(gp *g) {
 		globrunqput(gp)
 		return
 	}
-	bestEffort := gp.quaver.bestEffort != 0
+	bestEffort := gp.quaver.bestEffort
 	if !gp.preempt && !bestEffort {
 		globrunqput(gp)
 		return
@@ -31,14 +31,14 @@ func quaverPutYielded(gp *g) {
 		if pp.quaver.forced.Load() == pp.quaver.start.Load() {
 			gp.quaver.locks = 0
 		}
+		ran := now - pp.quaver.start.Load()
+		gp.quaver.used += ran
+		quaverPaid(pp, now)
 		// This slice is over, also for one that would inherit it.
 		pp.quaver.start.Store(now)
-		ran := now - pp.quaver.dispatched
-		gp.quaver.used += ran
 		gp.quaver.goesOn = true
 		if !bestEffort {
-			if ran < quantum-quantum/4 {
-				quaverCounters.stale.Add(1)
+			if ran < quantum-quantum/4 { // the request was meant for the one before
 				globrunqput(gp)
 				return
 			}
@@ -137,7 +137,7 @@ func quaverPaid(pp *p, now int64) {
 		return
 	}
 	pp.quaver.runs = quaverReady
-	ran := min(now-pp.quaver.dispatched, quaverMaxQuantum) // pp may have been idle since
+	ran := min(now-pp.quaver.start.Load(), quaverMaxQuantum) // pp may have been idle since
 	pp.quaver.turn = now + quaverOthers(ran)
 }
 
@@ -214,9 +214,10 @@ func quaverNetworkReady() bool {
 	return quaverOn() && quaver.netFirst && getg().m.p == 0
 }
 
-// quaverExtra reports whether network or preempted have goroutines. sched.lock is held.
+// quaverExtra reports whether network or preempted have goroutines. It is too large to be inlined, so it is asked only
+// where `used` is set. sched.lock is held.
 func quaverExtra() bool {
-	return quaverQueues.used && (quaverQueues.netLen.Load() != 0 || quaverQueues.pre.len() != 0)
+	return quaverQueues.netLen.Load() != 0 || quaverQueues.pre.len() != 0
 }
 
 // quaverReadyLen returns how many goroutines sched.runq has of its own. Without sched.lock it is an estimate.

@@ -52,9 +52,3 @@ func quaverSpend(requests int64) (pause int64) {
 	}
 	return max(c.floor, -c.account*100/(quaver.tax*int64(gomaxprocs)))
 }
-
-// quaverUnhurried returns ns, or what keeps the wake-ups for it within the nth part of the tax: for what gains little
-// from them.
-//
-//go:nowritebarrierrec
-func quaverUnhurried(ns, n int64) int64 { return max(ns, n*quaverClock.floor) }
