@@ -1,10 +1,10 @@
 //! Waiting for one of many files: `poll`, `epoll_wait`.
 
 use super::{Caller, MANY, Operation, Patience, Tried, WOULD_WAIT, write_all};
+use crate::deadline::Deadline;
 use crate::os::pages::Pages;
 use crate::overlay;
 use crate::reactor::{Direction, Wanted};
-use crate::deadline::Deadline;
 use core::ptr;
 use libc::{
     POLLIN, POLLOUT, POLLPRI, POLLRDHUP, SYS_epoll_pwait, SYS_ppoll, epoll_event, pollfd, timespec,

@@ -45,11 +45,11 @@ pub use send::{send_message, send_to, write};
 pub use several::{receive_several, send_several};
 pub(crate) use waiting::forget_all;
 
+use crate::deadline::Deadline;
 use crate::os::pages::Pages;
 use crate::overlay;
 use crate::reactor::{self, Direction, FileWait, Seen, Wanted, heard};
 use crate::thread::raw;
-use crate::deadline::Deadline;
 use core::ffi::{c_int, c_long};
 use core::mem::MaybeUninit;
 use std::time::Duration;
