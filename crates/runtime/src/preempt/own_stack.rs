@@ -101,7 +101,7 @@ pub unsafe fn enter(
 /// On a carrier's alternate stack, in the handler whose context is `uc`, which has interrupted `t`.
 unsafe fn is_on_own_stack(t: &Uthread, uc: *const ucontext_t) -> bool {
     // SAFETY: a user thread that stays here.
-    unsafe { Carrier::here().rt().table.stack(t).contains(&stack_pointer(uc)) }
+    unsafe { Carrier::beneath_alternate_stack().rt().table.stack(t).contains(&stack_pointer(uc)) }
 }
 
 /// # Safety

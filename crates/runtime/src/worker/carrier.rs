@@ -99,13 +99,24 @@ impl Carrier {
     /// be moved.
     #[inline(always)]
     pub(crate) unsafe fn here() -> &'static Carrier {
-        // SAFETY: `gs` points to a carrier for the life of its kernel thread.
-        let here = unsafe { &*(segment::gs_read::<GS_SELF>() as *const Carrier) };
+        // SAFETY: the caller's contract.
+        let here = unsafe { Carrier::beneath_alternate_stack() };
         debug_assert!(
             here.current().is_none_or(|t| t.no_preempt.get() > 0),
             "the carrier is looked at by a thread that may be moved"
         );
         here
+    }
+
+    /// The same for a handler on an alternate stack, from which a thread is not moved.
+    ///
+    /// # Safety
+    ///
+    /// The caller runs on a carrier, and drops the reference before it may be moved.
+    #[inline(always)]
+    pub(crate) unsafe fn beneath_alternate_stack() -> &'static Carrier {
+        // SAFETY: `gs` points to a carrier for the life of its kernel thread.
+        unsafe { &*(segment::gs_read::<GS_SELF>() as *const Carrier) }
     }
 
     /// The runtime that this carrier belongs to.

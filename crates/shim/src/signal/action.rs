@@ -294,9 +294,16 @@ pub unsafe extern "C" fn __sigaction(signal: c_int, new: *const action, old: *mu
 /// Has the program a `sigaction` of its own? It adds `SA_ONSTACK` there, as Erlang does, whose
 /// compiled code has its heap below the stack pointer.
 pub(super) fn is_replaced() -> bool {
+    let library = |address: *const c_void| {
+        // SAFETY: any bytes are a value.
+        let mut info: libc::Dl_info = unsafe { core::mem::zeroed() };
+        // SAFETY: room for the answer.
+        (unsafe { libc::dladdr(address, &raw mut info) } != 0).then_some(info.dli_fbase)
+    };
     // SAFETY: a C string.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"sigaction".as_ptr()) };
-    found != sigaction as *mut c_void
+    // The address of `sigaction` here may be that of the program's.
+    library(found) != library(take as *const c_void)
 }
 
 /// Sets a handler with these flags; the one before, or `SIG_ERR`.
