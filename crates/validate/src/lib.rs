@@ -16,7 +16,7 @@
 //!   that being preempted does not shorten its work.
 //! * [`model`]: the simulator gets the same requests at the same times, at these prices.
 //! * [`stops`]: what the kernel, or the host of a virtual machine, took from the worker, stop by
-//!   stop; [`spread`]: the same where nobody looked.
+//!   stop; [`mod@spread`]: the same where nobody looked.
 //! * [`lateness`], [`calibration`]: how late preemptions came among requests, what they, looks in
 //!   vain and wake-ups took.
 //! * [`turns`]: how user threads see their turns.
