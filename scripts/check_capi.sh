@@ -31,6 +31,10 @@ read -ra shared <<<"$(pkg-config --cflags --libs quaver)"
 read -ra static_cflags <<<"$(pkg-config --cflags quaver)"
 static=("${static_cflags[@]}" "$prefix/lib/libquaver.a" -lgcc_s -lutil -lrt -lpthread -lm -ldl)
 programs=0
+# For programs with probes.
+cargo build --locked -p quaver-cli -p quaver-probes
+quaver=$(target_dir)/debug/quaver
+export XDG_CACHE_HOME=$work/cache
 
 # try NAME COMMAND...: builds with the command and runs the result three times
 try() {
@@ -61,6 +65,8 @@ for cc in gcc clang; do
         try "locks-$cc" $cxx $cxxflags $source/c-tests/locks.cpp "${shared[@]}"
         try "locks-$cc-static" $cxx $cxxflags $source/c-tests/locks.cpp "${static[@]}"
         try "pipeline-$cc" $cxx $cxxflags $source/c-examples/pipeline.cpp "${shared[@]}"
+        try "probes-$cc" "$quaver" cc $cc $cflags $source/c-tests/probes.c "${shared[@]}"
+        try "probes-$cc-static" "$quaver" cc $cc $cflags $source/c-tests/probes.c "${static[@]}"
     }
 done
 "$work"/hello-gcc | diff <(printf '%s\n' 'quick one: done' 'the quick one says: nothing to wait for' 'busy one: done' 'preemptions: some') - ||
