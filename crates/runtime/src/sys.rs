@@ -42,11 +42,12 @@ pub(crate) unsafe fn syscall3(nr: i64, a: u64, b: u64, c: u64) -> i64 {
     unsafe { syscall6(nr, [a, b, c, 0, 0, 0]) }
 }
 
-/// As [`syscall6`], for calls of C functions: arguments and result are words.
+/// Makes a system call with the arguments of a C function: words. The result is the kernel's, a
+/// negative error. Blocks as the call does.
 ///
 /// # Safety
 ///
-/// See [`syscall6`].
+/// The call must keep its promises with these arguments: it may read and write memory.
 #[inline]
 pub unsafe fn call(number: i64, arguments: [usize; 6]) -> isize {
     // SAFETY: handed on to the caller.
