@@ -34,6 +34,8 @@ impl Calibration {
             all.seen.looks.extend(&seen.looks);
             all.seen.starts.extend(&seen.starts);
             all.seen.waits.extend(&seen.waits);
+            all.seen.resumptions.extend(&seen.resumptions);
+            all.seen.entries.extend(&seen.entries);
             all.seen.took_ns += seen.took_ns;
             all.seen.should_ns += seen.should_ns;
             all
@@ -49,8 +51,12 @@ impl Calibration {
     /// The prices, with what is known better from here.
     pub fn in_place_of(self, prices: &Prices) -> Prices {
         let mut prices = prices.clone();
-        if let Some(request) = median(self.seen.waits.iter().copied()) {
-            prices.request_ns = request;
+        // Of a first turn, and of one after a preemption.
+        let first = median(self.seen.waits.iter().copied()).unwrap_or(prices.request_ns);
+        let again = median(self.seen.resumptions.iter().copied()).unwrap_or(first).min(first);
+        if !self.seen.waits.is_empty() {
+            let cold = median(self.seen.entries.iter().copied()).unwrap_or(0);
+            (prices.turn_ns, prices.entry_ns) = (again, first - again + cold);
         }
         let Lateness { mut clock, mut bringer } = self.late;
         bringer.iter_mut().for_each(|ns| *ns = ns.saturating_sub(prices.send_ns));
@@ -67,13 +73,13 @@ impl Calibration {
         // A gap begins with the last reading of the clock, on average half a piece before its turn
         // ended. It ends, as a start does, with what is paid at each beginning of a turn.
         let unseen = PIECE.as_nanos() as u64 / 2;
-        if let Some(gaps) = usual(&self.seen.gaps, unseen + prices.request_ns) {
+        if let Some(gaps) = usual(&self.seen.gaps, unseen + first) {
             prices.preemption = gaps;
         }
         if let Some(looks) = usual(&self.seen.looks, 0) {
             prices.look = looks;
         }
-        if let Some(starts) = usual(&self.seen.starts, prices.send_ns + prices.request_ns) {
+        if let Some(starts) = usual(&self.seen.starts, prices.send_ns + first) {
             prices.start = starts;
         }
         prices
@@ -117,13 +123,15 @@ mod tests {
         let (gaps, looks) = (vec![12_000, 12_000, 900_000], vec![7_000, 700_000, 7_000]);
         let starts = vec![31_000; 2];
         let waits = vec![2_000, 2_000, 90_000];
-        let seen = Seen { gaps, looks, starts, waits, took_ns: 3_000, should_ns: 2_000 };
+        let (resumptions, entries) = (vec![1_500; 3], vec![700; 3]);
+        let (took_ns, should_ns) = (3_000, 2_000);
+        let seen = Seen { gaps, looks, starts, waits, resumptions, entries, took_ns, should_ns };
         let one = Calibration { late: Lateness::default(), seen };
         let both = Calibration::of([&one, &one].into_iter());
         assert_eq!([both.seen.gaps.len(), both.seen.starts.len()], [6, 4]);
         assert_eq!([both.pace(), Calibration::default().pace()], [1.5, 1.0]);
-        let Prices { preemption, look, start, request_ns, .. } = both.in_place_of(&prices);
+        let Prices { preemption, look, start, turn_ns, entry_ns, .. } = both.in_place_of(&prices);
         assert_eq!([&preemption, &look, &start].map(mean), [8_000, 7_000, 28_000]);
-        assert_eq!(request_ns, 2_000);
+        assert_eq!([turn_ns, entry_ns], [1_500, 1_200]);
     }
 }

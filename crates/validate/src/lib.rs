@@ -16,7 +16,7 @@
 //!   that being preempted does not shorten its work.
 //! * [`model`]: the simulator gets the same requests at the same times, at these prices.
 //! * [`stops`]: what the kernel, or the host of a virtual machine, took from the worker, stop by
-//!   stop; [`mod@spread`]: the same where nobody looked.
+//!   stop.
 //! * [`lateness`], [`calibration`]: how late preemptions came among requests, what they, looks in
 //!   vain and wake-ups took.
 //! * [`turns`]: how user threads see their turns.
@@ -40,7 +40,7 @@ pub mod real;
 mod report;
 pub mod rounds;
 pub mod spans;
-pub mod spread;
+mod stop;
 pub mod stops;
 pub mod turns;
 pub mod verdict;
@@ -64,7 +64,6 @@ use self::prices::Prices;
 use self::real::{Answer, Speed};
 use self::report::Machine;
 use self::rounds::Rounds;
-use self::spread::spread;
 use self::stops::{SPIN, Stops, Witness};
 use self::verdict::{CLASSES, PERCENTILES, Row, Verdict};
 
@@ -78,7 +77,7 @@ const PREDICTED: usize = 24;
 const DISTURBED_PERCENT: f64 = 2.0;
 /// Stops that are not longer do not count there: the kernel's ticks and interrupts come in every
 /// round, so the model knows as many from the others.
-pub const ORDINARY: Duration = Duration::from_micros(100);
+const ORDINARY: Duration = Duration::from_micros(100);
 /// How many preemptions cost as much as a quantum of the case in proportion.
 const QUANTUM_PRICES: u32 = 25;
 const QUANTA: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(1)];
@@ -165,7 +164,7 @@ pub fn validate(quick: bool, clock: Clock) -> Result<Report> {
             offered += all.len();
             disturbed += all.iter().filter(|round| round.is_disturbed()).count();
             let last = &all[all.len() - count..];
-            rows.extend(compare(case.name, load, last, (rounds.wanted(), length), &facts)?);
+            rows.extend(compare(case.name, load, last, rounds.wanted(), &facts)?);
         }
     }
     let machine = Machine {
@@ -292,7 +291,7 @@ fn compare(
     case: &'static str,
     load: u32,
     rounds: &[Round],
-    (wanted, span): (usize, Duration),
+    wanted: usize,
     facts: &Facts,
 ) -> Result<Vec<Row>> {
     let mut chosen: Vec<_> = rounds.iter().filter(|round| !round.is_disturbed()).collect();
@@ -303,11 +302,10 @@ fn compare(
     let (pairs, _) = chosen.as_chunks();
     let seen = Calibration::of(pairs.iter().map(|[seen, _]| &seen.calibration));
     let facts = Facts { prices: seen.in_place_of(&facts.prices), ..facts.clone() };
-    let stops: Vec<_> =
-        (0..).zip(pairs).map(|(i, [seen, _])| spread(&seen.stops, span, i)).collect();
     // The machine has calm and busy times, and fast and slow ones: neighbours have the same.
-    let simulated: Vec<_> = (pairs.iter().zip(&stops))
-        .map(|([seen, predicted], stops)| predicted.simulated(stops, seen.calibration.pace()))
+    let simulated: Vec<_> = pairs
+        .iter()
+        .map(|[seen, predicted]| predicted.simulated(&seen.stops, seen.calibration.pace()))
         .collect();
     let predicted: Vec<_> = pairs.iter().map(|&[_, predicted]| predicted).collect();
     let Some(first) = predicted.first() else { return Ok(Vec::new()) };
@@ -407,9 +405,7 @@ mod tests {
             clock: "posix-timer".into(),
             prices: Prices::none(),
         };
-        let of = |all: &[_]| {
-            compare("one", 30, &rounds(all), (4, Duration::from_secs(1)), &facts).unwrap()
-        };
+        let of = |all: &[_]| compare("one", 30, &rounds(all), 4, &facts).unwrap();
         let same = of(&[(5_000, 25_000, 0); 4]);
         assert_eq!(same.len(), 2, "there are no long ones: {same:?}");
         assert!(same.iter().all(|row| row.passed), "{same:?}");

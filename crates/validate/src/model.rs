@@ -95,18 +95,19 @@ fn mechanism(clock: &str, prices: &Prices) -> String {
     )
 }
 
-/// What a request costs is paid at each beginning of a turn: for one that was preempted there is as
-/// much to do after another's end as for a new one.
+/// What a turn costs is paid at each beginning of one, also after another's end for a request that
+/// was preempted. A new thread, and cold caches, are paid for once.
 fn scenario(trace: &str, requests: usize, facts: &Facts) -> String {
     let Facts { policy, clock, prices } = facts;
     let mechanism = mechanism(clock, prices);
-    let Prices { request_ns, send_ns, start, .. } = prices;
+    let Prices { turn_ns, entry_ns, send_ns, start, .. } = prices;
     let spin = SPIN.as_nanos();
     format!(
         "[load]\ntrace = '{trace}'\nrequests = {requests}\nwarm-up = 0.0\n\
          network = \"{send_ns}ns\"\n\
          [server]\nworkers = 1\npolicy = \"{policy}\"\nsystem = \"quaver\"\n\
-         {mechanism}dispatch = \"{request_ns}ns\"\npreempt-switch = \"0ns\"\nrequest = \"0ns\"\n\
+         {mechanism}dispatch = \"{turn_ns}ns\"\npreempt-switch = \"0ns\"\n\
+         request = \"{entry_ns}ns\"\n\
          spin = \"{spin}ns\"\nwake = \"{start}\"\n"
     )
 }
@@ -128,6 +129,8 @@ mod tests {
         let schedule = Schedule::new(ArrivalProcess::Poisson, rate, &mix, limit, 1).unwrap();
         let prices = Prices {
             request_ns: 1_000,
+            turn_ns: 1_000,
+            entry_ns: 0,
             send_ns: 2_000,
             preemption_ns: 5_000,
             preemption: Delay::Fixed(5_000),

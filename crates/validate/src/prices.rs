@@ -54,6 +54,10 @@ const PAUSE: Duration = Duration::from_micros(100);
 pub struct Prices {
     /// For each request on the worker.
     pub request_ns: u64,
+    /// The part of it that each turn of a request costs.
+    pub turn_ns: u64,
+    /// The part that only its first turn does.
+    pub entry_ns: u64,
     /// For each request on the client.
     pub send_ns: u64,
     /// For each preemption on the worker: the median.
@@ -85,6 +89,8 @@ impl Prices {
         let none = Delay::default;
         Prices {
             request_ns: 0,
+            turn_ns: 0,
+            entry_ns: 0,
             send_ns: 0,
             preemption_ns: 0,
             preemption: none(),
@@ -130,6 +136,8 @@ impl Prices {
         let wake: Vec<u64> = late.iter().map(|ns| ns.saturating_sub(delivered)).collect();
         let prices = Prices {
             request_ns: of(0),
+            turn_ns: of(0),
+            entry_ns: 0,
             send_ns,
             preemption_ns: median(between.iter().copied()).unwrap_or(0),
             look: usual(if looks.is_empty() { between.clone() } else { looks }),

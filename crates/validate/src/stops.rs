@@ -28,11 +28,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use quaver::Handle;
-use serde::Serialize;
 
 use super::median;
 use super::real::{Speed, turn};
 use super::spans::Spans;
+pub use super::stop::{Stop, Stops, Summary};
 use super::turns::Turns;
 
 /// How long a piece is, about.
@@ -52,7 +52,8 @@ pub struct Witness {
     count: Count,
     counted: AtomicU64,
     watched_ns: AtomicU64,
-    /// Of the pieces that nothing disturbed: how long they took, and should have.
+    /// Of the pieces that nothing disturbed, but for the first of each turn: how long they took
+    /// and should have.
     took_ns: AtomicU64,
     should_ns: AtomicU64,
     epoch: Instant,
@@ -63,6 +64,8 @@ pub struct Witness {
     ended_ns: AtomicU64,
     /// Pieces that took longer than their length.
     pieces: Spans,
+    /// By how much the first piece of a request, for which no cache is warm, took longer.
+    entries: Spans,
     /// What interruptions for nothing took.
     looks: Spans,
     /// Turns that were preempted.
@@ -71,8 +74,10 @@ pub struct Witness {
     again: Spans,
     /// Between two turns, of which the first was preempted.
     gaps: Spans,
-    /// Between a request's end and the next turn of one that waited.
+    /// Between a request's end and the first turn of one that waited.
     waits: Spans,
+    /// Between a request's end and the next turn of one that was preempted.
+    resumptions: Spans,
     /// The same, in which the worker was interrupted for nothing.
     held_up: Spans,
     /// Until the first turn of one that found the worker asleep.
@@ -92,11 +97,13 @@ impl Default for Witness {
             last: AtomicU64::new(0),
             ended_ns: AtomicU64::new(0),
             pieces: Spans::default(),
+            entries: Spans::default(),
             looks: Spans::default(),
             preempted: Spans::default(),
             again: Spans::default(),
             gaps: Spans::default(),
             waits: Spans::default(),
+            resumptions: Spans::default(),
             held_up: Spans::default(),
             starts: Spans::default(),
         }
@@ -118,8 +125,8 @@ impl Witness {
     }
 
     /// One that waited has its turn, after another's end.
-    fn waited(&self, from: u64, to: u64) {
-        let spans = if self.interruptions() > 0 { &self.held_up } else { &self.waits };
+    fn waited(&self, usual: &Spans, from: u64, to: u64) {
+        let spans = if self.interruptions() > 0 { &self.held_up } else { usual };
         spans.push(from, to);
     }
 
@@ -132,7 +139,7 @@ impl Witness {
             let (sent, ended) = (self.since_epoch(sent), self.ended_ns.load(Relaxed));
             let asleep = ended == 0 || sent.saturating_sub(ended) > SPIN.as_nanos() as u64;
             let (from, to) = (ended.max(sent), self.since_epoch(first.1));
-            if asleep { self.starts.push(from, to) } else { self.waited(from, to) }
+            if asleep { self.starts.push(from, to) } else { self.waited(&self.waits, from, to) }
         }
         self.watch(first, speed.turns(time), speed.turns(PIECE));
     }
@@ -146,7 +153,7 @@ impl Witness {
         let (piece, should_ns) = (piece.max(1), PIECE.as_nanos() as u64);
         let (mut left, mut watched) = (turns, 0);
         let (mut number, mut last) = first;
-        let (mut began, mut before) = (last, false);
+        let (mut began, mut before, mut begins) = (last, false, true);
         self.interruptions();
         while left > 0 {
             // What remains is too short to be told from a stop: it belongs to the last piece.
@@ -163,6 +170,8 @@ impl Witness {
                 let now_ns = self.since_epoch(now);
                 match self.interruptions() {
                     0 if late > should_ns => self.pieces.push(now_ns - late, now_ns),
+                    0 if begins && !before => self.entries.push(now_ns - late, now_ns),
+                    0 if begins => {}
                     0 => {
                         self.took_ns.fetch_add(took, Relaxed);
                         self.should_ns.fetch_add(should, Relaxed);
@@ -171,8 +180,9 @@ impl Witness {
                         self.looks.push(now_ns - late / looks, now_ns);
                     }),
                 }
-                last = now;
+                (last, begins) = (now, false);
             } else {
+                begins = true;
                 let turn = [began, last].map(|at| self.since_epoch(at));
                 self.preempted.push(turn[0], turn[1]);
                 if before {
@@ -185,7 +195,7 @@ impl Witness {
                 if let Some(ended) = ended {
                     // First it has worked on the rest of its piece.
                     let to = self.since_epoch(last);
-                    self.waited((ended + should_ns / 2).min(to), to);
+                    self.waited(&self.resumptions, (ended + should_ns / 2).min(to), to);
                 }
                 self.interruptions();
             }
@@ -245,6 +255,8 @@ impl Witness {
             looks: looks.map(|(_, ns)| ns).collect(),
             starts: lengths(&self.starts),
             waits: lengths(&self.waits),
+            resumptions: lengths(&self.resumptions),
+            entries: lengths(&self.entries),
             took_ns: self.took_ns.load(Relaxed),
             should_ns: self.should_ns.load(Relaxed),
         }
@@ -268,6 +280,7 @@ impl Witness {
             .chain(self.held_up.unusual())
             .chain(self.starts.unusual())
             .chain(self.waits.beyond(request_ns, piece))
+            .chain(self.resumptions.beyond(request_ns, piece))
             .filter_map(|(from, ns)| Some(Stop { at_ns: from.checked_sub(start)?, ns }))
             .collect();
         all.sort_unstable();
@@ -294,73 +307,16 @@ pub struct Seen {
     pub looks: Vec<u64>,
     /// From when a request was sent to its first turn, where that found the worker asleep.
     pub starts: Vec<u64>,
-    /// From the end of a request to the next turn of one that waited.
+    /// From the end of a request to the first turn of one that waited.
     pub waits: Vec<u64>,
-    /// How long undisturbed work took.
+    /// From the end of a request to the next turn of one that was preempted.
+    pub resumptions: Vec<u64>,
+    /// By how much the first piece of a request took longer than it should.
+    pub entries: Vec<u64>,
+    /// How long undisturbed work took, but for the first piece of each turn.
     pub took_ns: u64,
     /// How long it should have, by the speed measured before.
     pub should_ns: u64,
-}
-
-/// A time in which the worker did nothing for the worker.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Stop {
-    /// When it began, or was first felt, since the start of the run.
-    pub at_ns: u64,
-    /// How long it lasted.
-    pub ns: u64,
-}
-
-/// Stops of a worker while it served.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Stops {
-    /// How long the worker was watched: while requests ran.
-    pub watched_ns: u64,
-    /// Each, in the order of time within a run.
-    pub all: Vec<Stop>,
-}
-
-/// Stops in numbers.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
-pub struct Summary {
-    /// Stops in a second of serving.
-    pub per_second: f64,
-    /// The share of that time, in percent.
-    pub percent: f64,
-    /// The longest, in microseconds.
-    pub longest_us: f64,
-}
-
-impl Stops {
-    /// Both runs'.
-    pub fn and(mut self, other: &Stops) -> Stops {
-        self.watched_ns += other.watched_ns;
-        self.all.extend(&other.all);
-        self
-    }
-
-    /// The time in which the worker was stopped by stops that began in that span of a run.
-    pub fn between(&self, from_ns: u64, to_ns: u64) -> u64 {
-        let first = self.all.partition_point(|stop| stop.at_ns < from_ns);
-        self.all[first..].iter().take_while(|s| s.at_ns < to_ns).map(|stop| stop.ns).sum()
-    }
-
-    /// The share of the time that longer stops than this took, in percent.
-    pub fn percent_beyond(&self, least: Duration) -> f64 {
-        let long = self.all.iter().map(|stop| stop.ns).filter(|&ns| ns > least.as_nanos() as u64);
-        100.0 * long.sum::<u64>() as f64 / self.watched_ns.max(1) as f64
-    }
-
-    /// In numbers.
-    pub fn summary(&self) -> Summary {
-        let seconds = (self.watched_ns as f64 / 1e9).max(f64::MIN_POSITIVE);
-        let all = self.all.iter().map(|stop| stop.ns);
-        Summary {
-            per_second: self.all.len() as f64 / seconds,
-            percent: all.clone().sum::<u64>() as f64 / seconds / 1e7,
-            longest_us: all.max().map_or(0.0, |ns| ns as f64 / 1e3),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -444,7 +400,7 @@ mod tests {
         witness.pieces(1, 1);
         pass(LONG);
         witness.watch(first, 2, 1);
-        let waits = spans(&witness.waits);
+        let waits = spans(&witness.resumptions);
         assert!(waits.len() == 1 && waits[0] >= LONG.as_nanos() as u64 / 2, "{waits:?}");
         let stops = witness.stops(witness.epoch, 0);
         assert!(stops.all.iter().any(|stop| stop.ns == waits[0]), "{stops:?}");
