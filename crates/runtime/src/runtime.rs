@@ -292,9 +292,7 @@ impl Runtime {
                 error,
             })?;
         }
-        // The CPU knows no alternate stacks.
-        let user_interrupts = config.user_interrupts.filter(|_| !preempt::own_stack::is_wanted());
-        let user_interrupts = user_interrupts.and_then(uintr::chosen);
+        let user_interrupts = config.user_interrupts.and_then(uintr::chosen);
         let by_posix_timer = config.clock == crate::Clock::PosixTimer;
         if user_interrupts.is_none() && config.clock == crate::Clock::DelegatedTimer {
             config.clock = crate::Clock::PosixTimer;

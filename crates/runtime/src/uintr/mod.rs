@@ -6,6 +6,7 @@ mod emulator;
 mod intel;
 
 use crate::config::Notification;
+use crate::preempt::own_stack;
 use std::io;
 use std::time::Duration;
 
@@ -115,6 +116,9 @@ pub(crate) trait KernelInterface: Sync {
 /// error says why, and workers get signals.
 pub(crate) fn chosen(notification: Notification) -> Option<&'static dyn KernelInterface> {
     let found = match notification {
+        _ if own_stack::is_wanted() => {
+            Err("the program wants alternate stacks, which the CPU does not know".to_owned())
+        }
         Notification::EmulatedUserInterrupt => emulated().map_err(|error| error.to_string()),
         _ => find(),
     };
