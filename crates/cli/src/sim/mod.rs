@@ -38,11 +38,6 @@ struct Document<'a> {
 /// A prediction that fails ends like a plan that finds nothing.
 const FAILED: u8 = 2;
 
-/// Runs the command.
-///
-/// # Errors
-///
-/// The scenario cannot be used or results cannot be written; messages name line and key, or the
 /// Predicts the real runtime. The exit code says whether that has passed.
 fn validate(args: &Args) -> Result<ExitCode> {
     let report = quaver_validate::validate(args.quick, args.clock)?;
@@ -57,6 +52,11 @@ fn validate(args: &Args) -> Result<ExitCode> {
     Ok(if report.passed() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
+/// Runs the command.
+///
+/// # Errors
+///
+/// The scenario cannot be used or results cannot be written; messages name line and key, or the
 /// file.
 pub fn run(args: &Args) -> Result<ExitCode> {
     for target in [&args.json, &args.html, &args.perfetto].into_iter().flatten() {
