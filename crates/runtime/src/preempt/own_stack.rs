@@ -11,7 +11,7 @@
 //! ```
 
 use super::judge::{interrupted, judge};
-use super::signal::{SignalFrame, on_signal};
+use super::signal::{INVALID_STACK_FLAGS, SignalFrame, on_signal};
 use super::{stranger, user_interrupt};
 use crate::arch::resume;
 use crate::thread::control::Uthread;
@@ -133,9 +133,6 @@ unsafe fn move_frame(
 ) -> (*mut siginfo_t, *mut ucontext_t) {
     const RED_ZONE: usize = 128;
     const ALIGNMENT: usize = 64;
-    /// Neither 0, `SS_ONSTACK` nor `SS_DISABLE`: `rt_sigreturn` leaves the alternate stack alone,
-    /// which may be another carrier's by then.
-    const INVALID_STACK_FLAGS: i32 = 8;
     // SAFETY: the kernel's frame lies between the handler's return address and the end of the XSAVE
     // area, and nothing else does. What is below the red zone is free.
     unsafe {

@@ -84,6 +84,11 @@ pub(super) fn resumes_in_user_mode() -> bool {
     !USE_SIGRETURN.load(Relaxed)
 }
 
+/// Neither 0, `SS_ONSTACK` nor `SS_DISABLE`. `rt_sigreturn` installs the alternate stack that the
+/// frame names, which may be another carrier's. It ignores flags that make no sense, and then
+/// leaves the alternate stack of whichever carrier it returns on alone.
+pub(super) const INVALID_STACK_FLAGS: i32 = 8;
+
 /// The frame that the kernel has made on the thread's stack.
 pub(super) struct SignalFrame(*mut ucontext_t);
 
@@ -122,13 +127,8 @@ impl SignalFrame {
     ///
     /// As for [`leave`](Frame::leave).
     pub(super) unsafe fn leave_by_sigreturn(&mut self, t: &Uthread, gate: u32) -> ! {
-        /// Neither 0, `SS_ONSTACK` nor `SS_DISABLE`.
-        const INVALID_STACK_FLAGS: i32 = 8;
         // SAFETY: our own frame.
         unsafe {
-            // rt_sigreturn installs the alternate stack that the frame names, which may be another
-            // carrier's. It ignores flags that make no sense, and then leaves the alternate stack
-            // of whichever carrier it returns on alone.
             (*self.0).uc_stack.ss_flags = INVALID_STACK_FLAGS;
             loop {
                 resume::sigreturn(self.0, t, gate);
