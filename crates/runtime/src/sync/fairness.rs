@@ -163,6 +163,17 @@ fn serve(ended: &AtomicUsize, me: &Seat, mut f: impl FnMut()) {
     }
 }
 
+/// It notifies, in its turns with the mutex.
+fn serve_with(mutex: &Mutex<()>, ended: &AtomicUsize, me: &Seat, notify: impl Fn()) {
+    serve(ended, me, || {
+        let guard = mutex.lock().unwrap();
+        notify();
+        me.hold(HOLD);
+        drop(guard);
+        work(1);
+    });
+}
+
 /// What the others do.
 fn served(ended: &AtomicUsize, f: impl FnOnce()) {
     f();
@@ -180,12 +191,8 @@ fn condvar() {
         || (Mutex::new(()), Condvar::new(), AtomicUsize::new(0)),
         |(mutex, condvar, ended), me| {
             if me.number == 0 {
-                serve(ended, me, || {
-                    let guard = mutex.lock().unwrap();
+                serve_with(mutex, ended, me, || {
                     condvar.notify_one();
-                    me.hold(HOLD);
-                    drop(guard);
-                    work(1);
                 });
             } else {
                 served(ended, || {
@@ -282,12 +289,8 @@ fn condvar_for_c() {
         || (Mutex::new(()), condvar::Condvar::default(), AtomicUsize::new(0)),
         |(mutex, condvar, ended), me| {
             if me.number == 0 {
-                serve(ended, me, || {
-                    let guard = mutex.lock().unwrap();
+                serve_with(mutex, ended, me, || {
                     condvar.notify(1);
-                    me.hold(HOLD);
-                    drop(guard);
-                    work(1);
                 });
             } else {
                 served(ended, || {
