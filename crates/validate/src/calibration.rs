@@ -71,7 +71,7 @@ impl Calibration {
             prices.deliver = Delay::measured(&mut bringer);
         }
         // A gap begins with the last reading of the clock, on average half a piece before its turn
-        // ended. It ends, as a start does, with what is paid at each beginning of a turn.
+        // ended. It ends, as a start does, with what is paid before a first turn.
         let unseen = PIECE.as_nanos() as u64 / 2;
         if let Some(gaps) = usual(&self.seen.gaps, unseen + first) {
             prices.preemption = gaps;
