@@ -37,7 +37,7 @@ static void *program(void *unused) {
 }
 
 int main(void) {
-    check(quaver_start("workers=1 policy=rr quantum=20us notification=probe"), "start");
+    check(quaver_start("workers=1 policy=rr quantum=5us notification=probe"), "start");
     check(quaver_run(program, NULL, NULL), "run");
     uint64_t taken = 0;
     check(quaver_stat("preempt_at_probe", &taken), "stat");

@@ -70,6 +70,8 @@ pub(crate) struct Inner {
     pub(crate) price: Option<Ticks>,
     /// How much later a clock looks while its looks are in vain.
     pub(crate) pace: Option<Pace>,
+    /// The same of a worker's timer, where that is the second notification.
+    pub(crate) backstop_pace: Option<Pace>,
     pub(crate) idle: Idle,
     /// Its cores are shared with other applications.
     pub(crate) share: Option<Share>,
@@ -117,6 +119,8 @@ pub(crate) struct Inner {
     pub(crate) second_stage: Ticks,
     /// How much later than a probe should have been met the signal follows; 0: there are none.
     pub(crate) backstop: Ticks,
+    /// What is due later after a dispatch is left to the clock.
+    pub(crate) far: Ticks,
     /// How often a worker that makes threads runnable tells the clocks of the others; see
     /// [`Policy::preempt_at`].
     pub(crate) tell_every: Ticks,
@@ -330,6 +334,13 @@ impl Runtime {
         // A signal that takes longer than a quantum to arrive finds each thread late.
         let two_quanta = quantum.map_or(0, |q| q.max(price.unwrap_or(0)).saturating_mul(2));
         let pace = quantum.zip(price).map(|(q, price)| Pace::new(q, price, tsc::from_duration));
+        let backstop_pace = if config.probes {
+            quantum.zip(price).map(|(q, price)| Pace::backstop(q, price, tsc::from_duration))
+        } else {
+            pace
+        };
+        let far =
+            price.filter(|_| config.probes).map(|price| price.saturating_mul(preempt::probe::FAR));
         let faults = config.fault_look.filter(|_| user_interrupts.is_none());
         let monitor = config.monitor.then(monitor::find).flatten();
         let descheduled = monitor.and_then(Descheduled::new);
@@ -352,6 +363,7 @@ impl Runtime {
             probe_tax,
             price,
             pace,
+            backstop_pace,
             idle: Idle::new(),
             share,
             spares: Spares::new(config.max_blocking.max(1), config.workers),
@@ -380,6 +392,7 @@ impl Runtime {
                 0
             },
             backstop: if config.probes { two_quanta } else { 0 },
+            far: far.unwrap_or(tsc::NEVER),
             look_every: match policy.grants_quantum() {
                 true => tsc::from_duration(LOOK_EVERY) * config.workers as Ticks,
                 false => 0,

@@ -13,11 +13,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use support::{on_runtime, spin, stats};
 
+/// A quantum for which threads look themselves, whatever a signal takes here.
 fn builder() -> Builder {
     Builder::new()
         .workers(1)
         .clock(Clock::PosixTimer)
-        .quantum(Some(Duration::from_micros(50)))
+        .policy("rr".parse().unwrap())
+        .quantum(Some(Duration::from_micros(5)))
         .notification(Notification::Probe)
 }
 
@@ -45,6 +47,16 @@ fn threads_are_preempted_at_probes() {
         two(|_| probed::<0>(1_000_000), || stats().preempt_at_probe >= 200);
         let stats = stats();
         assert!(stats.preempt_at_probe <= stats.preempt_useful, "{stats:?}");
+    });
+}
+
+/// What is further off than ten interruptions is the clock's: nothing is counted until then.
+#[test]
+fn a_long_quantum_ends_by_a_signal() {
+    on_runtime(builder().quantum(Some(Duration::from_millis(10))), || {
+        two(|_| probed::<0>(1_000_000), || stats().preempt_useful >= 20);
+        let stats = stats();
+        assert!(stats.preempt_at_probe <= stats.preempt_useful / 2, "{stats:?}");
     });
 }
 

@@ -98,6 +98,9 @@ pub struct Args {
     /// Of `probes`: by these compilers [default: gcc,clang,rustc]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     compilers: Vec<String>,
+    /// Of `probes`: only these parts
+    #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
+    sections: Vec<probes::Section>,
     /// Of `probes`: how much the programs do, from 0.001 to 100; at 1 they take a second or two
     /// [default: 1, with --quick 0.02, among `all` 0.1]
     #[arg(long, value_name = "N", value_parser = probes::parse_scale)]
@@ -229,6 +232,7 @@ impl Name {
                 &probes::Choice {
                     programs: &args.programs,
                     compilers: &args.compilers,
+                    sections: &args.sections,
                     scale: args.scale.or(in_passing),
                     rounds: args.rounds(self),
                 },

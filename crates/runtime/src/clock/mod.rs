@@ -16,7 +16,7 @@ use crate::runtime::Inner;
 use crate::sys;
 use crate::tsc::{self, Ticks};
 use crate::worker::slot::Slot;
-use core::sync::atomic::{Ordering::*, fence};
+use core::sync::atomic::Ordering::*;
 use posix::PosixTimer;
 use quaver_sched::clock::is_due;
 use timer_core::TimerCore;
@@ -87,10 +87,7 @@ impl Running {
     #[inline(always)]
     pub(crate) fn dispatched(&self, slot: &Slot) {
         if slot.rt().probes() {
-            // Who brings work fences, and tells the thread that it finds recorded as running: it
-            // sees this dispatch, or the work is seen here.
-            fence(SeqCst);
-            self.tell_probes(slot);
+            probe::dispatched(slot);
         }
         match self {
             Running::Off | Running::Core(_) | Running::Delegated => {}
@@ -184,7 +181,7 @@ impl Running {
     /// If something waits for the slot's worker, its thread times itself from its next probe on.
     #[inline(always)]
     pub(crate) fn tell_probes(&self, slot: &Slot) {
-        if slot.rt().probes() && slot.policy_due().is_some() {
+        if slot.rt().probes() && slot.near_due().is_some() {
             probe::arm_running(slot);
         }
     }

@@ -186,7 +186,7 @@ unsafe fn receive(
         // A timer knows nothing of dispatches: ask again.
         match slot.due_from(affordable) {
             // Where there are probes, they have had their time.
-            Some((_, due)) if due.saturating_add(rt.backstop) <= now + rt.timer_slop => {
+            Some((_, due)) if due.saturating_add(slot.backstop(due)) <= now + rt.timer_slop => {
                 if source == Requester::Tick {
                     // What finds nothing to do is not paid for.
                     slot.charge(now);
@@ -256,7 +256,7 @@ unsafe fn receive(
         }
         return Verdict::Deferred;
     }
-    let lacks_probes = slot.lacks_probes();
+    let lacks_probes = slot.lacks_probes(t);
     // SAFETY: the calling thread, gate closed.
     let left = unsafe {
         if in_library {

@@ -5,10 +5,14 @@
 //!   -------------------------------           -------------------------------------------
 //!   "asked", word = 1 in its                  word set: counts down; below 0 it looks
 //!   control block                             at the clock (`on_probe`)
-//!   a timer, two quanta late:                   nobody waits           word = 0
-//!   the signal, where no probe                  not due yet            passes for half of the time
-//!   was met                                     due                    switches
+//!   a timer, two quanta late:                   not due yet            counts for 3/4 of the time
+//!   the signal, where no probe                  due                    switches
+//!   was met                                     nobody waits           word = 0
 //! ```
+//!
+//! While the word is set each probe counts, which takes a tenth of the time of a loop. So what is
+//! due in more than ten interruptions ([`FAR`]) is left to the clock: the word stays 0, and the
+//! signal comes on time.
 //!
 //! No kernel is involved, and the thread stops where it called a function, so nothing but the
 //! registers that live must be kept. A word set for a thread that has been switched out meanwhile
@@ -38,7 +42,9 @@ use crate::uintr::Receiver;
 use crate::worker::carrier::Carrier;
 use crate::worker::scheduler;
 use crate::worker::slot::Slot;
-use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering::*, fence,
+};
 use quaver_sched::Why;
 use std::time::Duration;
 
@@ -58,31 +64,41 @@ impl Notifier for Probes {
     }
 }
 
-/// How a slot's threads find out how often to look at the clock: after half of the time that is
-/// left, since the probes to come may be slower than those that were met.
+/// How a thread finds out how often to look at the clock: after three quarters of the time that is
+/// left, since the probes to come may be slower than those that were met. Kept from one dispatch to
+/// the next, for the thread goes on where it was.
+///
+/// Written by the thread and by the carrier that dispatches it, but for `asked`.
 pub(crate) struct Pacing {
     /// How many probes are met between two looks, by the last count.
     rate: AtomicU32,
-    /// When the last look was, and how many probes were to be met before the next.
+    /// When the last look or dispatch was, and how many probes were to be met before the next.
     looked_at: AtomicU64,
     awaited: AtomicU32,
+    /// No look before this time needs more than the clock, unless somebody has asked since; 0: each
+    /// does.
+    due: AtomicU64,
+    asked: AtomicBool,
 }
 
-/// Between two looks at the clock, at least. A look takes a tenth of it.
+/// Between two looks at the clock, at least. A look takes a twentieth of it.
 const LOOK: Duration = Duration::from_micros(1);
 /// The same at most, in looks.
 const APART: u64 = 16;
 /// Probes in the least time between two looks, however quickly they are met: those to come may be a
 /// hundred times slower.
 const MOST: u64 = 256;
-/// For a thread of which nothing has been counted since its dispatch.
-const FIRST: u64 = 16;
+/// For a thread of which nothing has been counted yet.
+const FIRST: u32 = 16;
 
-/// What a preemption at a probe is taken to cost where one by a signal takes `price`. It takes less
-/// itself; but while somebody waits the looks take time too, and near saturation every preemption
-/// makes long threads late.
+/// What is further off than so many interruptions is told by the clock.
+pub(crate) const FAR: tsc::Ticks = 10;
+
+/// What a preemption at a probe is taken to cost where one by a signal takes `price`. It takes some
+/// 0.3 µs itself; but while somebody waits the looks take time too, caches are colder afterwards,
+/// and near saturation every preemption makes long threads late.
 pub(crate) fn price(price: tsc::Ticks) -> tsc::Ticks {
-    (price / 4).max(1)
+    (price / 4).max(least())
 }
 
 /// How a look came about.
@@ -90,21 +106,37 @@ pub(crate) fn price(price: tsc::Ticks) -> tsc::Ticks {
 enum Cause {
     /// As many probes were met as the last look had said.
     Counted,
-    /// Somebody asked.
+    /// Somebody asked, or the thread goes on after a switch.
     Asked,
-    /// It is the first of a dispatch.
-    First,
 }
 
 impl Pacing {
     pub(crate) const fn new() -> Pacing {
-        Pacing { rate: AtomicU32::new(1), looked_at: AtomicU64::new(0), awaited: AtomicU32::new(1) }
+        Pacing {
+            rate: AtomicU32::new(FIRST),
+            looked_at: AtomicU64::new(0),
+            awaited: AtomicU32::new(1),
+            due: AtomicU64::new(0),
+            asked: AtomicBool::new(false),
+        }
+    }
+
+    /// Another thread begins in the same place.
+    pub(crate) fn begin(&self) {
+        self.rate.store(self.rate.load(Relaxed).min(FIRST), Relaxed);
+    }
+
+    /// Whether the thread has not looked since it was dispatched at `since`.
+    pub(crate) fn lacks_probes(&self, since: tsc::Ticks) -> bool {
+        self.looked_at.load(Relaxed) <= since
     }
 
     /// A look at `now`, too early by `left`, where `look` is the least time between two: how many
     /// probes to let pass before the next.
+    #[inline(always)]
     fn after(&self, cause: Cause, now: tsc::Ticks, left: tsc::Ticks, look: tsc::Ticks) -> i32 {
-        let took = now.saturating_sub(self.looked_at.swap(now, Relaxed)).max(1);
+        let took = now.saturating_sub(self.looked_at.load(Relaxed)).max(1);
+        self.looked_at.store(now, Relaxed);
         let rate = u64::from(self.rate.load(Relaxed));
         let rate = match cause {
             // No more than twice as many as last time: it may have been an outlier.
@@ -113,11 +145,10 @@ impl Pacing {
                 counted.clamp(1, 2 * rate).min(MOST)
             }
             Cause::Asked => rate,
-            Cause::First => rate.min(FIRST),
         };
         self.rate.store(rate as u32, Relaxed);
         // The last look is on time.
-        let span = (left / 2).clamp(look, APART * look).min(left);
+        let span = (left / 4 * 3).clamp(look, APART * look).min(left);
         let awaited = (rate * span / look).max(1);
         self.awaited.store(awaited as u32, Relaxed);
         awaited as i32 - 1
@@ -138,11 +169,13 @@ fn passes(tp: usize) -> &'static AtomicI32 {
 const ASKED: i32 = i32::MIN / 2;
 const ASKED_AT_MOST: i32 = i32::MIN / 4;
 
-/// The next probe of `t` looks at the clock. From anywhere. `false`: it has no words.
+/// The next probe of `t` looks at more than the clock. From anywhere. `false`: it has no words.
 #[inline]
 pub(crate) fn arm(t: &Uthread) -> bool {
     let tp = t.fs.get();
     if tp != 0 {
+        // The stub may overwrite the count with an older one. Then the next look sees this.
+        t.pacing.asked.store(true, Release);
         passes(tp).store(ASKED, Relaxed);
         word(tp).store(1, Release);
     }
@@ -155,12 +188,47 @@ pub(crate) fn arm_running(slot: &Slot) -> bool {
     slot.running().is_some_and(|(_, running)| arm(slot.rt().table.get(running.task.0)))
 }
 
+/// The slot's carrier has dispatched a thread. If something waits, it looks at the clock in time,
+/// by what has been counted before.
+///
+/// Who brings work fences, and tells the thread that it finds recorded as running: it sees this
+/// dispatch, or the work is seen here.
+#[inline]
+pub(crate) fn dispatched(slot: &Slot) {
+    let rt = slot.rt();
+    let t = rt.table.get(slot.run_task.load(Relaxed));
+    let tp = t.fs.get();
+    if tp == 0 {
+        return;
+    }
+    t.pacing.asked.store(false, Relaxed);
+    fence(SeqCst);
+    let Some(due) = slot.near_due() else { return };
+    if rt.share.is_some() {
+        // Bells are looked for from the first probe on.
+        arm(t);
+        return;
+    }
+    let (due, now) = (due.max(slot.affordable_at_probe()), slot.run_since());
+    t.pacing.due.store(due, Relaxed);
+    let left = due.saturating_sub(now);
+    passes(tp).store(t.pacing.after(Cause::Asked, now, left, least()), Relaxed);
+    word(tp).store(1, Relaxed);
+}
+
 /// A probe was met while the word was set. Called by the entries on the thread's own stack, with
 /// what lives there saved.
 pub(crate) extern "C" fn on_probe() {
-    // Who brings work after this swap sets the word again; what was brought before is seen below.
-    word(segment::fs_base()).swap(0, SeqCst);
-    let Some(t) = raw::current() else { return };
+    let Some(t) = raw::current() else {
+        word(segment::fs_base()).store(0, Relaxed);
+        return;
+    };
+    if only_looks(t) {
+        return;
+    }
+    t.pacing.asked.store(false, Relaxed);
+    // Who brings work after this swap asks again; what was brought before is seen below.
+    word(t.fs.get()).swap(0, SeqCst);
     let is_in_region = t.no_preempt.get() != 0 || t.regions.get() != 0;
     t.preempt_disable();
     if is_in_region {
@@ -169,7 +237,7 @@ pub(crate) extern "C" fn on_probe() {
         if let Some(slot) = unsafe { Carrier::here() }.slot()
             && answers_bells(slot)
         {
-            look_again(t, slot, Cause::Counted, tsc::now(), least());
+            look_again(t, Cause::Counted, tsc::now(), least(), 0);
         }
         t.preempt_enable_only();
         return;
@@ -177,6 +245,23 @@ pub(crate) extern "C" fn on_probe() {
     // SAFETY: `t` is the calling thread, preemption is disabled.
     unsafe { look(t) };
     t.preempt_enable();
+}
+
+/// Is it too early for what waits, and has nobody asked for more? Most looks end here. They touch
+/// nothing but what is the thread's own, so it may be interrupted and moved meanwhile.
+#[inline(always)]
+fn only_looks(t: &Uthread) -> bool {
+    let (tp, due) = (t.fs.get(), t.pacing.due.load(Relaxed));
+    if due == 0 || t.pacing.asked.load(Acquire) || passes(tp).load(Relaxed) <= ASKED_AT_MOST {
+        return false;
+    }
+    let (now, look) = (tsc::now(), least());
+    // As far off as the clock need not be exact.
+    let is_early = now + look / 2 < due;
+    if is_early {
+        passes(tp).store(t.pacing.after(Cause::Counted, now, due - now, look), Relaxed);
+    }
+    is_early
 }
 
 /// Of a best-effort application that shares its cores: answers the bells that ring. Whether it is
@@ -192,14 +277,23 @@ fn answers_bells(slot: &Slot) -> bool {
 }
 
 /// The least time between two looks.
+#[inline(always)]
 fn least() -> tsc::Ticks {
-    tsc::from_duration(LOOK).max(1)
+    static LEAST: AtomicU64 = AtomicU64::new(0);
+    match LEAST.load(Relaxed) {
+        0 => {
+            LEAST.store(tsc::from_duration(LOOK).max(1), Relaxed);
+            LEAST.load(Relaxed)
+        }
+        least => least,
+    }
 }
 
-/// The thread must look again in `left`.
-fn look_again(t: &Uthread, slot: &Slot, cause: Cause, now: tsc::Ticks, left: tsc::Ticks) {
+/// The thread must look again in `left`: at the clock alone until `due`.
+fn look_again(t: &Uthread, cause: Cause, now: tsc::Ticks, left: tsc::Ticks, due: tsc::Ticks) {
     let tp = t.fs.get();
-    passes(tp).store(slot.pacing.after(cause, now, left, least()), Relaxed);
+    t.pacing.due.store(due, Relaxed);
+    passes(tp).store(t.pacing.after(cause, now, left, least()), Relaxed);
     word(tp).store(1, Relaxed);
 }
 
@@ -213,31 +307,32 @@ unsafe fn look(t: &'static Uthread) {
     let Some(slot) = (unsafe { Carrier::here() }).slot() else { return };
     let rt = slot.rt();
     let cause = match passes(t.fs.get()).load(Relaxed) {
-        _ if slot.met_probe() => Cause::First,
-        ..ASKED_AT_MOST => Cause::Asked,
+        ..=ASKED_AT_MOST => Cause::Asked,
         _ => Cause::Counted,
     };
     let looks_on = answers_bells(slot);
     let now = tsc::now();
     if looks_on && !rt.probes() {
         // Told by something else.
-        return look_again(t, slot, cause, now, least());
+        return look_again(t, cause, now, least(), 0);
     }
     // Whatever was asked, here it is answered.
     slot.request.over();
-    let due = slot.policy_due().map(|(_, due)| due.max(slot.affordable_at_probe()));
+    let due = slot.near_due().map(|due| due.max(slot.affordable_at_probe()));
     let is_due = due.is_some_and(|due| due <= now + rt.timer_slop);
     if is_due {
+        t.outlived.set(false);
         slot.charge_at_probe(now);
     }
     match due {
         Some(due) if !is_due => {
             // Nobody asks for a bell.
-            let left = if looks_on { (due - now).min(least()) } else { due - now };
-            look_again(t, slot, cause, now, left);
+            let (left, until) =
+                if looks_on { ((due - now).min(least()), 0) } else { (due - now, due) };
+            look_again(t, cause, now, left, until);
         }
-        _ if looks_on => look_again(t, slot, cause, now, least()),
-        _ => {}
+        _ if looks_on => look_again(t, cause, now, least(), 0),
+        _ => t.pacing.looked_at.store(now, Relaxed),
     }
     if is_due && extension::prolong(slot, t, now) {
         // Each probe looks, until the last mutex is free or the bound is reached.
@@ -260,7 +355,7 @@ mod tests {
     const LOOK: tsc::Ticks = 1000;
 
     /// Looks of a thread that meets a probe every `each` ticks and has `left`: how many it lets
-    /// pass, from the first on.
+    /// pass, from its dispatch on.
     fn passes(
         pacing: &Pacing,
         now: &mut u64,
@@ -268,7 +363,7 @@ mod tests {
         left: tsc::Ticks,
         looks: usize,
     ) -> Vec<i32> {
-        let causes = core::iter::once(First).chain(core::iter::repeat(Counted));
+        let causes = core::iter::once(Asked).chain(core::iter::repeat(Counted));
         let look = |cause| {
             let passes = pacing.after(cause, *now, left, LOOK);
             *now += each * (passes as u64 + 1);
@@ -280,14 +375,17 @@ mod tests {
     #[test]
     fn looks_come_to_be_as_far_apart_as_they_should() {
         let (pacing, mut now) = (Pacing::new(), 1 << 20);
-        assert_eq!(passes(&pacing, &mut now, 100, LOOK, 8), [0, 1, 3, 7, 9, 9, 9, 9]);
-        // However quick a loop is, and a thread that meets few probes begins anew.
+        assert_eq!(passes(&pacing, &mut now, 100, LOOK, 4), [FIRST as i32 - 1, 9, 9, 9]);
+        // However quick a loop is.
         assert_eq!(passes(&pacing, &mut now, 1, LOOK, 10)[9], MOST as i32 - 1);
+        // The next dispatch goes on so, and another thread does not.
+        assert_eq!(passes(&pacing, &mut now, 1, LOOK, 1), [MOST as i32 - 1]);
+        pacing.begin();
         assert_eq!(passes(&pacing, &mut now, 5000, LOOK, 3), [FIRST as i32 - 1, 0, 0]);
     }
 
     #[test]
-    fn looks_halve_what_is_left() {
+    fn looks_take_three_quarters_of_what_is_left() {
         let (pacing, mut now) = (Pacing::new(), 1 << 20);
         passes(&pacing, &mut now, 100, LOOK, 8);
         let due = now + 12 * LOOK;
@@ -297,7 +395,7 @@ mod tests {
             seen.push(passes);
             now += 100 * (passes as u64 + 1);
         }
-        assert_eq!(seen, [59, 29, 14, 9, 4], "and is on time");
+        assert_eq!(seen, [89, 21, 7], "and is on time");
         // Where there is much time, or no end to it.
         for left in [100 * LOOK, tsc::Ticks::MAX] {
             assert_eq!(pacing.after(Asked, now, left, LOOK), APART as i32 * 10 - 1);
@@ -322,5 +420,14 @@ mod tests {
         // Few were awaited, and counted as few.
         assert_eq!(pacing.after(Counted, now + 500, LOOK, LOOK), 9);
         assert_eq!(pacing.after(Asked, now + 1500, 1, LOOK), 0);
+    }
+
+    #[test]
+    fn a_thread_that_only_was_dispatched_has_met_no_probe() {
+        let pacing = Pacing::new();
+        pacing.after(Asked, 1000, LOOK, LOOK);
+        assert!(pacing.lacks_probes(1000) && !pacing.lacks_probes(999));
+        pacing.after(Counted, 1500, LOOK, LOOK);
+        assert!(!pacing.lacks_probes(1000) && pacing.lacks_probes(1500));
     }
 }

@@ -4,7 +4,7 @@ use super::label::Label;
 use super::life::Life;
 use super::stack::OwnStack;
 use crate::park::Waiter;
-use crate::preempt::fault::claim::Claim;
+use crate::preempt::{fault::claim::Claim, probe::Pacing};
 use core::cell::{Cell, UnsafeCell};
 use core::sync::atomic::{
     AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*,
@@ -133,6 +133,8 @@ pub(crate) struct Uthread {
     pub(crate) fault: Claim,
     /// Stands for `name` if it is not empty.
     pub(crate) label: Label,
+    /// How often it looks at the clock, at probes.
+    pub(crate) pacing: Pacing,
 }
 
 // SAFETY: see the ownership rule on the type; the scheduler's queues hand ownership over with
@@ -179,6 +181,7 @@ impl Uthread {
             away: AtomicI32::new(0),
             fault: Claim::new(),
             label: Label::new(),
+            pacing: Pacing::new(),
         }
     }
 

@@ -143,6 +143,7 @@ impl<'a> Start<'a> {
         t.permit.store(id << 1, Relaxed);
         t.ran.store(0, Relaxed);
         t.phase.store(phase::ALIVE, Relaxed);
+        t.pacing.begin();
         let stats = slot.map_or(&rt.stats, |s| &s.stats);
         stats.spawned.add_shared(1, slot.is_none());
         rt.policy.task_init(t.task(), self.attributes, slot.map_or(0, Slot::run_since));

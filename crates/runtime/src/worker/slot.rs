@@ -8,7 +8,7 @@ use crate::lateness;
 use crate::os::turns;
 use crate::park::SpinLock;
 use crate::park::shim::Futex;
-use crate::preempt::{Request, probe::Pacing};
+use crate::preempt::Request;
 use crate::reactor::{REACTOR, bell};
 use crate::runtime::Inner;
 use crate::stats::Counters;
@@ -83,10 +83,6 @@ pub(crate) struct Slot {
     /// the slot's carrier only.
     switched_at: AtomicU64,
     unread: AtomicU32,
-    /// How often its threads look at the clock, at probes. The slot's carrier only.
-    pub(crate) pacing: Pacing,
-    /// The last generation in which a thread looked at the clock. The slot's carrier only.
-    probed: AtomicU64,
     /// No further request before this time; 0: none of this dispatch was put off.
     pub(crate) retry_at: AtomicU64,
     /// How long the next request of this dispatch is put off if it comes at a bad moment.
@@ -154,8 +150,6 @@ impl Slot {
             later: AtomicU64::new(0),
             switched_at: AtomicU64::new(0),
             unread: AtomicU32::new(0),
-            pacing: Pacing::new(),
-            probed: AtomicU64::new(0),
             retry_at: AtomicU64::new(0),
             retry_delay: AtomicU64::new(rt.retry),
             put_off_run: AtomicU64::new(0),
@@ -279,20 +273,13 @@ impl Slot {
         }
     }
 
-    /// The running thread has met a probe and looked at the clock. `true`: for the first time in
-    /// this dispatch.
-    pub(crate) fn met_probe(&self) -> bool {
-        let run = self.run.load(Relaxed);
-        let is_first = self.probed.load(Relaxed) != run;
-        self.probed.store(run, Relaxed);
-        is_first
-    }
-
-    /// Threads are to be told at probes, and this dispatch has met none. Looks are on time again
-    /// where such a thread is stopped by a signal. One that meets probes and is stopped by a signal
-    /// all the same has lost its CPU for a while.
-    pub(crate) fn lacks_probes(&self) -> bool {
-        self.rt.probes() && self.probed.load(Relaxed) != self.run.load(Relaxed)
+    /// The running thread `t` is to be told at probes, and has looked at none in this dispatch, nor
+    /// when it was stopped by a signal last: looks are on time again where it is. Once may be the
+    /// machine's doing, which has kept it from its CPU.
+    pub(crate) fn lacks_probes(&self, t: &Uthread) -> bool {
+        self.rt.probes()
+            && t.outlived.replace(t.pacing.lacks_probes(self.run_since()))
+            && t.outlived.get()
     }
 
     #[cold]
@@ -301,15 +288,38 @@ impl Slot {
         self.later.store(0, Relaxed);
     }
 
-    /// When the worker's timer looks for what is `due`: later while its looks are in vain.
+    /// When the worker's timer looks for what is `due`: later while its looks are in vain, and
+    /// where probes are to be met before.
     #[inline(always)]
     pub(crate) fn looks_at(&self, due: Ticks) -> Ticks {
-        due.saturating_add(self.later.load(Relaxed)).saturating_add(self.rt.backstop)
+        let (later, backstop) = (self.later.load(Relaxed), self.backstop(due));
+        // It comes as seldom as a clock that is needed may.
+        let most = if backstop == 0 { self.rt.pace.map_or(0, |pace| pace.most()) } else { later };
+        due.saturating_add(later.min(most)).saturating_add(backstop)
+    }
+
+    /// How much later than `due` a thread must be for a signal to stop it: it has met no probe.
+    #[inline(always)]
+    pub(crate) fn backstop(&self, due: Ticks) -> Ticks {
+        if self.is_far(due, self.run_since()) { 0 } else { self.rt.backstop }
+    }
+
+    /// What is due for a thread that was dispatched at `since` is left to the clock.
+    #[inline(always)]
+    fn is_far(&self, due: Ticks, since: Ticks) -> bool {
+        due.saturating_sub(since) > self.rt.far
+    }
+
+    /// As [`policy_due`](Slot::policy_due), where the thread itself looks for it.
+    #[inline]
+    pub(crate) fn near_due(&self) -> Option<Ticks> {
+        let (run, due) = self.policy_due()?;
+        (!self.is_far(due, run & !RUN_PREEMPTED)).then_some(due)
     }
 
     /// The worker's timer has expired at `now`, in vain.
     pub(crate) fn looked_in_vain(&self, now: Ticks) {
-        if let Some(pace) = &self.rt.pace {
+        if let Some(pace) = &self.rt.backstop_pace {
             let (later, long_at) = (self.later.load(Relaxed), self.long_at.load(Relaxed));
             self.later.store(pace.in_vain(later, long_at, now), Relaxed);
         }

@@ -30,6 +30,8 @@ use core::time::Duration;
 
 /// Looks in vain take one part of this many of the time.
 const PARTS: Time = 20;
+/// The same where tasks stop at probes, and looks are for those that meet none.
+const PARTS_OF_BACKSTOP: Time = 100;
 /// What the machine takes of a task's time is less than this many interruptions.
 const DISTURBANCE: Time = 4;
 
@@ -52,7 +54,16 @@ impl Pace {
 
     /// For a clock whose looks take `price` each. `unit` makes a time of a span.
     pub fn new(quantum: Time, price: Time, unit: impl Fn(Duration) -> Time) -> Pace {
-        let seldom = price.saturating_mul(PARTS).saturating_sub(quantum);
+        Pace::of_parts(PARTS, quantum, price, unit)
+    }
+
+    /// The same for one that is the second notification, where tasks tell themselves in time.
+    pub fn backstop(quantum: Time, price: Time, unit: impl Fn(Duration) -> Time) -> Pace {
+        Pace::of_parts(PARTS_OF_BACKSTOP, quantum, price, unit)
+    }
+
+    fn of_parts(parts: Time, quantum: Time, price: Time, unit: impl Fn(Duration) -> Time) -> Pace {
+        let seldom = price.saturating_mul(parts).saturating_sub(quantum);
         let more = quantum.max(price.saturating_mul(DISTURBANCE));
         Pace {
             quantum,
@@ -60,6 +71,11 @@ impl Pace {
             most: seldom.min(unit(Pace::MOST)),
             calm: unit(Pace::CALM),
         }
+    }
+
+    /// The most by which a look is later.
+    pub fn most(&self) -> Time {
+        self.most
     }
 
     /// Has a task that has run for so long outlived its quantum, whatever disturbed it?
@@ -102,6 +118,13 @@ mod tests {
             }
             assert!(spent <= 1_000_000 / PARTS + 100 * price, "{quantum} {price}: {spent}");
         }
+    }
+
+    #[test]
+    fn a_backstop_takes_a_hundredth_of_the_time() {
+        let pace = Pace::backstop(5, 8, |span| span.as_micros() as Time);
+        assert_eq!((pace.most(), self::pace(5, 8).most()), (795, 155));
+        assert_eq!(Pace::backstop(5, 20, |span| span.as_micros() as Time).most(), 1_000);
     }
 
     #[test]

@@ -8,8 +8,8 @@
 //!
 //! * *tax*: nobody waits, the word of the probes is never set;
 //! * *clock*: somebody does.
-//!   * *armed*: beside a thread that waits, with a quantum of 10 ms: the program looks at the clock
-//!     about every microsecond, at its probes, and is hardly ever due;
+//!   * *armed*: beside a thread that waits, with a quantum of 20 µs and a tax of 1 %: the program
+//!     looks at the clock at its probes, and is hardly ever due;
 //!   * *yielder*: the same with a quantum of 5 µs: it gives way, and gets the worker back at once;
 //!   * *word*: on another CPU a clock sets the word, an entry keeps what lives and answers;
 //!     *signal*: the same by a signal whose handler does nothing. This is Table 2's setting;
@@ -45,6 +45,7 @@ use anyhow::bail;
 
 use self::make::{Built, Compiler, Workshop};
 use self::programs::Program;
+pub use self::sections::Section;
 pub use self::summary::Summary;
 pub use self::text::text;
 pub use self::work::{ProbesSpec, run};
@@ -61,6 +62,8 @@ pub struct Choice<'a> {
     pub programs: &'a [String],
     /// None: gcc, clang and rustc.
     pub compilers: &'a [String],
+    /// None: all.
+    pub sections: &'a [Section],
     /// How much work.
     pub scale: Option<f64>,
     /// How often.
@@ -127,7 +130,7 @@ pub fn stages(context: &Context, choice: &Choice<'_>) -> anyhow::Result<Vec<(Pla
         .collect();
     let subjects = build(&workshop, &work, scale, &mut notes);
     let material = Material { context, workshop, subjects, pair, scale };
-    let mut stages = sections::all(&material, &mut notes);
+    let mut stages = sections::all(&material, choice.sections, &mut notes);
     let expected = stages.iter().map(|(plan, of)| {
         let jobs = plan.groups.iter().flat_map(|group| &group.jobs);
         let once: Duration = jobs.map(sections::expected).sum();

@@ -17,10 +17,37 @@ pub const CLOCK: &str = "clock";
 pub const SWITCH: &str = "switch";
 pub const SWEEP: &str = "sweep";
 
+/// What can be chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Section {
+    /// While nobody waits
+    Tax,
+    /// While somebody does
+    Clock,
+    /// Two copies on one worker
+    Switch,
+    /// Other places for probes
+    Sweep,
+}
+
+impl Section {
+    fn name(self) -> &'static str {
+        match self {
+            Section::Tax => TAX,
+            Section::Clock => CLOCK,
+            Section::Switch => SWITCH,
+            Section::Sweep => SWEEP,
+        }
+    }
+}
+
 /// Table 2's, in µs.
 const QUANTA_US: [u64; 3] = [50, 20, 5];
-/// So long that hardly anything is due.
-const LONG_US: u64 = 10_000;
+/// So short that a program looks for it by itself, whatever a signal takes here.
+const NEAR_US: u64 = 20;
+/// Percent of the time for preemptions: that hardly anything is preempted, and no bound.
+const HARDLY_ANY: u64 = 1;
+const ALL: u64 = 100;
 /// The shortest of the POSIX timer, who keeps time for signals.
 const LEAST_BY_SIGNAL_US: u64 = 10;
 /// What starting a process takes.
@@ -71,8 +98,13 @@ impl<'a> Variant<'a> {
     }
 }
 
-/// All sections, and of how many rounds one is enough.
-pub fn all(material: &Material<'_>, notes: &mut Vec<String>) -> Vec<(Plan, usize)> {
+/// The sections of these names, or all, and of how many rounds one is enough.
+pub fn all(
+    material: &Material<'_>,
+    names: &[Section],
+    notes: &mut Vec<String>,
+) -> Vec<(Plan, usize)> {
+    let wanted = |section| names.is_empty() || names.contains(&section);
     let helper = material.context.place.helper;
     if helper.is_none() {
         notes.push("probes: no clock and no sweep: these take a second CPU".into());
@@ -84,8 +116,10 @@ pub fn all(material: &Material<'_>, notes: &mut Vec<String>) -> Vec<(Plan, usize
             false
         }
     };
-    let each = |section, variants: &dyn Fn(&Subject) -> Vec<Job>| {
-        let groups = material.subjects.iter().map(|subject| Group {
+    let each = |section: Section, variants: &dyn Fn(&Subject) -> Vec<Job>| {
+        let subjects = material.subjects.iter().filter(|_| wanted(section));
+        let section = section.name();
+        let groups = subjects.map(|subject| Group {
             title: format!("{section} {} {}", subject.program.name, subject.compiler.name),
             jobs: variants(subject),
         });
@@ -93,16 +127,16 @@ pub fn all(material: &Material<'_>, notes: &mut Vec<String>) -> Vec<(Plan, usize
     };
     let quick = material.context.effort.quick;
     let mut stages = vec![
-        (each(TAX, &|subject| tax(material, subject)), 1),
-        (each(CLOCK, &|subject| clock(material, subject, helper, threads)), 3),
+        (each(Section::Tax, &|subject| tax(material, subject)), 1),
+        (each(Section::Clock, &|subject| clock(material, subject, helper, threads)), 3),
         (
-            each(SWITCH, &|subject| {
+            each(Section::Switch, &|subject| {
                 if threads { switch(material, subject, helper) } else { vec![] }
             }),
             7,
         ),
     ];
-    if let Some(helper) = helper.filter(|_| !quick) {
+    if let Some(helper) = helper.filter(|_| !quick && wanted(Section::Sweep)) {
         stages.push((sweep(material, helper, notes), 3));
     }
     stages
@@ -134,15 +168,17 @@ fn clock(
         Variant::new("plain", &built.plain, How::Alone),
         Variant::new("control", &built.control, How::Alone),
     ];
-    let beside = |quantum_us| How::UserThreads {
+    let beside = |quantum_us, tax| How::UserThreads {
         quantum_us: Some(quantum_us),
         notification: "probe".into(),
         pair: None,
         timer_core: None,
+        tax,
     };
     if threads {
-        variants.push(Variant::new("armed", &built.probes, beside(LONG_US)).at(LONG_US));
-        variants.push(Variant::new("yielder", &built.probes, beside(5)).at(5));
+        let armed = beside(NEAR_US, HARDLY_ANY);
+        variants.push(Variant::new("armed", &built.probes, armed).at(NEAR_US));
+        variants.push(Variant::new("yielder", &built.probes, beside(5, ALL)).at(5));
     }
     for (name, by_signal) in [("word", false), ("signal", true)] {
         for (quantum_us, cpu) in quanta(material).into_iter().zip(helper.into_iter().cycle()) {
@@ -164,6 +200,7 @@ fn switch(material: &Material<'_>, subject: &Subject, helper: Option<usize>) -> 
         notification: notification.into(),
         pair: Some(pair.clone()),
         timer_core,
+        tax: ALL,
     };
     let runner = std::slice::from_ref(&material.pair);
     let mut variants = vec![Variant::new("off", runner, how("probe", None, None))];

@@ -52,12 +52,13 @@ pub enum How {
     /// A clock on another CPU, by the word of the probes or by signals.
     Clock { quantum_us: u64, cpu: usize, by_signal: bool },
     /// On user threads beside one that yields all the time; or two libraries beside each other.
-    /// With a timer core on that CPU.
+    /// With a timer core on that CPU. Preemptions may take `tax` percent of the time.
     UserThreads {
         quantum_us: Option<u64>,
         notification: String,
         pair: Option<[PathBuf; 2]>,
         timer_core: Option<usize>,
+        tax: u64,
     },
 }
 
@@ -144,13 +145,14 @@ fn command(
 ) -> anyhow::Result<Command> {
     let mut command = match &spec.how {
         How::Alone | How::Clock { .. } => Command::new(program),
-        How::UserThreads { quantum_us, notification, timer_core, .. } => {
+        How::UserThreads { quantum_us, notification, timer_core, tax, .. } => {
             let quantum = quantum_us.map_or("off".into(), |us| format!("{us}us"));
             let mut command = Command::new(std::env::current_exe()?);
             command.args(["run", "--workers", "1", "--cpus", &spec.cpu.to_string()]);
             let clock = if timer_core.is_some() { "timer-core" } else { "posix-timer" };
             command.args(["--policy", "rr", "--clock", clock, "--quantum", &quantum]);
-            command.args(["--notification", notification, "--stats-json"]).arg(stats);
+            command.args(["--notification", notification, "--tax", &tax.to_string()]);
+            command.arg("--stats-json").arg(stats);
             command.arg("--").arg(program);
             command
         }
