@@ -339,6 +339,9 @@ fn measure(
     let machine = detect::detect();
     let mut notes = peers.notes.clone();
     notes.extend(fs::read_to_string("/proc/loadavg").ok().and_then(|text| busy(&text)));
+    if quaver::platform::facts().instrumented {
+        notes.push("built with probes: quaver's own threads stop at these".into());
+    }
     let effort = Effort { quick: args.quick };
     let context = Context::new(effort, Place::choose()?, peers)?;
     let mut plans = Vec::new();

@@ -60,6 +60,30 @@ pub fn median_interval(values: &[f64]) -> Option<[f64; 2]> {
     (outside > 0).then(|| [sorted[outside - 1], sorted[n - outside]])
 }
 
+/// Resamplings of [`mean_of_medians_interval`].
+const RESAMPLINGS: usize = 2_000;
+
+/// The mean over several things of the median of each one's rounds: where 95 % of what other rounds
+/// would have given lie, by the bootstrap. Rounds are drawn for all things together, for a round
+/// that the machine disturbed disturbs more than one. `None` with fewer than six rounds.
+pub fn mean_of_medians_interval(things: &[Vec<Option<f64>>]) -> Option<[f64; 2]> {
+    let rounds = things.iter().map(Vec::len).min().filter(|&rounds| rounds >= 6)?;
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut means = Vec::with_capacity(RESAMPLINGS);
+    for _ in 0..RESAMPLINGS {
+        let drawn: Vec<usize> = (0..rounds).map(|_| random.usize(..rounds)).collect();
+        let median = |thing: &Vec<Option<f64>>| {
+            let values: Vec<f64> = drawn.iter().filter_map(|&round| thing[round]).collect();
+            Some(Summary::of(&values)?.median)
+        };
+        let medians: Option<Vec<f64>> = things.iter().map(median).collect();
+        means.extend(medians.map(|all| all.iter().sum::<f64>() / all.len() as f64));
+    }
+    means.sort_by(f64::total_cmp);
+    let at = |part: f64| means.get((part * means.len() as f64) as usize).copied();
+    Some([at(0.025)?, at(0.975)?])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,5 +116,19 @@ mod tests {
         assert_eq!(median_interval(&values(9)), Some([2.0, 8.0]));
         assert_eq!(median_interval(&values(21)), Some([6.0, 16.0]));
         assert_eq!(median_interval(&[]), None);
+    }
+
+    #[test]
+    fn one_bad_round_moves_no_interval_of_medians() {
+        let thing = |by: f64| -> Vec<Option<f64>> {
+            let good = (0..20).map(|round| Some(by + f64::from(round % 5)));
+            good.chain([Some(1_000.0)]).collect()
+        };
+        let [low, high] = mean_of_medians_interval(&[thing(0.0), thing(10.0)]).unwrap();
+        // The medians are 2 and 12.
+        assert!((6.0..=7.0).contains(&low) && (7.0..=8.5).contains(&high), "{low} {high}");
+        assert_eq!(mean_of_medians_interval(&[vec![Some(1.0); 5]]), None);
+        assert_eq!(mean_of_medians_interval(&[vec![None; 9]]), None);
+        assert_eq!(mean_of_medians_interval(&[]), None);
     }
 }

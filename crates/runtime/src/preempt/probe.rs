@@ -131,6 +131,26 @@ impl Pacing {
         self.looked_at.load(Relaxed) <= since
     }
 
+    /// The thread stops at `now`, where `left` probes were still to be met before the next look.
+    fn stops(&self, now: tsc::Ticks, left: i32, look: tsc::Ticks) {
+        let took = now.saturating_sub(self.looked_at.load(Relaxed));
+        let met = i64::from(self.awaited.load(Relaxed)) - 1 - i64::from(left);
+        if took >= look && met >= 0 {
+            self.counted(met as u64, took, look);
+        }
+    }
+
+    /// So many probes were met in the time that it `took`. Rates change from loop to loop, and a
+    /// look that comes late costs more than one that comes early: who meets few is believed at
+    /// once, who meets many by and by.
+    #[inline(always)]
+    fn counted(&self, met: u64, took: tsc::Ticks, look: tsc::Ticks) -> u64 {
+        let before = u64::from(self.rate.load(Relaxed));
+        let rate = (met * look / took).clamp(1, before + before / 4 + 1).min(MOST);
+        self.rate.store(rate as u32, Relaxed);
+        rate
+    }
+
     /// A look at `now`, too early by `left`, where `look` is the least time between two: how many
     /// probes to let pass before the next.
     #[inline(always)]
@@ -139,14 +159,9 @@ impl Pacing {
         self.looked_at.store(now, Relaxed);
         let rate = u64::from(self.rate.load(Relaxed));
         let rate = match cause {
-            // No more than twice as many as last time: it may have been an outlier.
-            Cause::Counted => {
-                let counted = u64::from(self.awaited.load(Relaxed)) * look / took;
-                counted.clamp(1, 2 * rate).min(MOST)
-            }
+            Cause::Counted => self.counted(u64::from(self.awaited.load(Relaxed)), took, look),
             Cause::Asked => rate,
         };
-        self.rate.store(rate as u32, Relaxed);
         // The last look is on time.
         let span = (left / 4 * 3).clamp(look, APART * look).min(left);
         let awaited = (rate * span / look).max(1);
@@ -214,6 +229,18 @@ pub(crate) fn dispatched(slot: &Slot) {
     let left = due.saturating_sub(now);
     passes(tp).store(t.pacing.after(Cause::Asked, now, left, least()), Relaxed);
     word(tp).store(1, Relaxed);
+}
+
+/// The thread `t` stops at `now`, wherever. By the slot's carrier.
+#[inline]
+pub(crate) fn stops(t: &Uthread, now: tsc::Ticks) {
+    let tp = t.fs.get();
+    if tp != 0 && word(tp).load(Relaxed) != 0 {
+        let left = passes(tp).load(Relaxed);
+        if left > ASKED_AT_MOST {
+            t.pacing.stops(now, left, least());
+        }
+    }
 }
 
 /// A probe was met while the word was set. Called by the entries on the thread's own stack, with
@@ -377,7 +404,7 @@ mod tests {
         let (pacing, mut now) = (Pacing::new(), 1 << 20);
         assert_eq!(passes(&pacing, &mut now, 100, LOOK, 4), [FIRST as i32 - 1, 9, 9, 9]);
         // However quick a loop is.
-        assert_eq!(passes(&pacing, &mut now, 1, LOOK, 10)[9], MOST as i32 - 1);
+        assert_eq!(passes(&pacing, &mut now, 1, LOOK, 24)[23], MOST as i32 - 1);
         // The next dispatch goes on so, and another thread does not.
         assert_eq!(passes(&pacing, &mut now, 1, LOOK, 1), [MOST as i32 - 1]);
         pacing.begin();
@@ -400,6 +427,20 @@ mod tests {
         for left in [100 * LOOK, tsc::Ticks::MAX] {
             assert_eq!(pacing.after(Asked, now, left, LOOK), APART as i32 * 10 - 1);
         }
+    }
+
+    /// A count that was too long for what came, so that something else has stopped the thread.
+    #[test]
+    fn a_thread_that_stops_before_it_looks_has_counted() {
+        let (pacing, mut now) = (Pacing::new(), 1 << 20);
+        passes(&pacing, &mut now, 100, LOOK, 8);
+        let left = pacing.after(Asked, now, 8 * LOOK, LOOK);
+        assert_eq!(left, 59);
+        pacing.stops(now + LOOK / 2, left - 5, LOOK);
+        assert_eq!(pacing.after(Asked, now, LOOK, LOOK), 9, "too short a time to tell");
+        let left = pacing.after(Asked, now, 8 * LOOK, LOOK);
+        pacing.stops(now + 5 * LOOK, left - 10, LOOK);
+        assert_eq!(pacing.after(Asked, now, LOOK, LOOK), 1);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::lateness;
 use crate::os::turns;
 use crate::park::SpinLock;
 use crate::park::shim::Futex;
-use crate::preempt::Request;
+use crate::preempt::{Request, probe};
 use crate::reactor::{REACTOR, bell};
 use crate::runtime::Inner;
 use crate::stats::Counters;
@@ -261,7 +261,7 @@ impl Slot {
         let Some(pace) = &self.rt.pace else { return };
         // Probes stop threads on time; looks are for those that meet none.
         if self.rt.probes() {
-            return;
+            return probe::stops(t, now);
         }
         let preempted = why == Some(Why::Preempted);
         let again = t.outlived.replace(preempted);

@@ -7,7 +7,7 @@ use super::sections::{CLOCK, SWITCH, TAX};
 use super::work::PREEMPTIONS;
 use crate::bench::harness::Row;
 use crate::bench::plan::Labels;
-use crate::bench::stats::{Summary as Spread, median_interval, paired_ratios};
+use crate::bench::stats::{Summary as Spread, mean_of_medians_interval, paired_ratios};
 
 /// What is said of the benchmark.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -53,7 +53,7 @@ pub struct Overall {
     pub programs: usize,
     /// Additional CPU time, in percent: the mean over programs of the medians of all rounds.
     pub mean_percent: f64,
-    /// Where the median of the rounds' means lies, with a probability of 95 %.
+    /// Where that mean lies, with a probability of 95 %.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_percent: Option<[f64; 2]>,
     /// The highest of the medians.
@@ -126,28 +126,19 @@ fn overall(rows: &[Row]) -> Vec<Overall> {
             else {
                 continue;
             };
+            let rounds: Vec<_> = costs.iter().map(|cost| cost.rounds.clone()).collect();
             variants.push(Overall {
                 labels: labels.clone(),
                 against,
                 programs: costs.len(),
                 mean_percent,
-                interval_percent: median_interval(&means(&costs)),
+                interval_percent: mean_of_medians_interval(&rounds),
                 worst_percent: worst.percent,
                 worst_program: worst.labels.program.clone(),
             });
         }
     }
     variants
-}
-
-/// The means over programs, of each round in which all were measured.
-fn means(costs: &[Cost<'_>]) -> Vec<f64> {
-    let rounds = costs.iter().map(|cost| cost.rounds.len()).min().unwrap_or(0);
-    let of = |round: usize| -> Option<f64> {
-        let all: Option<Vec<f64>> = costs.iter().map(|cost| cost.rounds[round]).collect();
-        mean(all?.into_iter())
-    };
-    (0..rounds).filter_map(of).collect()
 }
 
 /// What a variant costs more than another one of its section, for all programs and compilers.
