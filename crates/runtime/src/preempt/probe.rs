@@ -126,6 +126,14 @@ impl Pacing {
         self.rate.store(self.rate.load(Relaxed).min(FIRST), Relaxed);
     }
 
+    /// Forgets what was asked, and sees what was brought before.
+    #[inline(always)]
+    fn answer(&self) {
+        if self.asked.load(Relaxed) {
+            self.asked.swap(false, Acquire);
+        }
+    }
+
     /// Whether the thread has not looked since it was dispatched at `since`.
     pub(crate) fn lacks_probes(&self, since: tsc::Ticks) -> bool {
         self.looked_at.load(Relaxed) <= since
@@ -189,7 +197,7 @@ const ASKED_AT_MOST: i32 = i32::MIN / 4;
 pub(crate) fn arm(t: &Uthread) -> bool {
     let tp = t.fs.get();
     if tp != 0 {
-        // The stub may overwrite the count with an older one. Then the next look sees this.
+        // A stub may overwrite the count with an older one. Then the next look sees this.
         t.pacing.asked.store(true, Release);
         passes(tp).store(ASKED, Relaxed);
         word(tp).store(1, Release);
@@ -216,7 +224,7 @@ pub(crate) fn dispatched(slot: &Slot) {
     if tp == 0 {
         return;
     }
-    t.pacing.asked.store(false, Relaxed);
+    t.pacing.answer();
     fence(SeqCst);
     let Some(due) = slot.near_due() else { return };
     if rt.share.is_some() {
@@ -253,7 +261,7 @@ pub(crate) extern "C" fn on_probe() {
     if only_looks(t) {
         return;
     }
-    t.pacing.asked.store(false, Relaxed);
+    t.pacing.answer();
     // Who brings work after this swap asks again; what was brought before is seen below.
     word(t.fs.get()).swap(0, SeqCst);
     let is_in_region = t.no_preempt.get() != 0 || t.regions.get() != 0;
