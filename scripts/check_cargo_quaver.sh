@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
 # `cargo quaver`, and CMake's toolchain file: programs that they build give the same results as plain ones, and are
 # preempted at their probes. With QUAVER_TEST_FULL the test suites of crates pass as well.
+#
+#   scripts/check_cargo_quaver.sh [TOOLCHAIN [RUSTUP_HOME]]
+#
+# TOOLCHAIN: of rustup, which compiles those programs; where it is installed. Quaver itself is built as always.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -8,6 +12,10 @@ set -euo pipefail
 "${build_all[@]}"
 programs=$(target_dir)/debug
 repository=$PWD
+if [ $# -gt 0 ]; then
+    export RUSTUP_TOOLCHAIN=$1 RUSTUP_HOME=${2:-${RUSTUP_HOME:-$HOME/.rustup}}
+    say "with $(rustc --version)"
+fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export PATH=$programs:$PATH XDG_CACHE_HOME=$work/cache CARGO_TARGET_DIR=$work/target RUST_BACKTRACE=0
@@ -57,7 +65,10 @@ out=$(cargo quaver run --locked --offline 2>"$work/log") || die "$(cat "$work/lo
 grep -q 'quaver: sample: [1-9][0-9]* probes for [1-9][0-9]* loops in 2 crates' "$work/log" || die "$(cat "$work/log")"
 built=$work/target/quaver
 [ "$(count objects "$built/$target/debug/sample")" = 2 ] || die "not all crates have probes"
-has_none "$built"/debug/build/sample-*/build-script-build "$built"/debug/deps/libsample_macros-*.so
+# Where they lie is cargo's affair.
+mapfile -t in_build < <(find "$built/debug" -name 'build[-_]script[-_]build' -o -name 'libsample_macros-*.so')
+[ "${#in_build[@]}" -ge 2 ] || die "found only ${in_build[*]} of what runs in the build"
+has_none "${in_build[@]}"
 preempted "crates" "$plain" "$built/$target/debug/sample"
 
 # Nothing is compiled again, and it is said again; with other settings everything is.

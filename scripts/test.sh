@@ -156,6 +156,11 @@ if [ "$size" = full ]; then
     fi
     step probes-real scripts/check_probes_real.sh "$programs"
     step probes-compilers scripts/check_probes_compilers.sh "$programs"
+    if have rustup; then
+        step probes-rustc scripts/check_probes_rustc.sh
+    else
+        skip probes-rustc "rustup is not installed"
+    fi
     step glibc scripts/check_glibc.sh "$programs"
     for suite in bookworm trixie trixie-backports; do step "vm-$suite" vm/run.sh --suite "$suite"; done
     step vm-runtime vm/run.sh --runtime

@@ -112,6 +112,7 @@ fn is_harmless(name: &str) -> bool {
             name,
             ".loc"
                 | ".p2align"
+                | ".prefalign"
                 | ".align"
                 | ".balign"
                 | ".type"

@@ -1,11 +1,12 @@
 //! rustc's assembly text, for GNU as.
 //!
 //! LLVM names the file of line numbers as a folder and a file in it, which GNU as takes only where
-//! the numbers are of DWARF 5:
+//! the numbers are of DWARF 5. From version 22 it has a directive of its own for the alignment of
+//! functions:
 //!
 //! ```text
-//!   .file 1 "/rustc/1234" "library/alloc/src/vec.rs"
-//!   .file 1 "/rustc/1234/library/alloc/src/vec.rs"
+//!   .file 1 "/rustc/1234" "library/alloc/src/vec.rs"     .prefalign 4, .Lfunc_end0, nop
+//!   .file 1 "/rustc/1234/library/alloc/src/vec.rs"       .p2align 4
 //! ```
 
 use std::borrow::Cow;
@@ -13,18 +14,32 @@ use std::borrow::Cow;
 /// The text as GNU as takes it.
 pub fn for_gnu(text: &str) -> Cow<'_, str> {
     // A file 0 is what DWARF 5 has.
-    let is_file = |line: &str| line.starts_with("\t.file\t");
-    if text.contains("\n\t.file\t0 ") || !text.lines().any(is_file) {
+    let joins = !text.contains("\n\t.file\t0 ");
+    let translated = |line: &str| match joins.then(|| joined(line)).flatten() {
+        None => aligned(line),
+        joined => joined,
+    };
+    if !text.lines().any(|line| line.starts_with("\t.file\t") || line.starts_with(PREFERRED)) {
         return Cow::Borrowed(text);
     }
     let mut result = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
-        match joined(line) {
+        match translated(line) {
             Some(line) => result.push_str(&line),
             None => result.push_str(line),
         }
     }
     Cow::Owned(result)
+}
+
+/// LLVM's directive for an alignment that a short function does without.
+const PREFERRED: &str = "\t.prefalign\t";
+
+/// It as what all assemblers know; none for another line.
+fn aligned(line: &str) -> Option<String> {
+    let log2 = line.strip_prefix(PREFERRED)?.split(',').next()?.trim();
+    log2.parse::<u32>().ok()?;
+    Some(format!("\t.p2align\t{log2}\n"))
 }
 
 /// A directive with folder and file as one with a path; none where it is not of that form.
@@ -50,5 +65,14 @@ mod tests {
         assert_eq!(for_gnu(given), wanted);
         let dwarf5 = "\n\t.file\t0 \"/r\" \"a.rs\" md5 0x12\n\t.file\t1 \"/r\" \"b.rs\" md5 0x3\n";
         assert_eq!(for_gnu(dwarf5), dwarf5);
+    }
+
+    #[test]
+    fn functions_are_aligned_by_what_gnu_as_knows() {
+        let dwarf5 = "\n\t.file\t0 \"/r\" \"a.rs\" md5 0x12\n";
+        let given = format!("{dwarf5}\t.prefalign\t4, .Lend, nop\nf:\n\t.prefalign\tx\n");
+        let wanted = format!("{dwarf5}\t.p2align\t4\nf:\n\t.prefalign\tx\n");
+        assert_eq!(for_gnu(&given), wanted);
+        assert_eq!(for_gnu("\tret\n"), "\tret\n");
     }
 }

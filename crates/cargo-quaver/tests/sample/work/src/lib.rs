@@ -22,7 +22,7 @@ struct Noisy(u32);
 
 impl Drop for Noisy {
     fn drop(&mut self) {
-        if self.0.is_multiple_of(20) {
+        if self.0 % 20 == 0 {
             println!("dropped {}", self.0);
         }
     }
