@@ -322,22 +322,10 @@ impl Runtime {
             Some((common, ..)) => common,
             None => Box::leak(config.policy.build(config.workers, config.max_threads)),
         };
-        // Who has named a quantum has asked for it; who has not shall not lose.
-        let cold = if config.auto_quantum { tsc::from_duration(clock::COLD_CACHES) } else { 0 };
-        let tax_of =
-            |percent, price| Tax::new(percent, price + cold, tsc::from_duration(Tax::SAVINGS));
-        let tax = config.tax.zip(price).map(|(percent, price)| tax_of(percent, price));
-        // One account for both kinds.
-        let by_probe = |(percent, price)| tax_of(percent, preempt::probe::price(price));
-        let probe_tax = config.tax.zip(price).filter(|_| config.probes).map(by_probe);
+        let [tax, probe_tax] = clock::taxes(&config, price);
         // A signal that takes longer than a quantum to arrive finds each thread late.
         let two_quanta = quantum.map_or(0, |q| q.max(price.unwrap_or(0)).saturating_mul(2));
-        let pace = quantum.zip(price).map(|(q, price)| Pace::new(q, price, tsc::from_duration));
-        let backstop_pace = if config.probes {
-            quantum.zip(price).map(|(q, price)| Pace::backstop(q, price, tsc::from_duration))
-        } else {
-            pace
-        };
+        let [pace, backstop_pace] = clock::paces(&config, quantum, price);
         let far =
             price.filter(|_| config.probes).map(|price| price.saturating_mul(preempt::probe::FAR));
         let faults = config.fault_look.filter(|_| user_interrupts.is_none());

@@ -25,7 +25,7 @@ use timer_thread::TimerThread;
 pub(crate) use delegated::ticks;
 pub(crate) use duty::shares;
 pub(crate) use posix::try_posix_timer;
-pub(crate) use price::{COLD_CACHES, price};
+pub(crate) use price::{paces, price, taxes};
 pub(crate) use sleep::Sleep;
 
 /// Confines the calling clock's thread to the CPUs that it was given, or to those that no pinned

@@ -5,11 +5,14 @@
 //! at the time is interrupted a few times as a clock would interrupt it, and the gaps are what it
 //! costs. What follows in caches is not in it.
 
-use crate::config::Clock;
+use crate::config::{Clock, Config};
 use crate::kernel_thread;
+use crate::preempt::probe;
 use crate::sys;
 use crate::tsc::{self, Ticks};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use quaver_sched::Tax;
+use quaver_sched::clock::Pace;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -29,7 +32,31 @@ const MOST: Duration = Duration::from_micros(50);
 /// What a preemption takes of the threads' own time, on average: each goes on with caches and
 /// branch predictors that the other one has filled. With the store of `quaver demo`, where GETs
 /// preempt SCANs at probes, both take 2 to 3 µs longer for each preemption.
-pub(crate) const COLD_CACHES: Duration = Duration::from_micros(2);
+const COLD_CACHES: Duration = Duration::from_micros(2);
+
+/// What bounds preemptions by the clock, and those at probes where there are any; one account pays
+/// for both.
+pub(crate) fn taxes(config: &Config, price: Option<Ticks>) -> [Option<Tax>; 2] {
+    // Who has named a quantum has asked for it; who has not shall not lose.
+    let cold = if config.auto_quantum { tsc::from_duration(COLD_CACHES) } else { 0 };
+    let savings = tsc::from_duration(Tax::SAVINGS);
+    let tax = |price| Some(Tax::new(config.tax?, price? + cold, savings));
+    let at_probe = price.filter(|_| config.probes).map(probe::price);
+    [tax(price), tax(at_probe)]
+}
+
+/// How much later clocks look while that is in vain, and a worker's own timer does so, which is the
+/// second notification where there are probes.
+pub(crate) fn paces(
+    config: &Config,
+    quantum: Option<Ticks>,
+    price: Option<Ticks>,
+) -> [Option<Pace>; 2] {
+    let given = quantum.zip(price);
+    let usual = given.map(|(quantum, price)| Pace::new(quantum, price, tsc::from_duration));
+    let rare = |(quantum, price)| Pace::backstop(quantum, price, tsc::from_duration);
+    [usual, if config.probes { given.map(rare) } else { usual }]
+}
 
 /// The price of a preemption by this clock, which has no CPU of its own if it `shares` the
 /// workers': then what it takes itself is a worker's time, too. Measured at the first call, which
