@@ -15,10 +15,7 @@ use std::borrow::Cow;
 pub fn for_gnu(text: &str) -> Cow<'_, str> {
     // A file 0 is what DWARF 5 has.
     let joins = !text.contains("\n\t.file\t0 ");
-    let translated = |line: &str| match joins.then(|| joined(line)).flatten() {
-        None => aligned(line),
-        joined => joined,
-    };
+    let translated = |line: &str| joins.then(|| joined(line)).flatten().or_else(|| aligned(line));
     if !text.lines().any(|line| line.starts_with("\t.file\t") || line.starts_with(PREFERRED)) {
         return Cow::Borrowed(text);
     }

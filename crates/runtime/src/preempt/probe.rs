@@ -220,8 +220,7 @@ pub(crate) fn arm_running(slot: &Slot) -> bool {
 pub(crate) fn dispatched(slot: &Slot) {
     let rt = slot.rt();
     let t = rt.table.get(slot.run_task.load(Relaxed));
-    let tp = t.fs.get();
-    if tp == 0 {
+    if t.fs.get() == 0 {
         return;
     }
     t.pacing.answer();
@@ -233,10 +232,7 @@ pub(crate) fn dispatched(slot: &Slot) {
         return;
     }
     let (due, now) = (due.max(slot.affordable_at_probe()), slot.run_since());
-    t.pacing.due.store(due, Relaxed);
-    let left = due.saturating_sub(now);
-    passes(tp).store(t.pacing.after(Cause::Asked, now, left, least()), Relaxed);
-    word(tp).store(1, Relaxed);
+    look_again(t, Cause::Asked, now, due.saturating_sub(now), due);
 }
 
 /// The thread `t` stops at `now`, wherever. By the slot's carrier.
@@ -325,6 +321,7 @@ fn least() -> tsc::Ticks {
 }
 
 /// The thread must look again in `left`: at the clock alone until `due`.
+#[inline]
 fn look_again(t: &Uthread, cause: Cause, now: tsc::Ticks, left: tsc::Ticks, due: tsc::Ticks) {
     let tp = t.fs.get();
     t.pacing.due.store(due, Relaxed);
