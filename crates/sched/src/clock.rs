@@ -75,6 +75,16 @@ pub struct Quantum {
     pub length: Time,
 }
 
+impl Quantum {
+    /// The same, which ends later by `more`: its end is told otherwise, and the clock looks only
+    /// whether it has been heeded.
+    #[must_use]
+    pub fn longer_by(self, more: Time) -> Quantum {
+        let Quantum { ends, length } = self;
+        Quantum { ends: ends.saturating_add(more), length: length.saturating_add(more) }
+    }
+}
+
 /// The quantum that `running` would have if something waited since its dispatch. `None`: it is
 /// never stopped.
 ///

@@ -130,7 +130,7 @@ impl Running {
             Running::Posix(c) => c.due_here(slot, slot.not_before().max(due)),
             Running::Thread(c) => {
                 Sleep::publish();
-                c.sleep.wants(|| Some(slot.not_before().max(due)));
+                c.sleep.wants(|| Some(slot.backed(slot.not_before().max(due))));
             }
         }
         false
@@ -238,7 +238,10 @@ impl Running {
         let overdue = |slot: &Slot| {
             let Some((run, due)) = slot.preempt_due() else { return false };
             let now = tsc::now();
-            is_due(due, now, 0) && preempt::send(rt, slot, run, now)
+            // One that looks for itself has been told; the clock sends what it may have missed.
+            let looks = slot.backstop(due) != 0;
+            let is_due = !looks && is_due(due, now, 0);
+            is_due && preempt::send(rt, slot, run, now, slot.clocks_stage())
         };
         let sent = rt.any_slot(overdue);
         if !sent {

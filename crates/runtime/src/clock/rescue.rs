@@ -16,8 +16,8 @@
 
 use super::sleep::Sleep;
 use crate::config::Clock;
-use crate::preempt;
 use crate::preempt::fault::{self, Attempt};
+use crate::preempt::{self, Stage};
 use crate::runtime::Inner;
 use crate::sys;
 use crate::tsc::{self, NEVER};
@@ -130,7 +130,7 @@ fn pass(rt: &Inner, rescue: &Rescue, who: usize) -> bool {
             && who == CALLS
         {
             slot.rescue.store(run, Release);
-            preempt::send(rt, slot, run, tsc::now());
+            preempt::send(rt, slot, run, tsc::now(), Stage::Backstop);
         }
     }
     busy

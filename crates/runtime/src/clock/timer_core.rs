@@ -1,6 +1,6 @@
 //! A pinned thread that does nothing but look at the clock (Aspen, section 3.2).
 
-use crate::preempt;
+use crate::preempt::{self, Stage};
 use crate::runtime::Inner;
 use crate::tsc;
 use core::sync::atomic::Ordering::*;
@@ -24,7 +24,7 @@ pub(crate) fn run(rt: &'static Inner) {
             if let Some((run, due)) = slot.preempt_due() {
                 let now = tsc::now();
                 if is_due(due, now, 0) {
-                    preempt::send(rt, slot, run, now);
+                    preempt::send(rt, slot, run, now, Stage::First);
                 }
             }
         }

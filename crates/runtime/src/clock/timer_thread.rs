@@ -35,15 +35,19 @@ impl TimerThread {
     /// thread at each dispatch until then would cost more than it saves.
     #[inline(always)]
     pub(crate) fn look_at(&self, slot: &Slot) {
-        self.sleep.wants(|| slot.preempt_due().map(|(_, due)| due));
+        self.sleep.wants(|| looks_at(slot));
     }
 
     /// Something was made runnable for any worker; the caller has fenced since.
     #[inline]
     pub(crate) fn look_at_all(&self, rt: &Inner) {
-        let due = |slot: &Slot| slot.preempt_due().map(|(_, due)| due);
-        self.sleep.wants(|| rt.slots().iter().filter_map(due).min());
+        self.sleep.wants(|| rt.slots().iter().filter_map(looks_at).min());
     }
+}
+
+/// When the thread must look at the worker, as things are.
+fn looks_at(slot: &Slot) -> Option<Ticks> {
+    slot.preempt_due().map(|(_, due)| slot.backed(due))
 }
 
 /// Shows all workers to `look`, and sends what is due.
@@ -52,9 +56,11 @@ pub(super) fn pass(rt: &Inner, look: &mut Look) {
         look.stopped_long(slot.long_at.load(Relaxed));
         if let Some((run, running)) = slot.running() {
             let due = slot.preempt_due().filter(|&(same, _)| same == run).map(|(_, due)| due);
+            let (due, quantum) = (due.map(|at| slot.backed(at)), slot.quantum_of(&running));
+            let quantum = quantum.map(|q| q.longer_by(slot.backstop(q.ends)));
             let now = tsc::now();
-            if look.worker(now, due, slot.quantum_of(&running)) {
-                preempt::send(rt, slot, run, now);
+            if look.worker(now, due, quantum) {
+                preempt::send(rt, slot, run, now, slot.clocks_stage());
             }
             if let Some(at) = slot.request.late_at(rt.second_stage) {
                 look.again(at);

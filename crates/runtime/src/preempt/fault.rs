@@ -59,7 +59,7 @@ pub(crate) fn take_slot(rt: &Inner, slot: &Slot, run: u64) -> Attempt {
     let Some(spare) = rt.spares.take() else { return Attempt::Asked };
     t.fault.ask(run);
     // If it wakes, or the signal ends its sleep, it is preempted like any other.
-    slot.request.begin(run, tsc::now(), rt.lost_after);
+    slot.request.begin(run, tsc::now(), rt.lost_after, true);
     let taken = super::signal::send(rt, tid)
         && signal_is_pending(tid, rt.config.signal)
         && sleeps_in_fault(rt, t, tid)

@@ -186,7 +186,7 @@ unsafe fn receive(
         // A timer knows nothing of dispatches: ask again.
         match slot.due_from(affordable) {
             // Where there are probes, they have had their time.
-            Some((_, due)) if due.saturating_add(slot.backstop(due)) <= now + rt.timer_slop => {
+            Some((_, due)) if slot.backed(due) <= now + rt.timer_slop => {
                 if source == Requester::Tick {
                     // What finds nothing to do is not paid for.
                     slot.charge(now);

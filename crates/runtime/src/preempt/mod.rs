@@ -30,7 +30,7 @@ pub(crate) use gate::{
 pub(crate) use in_library::InLibrary;
 pub(crate) use install::{install, shadow_stack_active, signal_is_valid};
 pub(crate) use instrumented::instrumented;
-pub(crate) use notify::{attach, begins, ends, register, send, takes};
+pub(crate) use notify::{Stage, attach, begins, ends, register, send, takes};
 pub(crate) use own_stack::on_alternate_stack;
 pub(crate) use probe::on_probe;
 pub(crate) use ranges::refresh;

@@ -18,7 +18,7 @@ use crate::worker::slot::Slot;
 pub(crate) enum Stage {
     /// A request begins.
     First,
-    /// The first was not taken in time.
+    /// The first was not taken in time, or would not be.
     Backstop,
 }
 
@@ -82,16 +82,16 @@ pub(crate) fn takes(rt: &Inner, slot: &Slot, receiver: Receiver) {
     notifier(rt).takes(rt, slot, receiver);
 }
 
-/// Sends a request to preempt the dispatch `run` of `slot`. At most one is under way; one that was
-/// not taken in time goes on to its second stage. `true` if sent.
-pub(crate) fn send(rt: &Inner, slot: &Slot, run: u64, now: Ticks) -> bool {
-    if !slot.request.begin(run, now, rt.lost_after) {
+/// Sends a request to preempt the dispatch `run` of `slot`, which begins with `stage`. At most one
+/// is under way; one that was not taken in time goes on to its second stage. `true` if sent.
+pub(crate) fn send(rt: &Inner, slot: &Slot, run: u64, now: Ticks, stage: Stage) -> bool {
+    if !slot.request.begin(run, now, rt.lost_after, stage == Stage::Backstop) {
         if rt.second_stage != 0 && slot.request.is_late(now, rt.second_stage) {
             tell(rt, slot, Stage::Backstop);
         }
         return false;
     }
-    let sent = tell(rt, slot, Stage::First);
+    let sent = tell(rt, slot, stage);
     if !sent {
         slot.request.over();
     }

@@ -43,9 +43,9 @@ impl Request {
     }
 
     /// A request for the dispatch `run` begins, and the caller sends the signal (or calls
-    /// [`over`](Request::over), if it cannot). `false`: one is under way. One that is older than
-    /// `lost_after` is forgotten.
-    pub(crate) fn begin(&self, run: u64, now: u64, lost_after: u64) -> bool {
+    /// [`over`](Request::over), if it cannot). It may be `urged` from the first, and is never late
+    /// then. `false`: one is under way. One that is older than `lost_after` is forgotten.
+    pub(crate) fn begin(&self, run: u64, now: u64, lost_after: u64, urged: bool) -> bool {
         // Acquire: what the carrier did before the last one was over comes before this one.
         if self.pending.compare_exchange(false, true, AcqRel, Relaxed).is_err() {
             if now.saturating_sub(self.since.load(Relaxed)) > lost_after {
@@ -54,7 +54,7 @@ impl Request {
             return false;
         }
         self.since.store(now, Relaxed);
-        self.urged.store(false, Relaxed);
+        self.urged.store(urged, Relaxed);
         self.tag.store(run, Release);
         true
     }

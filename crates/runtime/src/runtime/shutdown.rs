@@ -2,10 +2,11 @@
 
 use super::{Inner, OCCUPIED, Runtime};
 use crate::clock::rescue::Rescue;
+use crate::preempt::{self, Stage};
 use crate::reactor::REACTOR;
 use crate::share::Share;
 use crate::worker::descheduled::Descheduled;
-use crate::{park, preempt, thread, tsc};
+use crate::{park, thread, tsc};
 use core::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
@@ -87,7 +88,7 @@ impl Runtime {
                     if round % 64 == 0 {
                         slot.request.over();
                     }
-                    preempt::send(rt, slot, run, tsc::now());
+                    preempt::send(rt, slot, run, tsc::now(), Stage::First);
                 }
             }
             std::thread::sleep(Duration::from_micros(200));

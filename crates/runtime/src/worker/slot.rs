@@ -8,7 +8,7 @@ use crate::lateness;
 use crate::os::turns;
 use crate::park::SpinLock;
 use crate::park::shim::Futex;
-use crate::preempt::{Request, probe};
+use crate::preempt::{Request, Stage, probe};
 use crate::reactor::{REACTOR, bell};
 use crate::runtime::Inner;
 use crate::stats::Counters;
@@ -302,6 +302,18 @@ impl Slot {
     #[inline(always)]
     pub(crate) fn backstop(&self, due: Ticks) -> Ticks {
         if self.is_far(due, self.run_since()) { 0 } else { self.rt.backstop }
+    }
+
+    /// When a clock's thread sends what is `due`.
+    #[inline]
+    pub(crate) fn backed(&self, due: Ticks) -> Ticks {
+        due.saturating_add(self.backstop(due))
+    }
+
+    /// What a clock's thread tells the worker then: where there are probes, the running thread has
+    /// met none or is not to be stopped by them.
+    pub(crate) fn clocks_stage(&self) -> Stage {
+        if self.rt.probes() { Stage::Backstop } else { Stage::First }
     }
 
     /// What is due for a thread that was dispatched at `since` is left to the clock.

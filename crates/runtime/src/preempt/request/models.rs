@@ -75,7 +75,7 @@ impl Worker {
             if run == LAST {
                 return;
             }
-            if self.request.begin(run, 0, 1) {
+            if self.request.begin(run, 0, 1, false) {
                 self.signals.ring();
             }
             self.news.wait(&mut seen);
