@@ -259,17 +259,18 @@ impl Slot {
     #[inline(always)]
     pub(crate) fn stops(&self, t: &Uthread, why: Option<Why>, now: Ticks) {
         let Some(pace) = &self.rt.pace else { return };
+        let preempted = why == Some(Why::Preempted);
+        let is_long = pace.is_long(now.saturating_sub(self.run_since()));
+        if is_long && !preempted {
+            self.earn(now);
+        }
         // Probes stop threads on time; looks are for those that meet none.
         if self.rt.probes() {
             return probe::stops(t, now);
         }
-        let preempted = why == Some(Why::Preempted);
         let again = t.outlived.replace(preempted);
-        if pace.is_long(now.saturating_sub(self.run_since())) || again && preempted {
+        if is_long || again && preempted {
             self.saw_long(now);
-            if !preempted {
-                self.earn(now);
-            }
         }
     }
 

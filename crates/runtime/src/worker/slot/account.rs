@@ -49,7 +49,8 @@ impl Slot {
     /// The running thread stops of its own will, after it has run for long.
     #[cold]
     pub(super) fn earn(&self, now: Ticks) {
-        if let Some(tax) = &self.rt.tax
+        let tax = if self.rt.probes() { &self.rt.probe_tax } else { &self.rt.tax };
+        if let Some(tax) = tax
             && self.charged_run.load(Relaxed) != self.run.load(Relaxed)
         {
             let account = Account::from_bits(self.account.load(Relaxed));
