@@ -46,6 +46,7 @@ mod shim;
 mod short;
 mod stall;
 pub mod stats;
+mod told;
 mod wake;
 
 use std::fs;

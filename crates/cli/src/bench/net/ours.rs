@@ -10,6 +10,8 @@ use quaver_bench_common::net::{ADDRESS, announce, converse};
 use quaver_bench_common::spec::{ServeSpec, Service};
 use serde::{Deserialize, Serialize};
 
+use crate::bench::told::Told;
+
 /// The work of a child that serves.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OursSpec {
@@ -19,6 +21,8 @@ pub struct OursSpec {
     pub quantum: String,
     /// As text.
     pub policy: String,
+    /// How its threads are told that they are to stop.
+    pub told: Told,
     /// A worker on each.
     pub cpus: Vec<usize>,
     /// What is served.
@@ -57,6 +61,7 @@ pub fn serve(spec: &OursSpec) -> anyhow::Result<Outcome> {
     }
     let workers = quaver::Builder::new().workers(spec.cpus.len()).cpus(spec.cpus.clone());
     let builder = workers.policy_str(&spec.policy).quantum_str(&spec.quantum);
+    let builder = builder.notification(spec.told.notification());
     let runtime = builder.build().context("cannot build a runtime")?;
     let served = runtime.run(|| match spec.sockets {
         Sockets::Net => {

@@ -14,6 +14,7 @@ use super::ours::Sockets;
 use super::servers::{Servers, ours};
 use crate::bench::context::{Context, Task};
 use crate::bench::plan::{Aim, Bound, Group, Plan, Reading};
+use crate::bench::told::Told;
 
 /// Connections that ask for SCANs.
 const SCANS: [usize; 3] = [1, 2, 4];
@@ -38,11 +39,16 @@ pub fn plan(context: &Context) -> Plan {
         servers.peer(name, name, 1);
     }
     servers.ours(Sockets::Net, "off");
-    for quantum in QUANTA {
-        servers.ours(Sockets::Net, quantum);
-    }
-    for quantum in ["auto", "200us"] {
-        servers.ours_by(Sockets::Net, quantum, HISTORY, &with_history(quantum));
+    for told in Told::possible() {
+        let mut add = |quantum, policy, name: String| {
+            servers.ours_by(Sockets::Net, quantum, policy, *told, &told.name(&name));
+        };
+        for quantum in QUANTA {
+            add(quantum, "two-queue", ours(Sockets::Net, quantum));
+        }
+        for quantum in ["auto", "200us"] {
+            add(quantum, HISTORY, with_history(quantum));
+        }
     }
     let groups = SCANS.map(|scans| group(context, &servers, scans)).into();
     Plan { groups, notes: servers.notes }
@@ -81,10 +87,8 @@ fn group(context: &Context, servers: &Servers<'_>, scans: usize) -> Group {
         ("SCANs", rate, Bound::AtLeast(0.9)),
     ];
     for job in &mut jobs {
-        let by = |name: fn(&str) -> String| {
-            QUANTA.iter().any(|quantum| job.implementation == name(quantum))
-        };
-        if by(|quantum| ours(Sockets::Net, quantum)) || by(with_history) {
+        let by = |quantum: &&str| job.implementation.starts_with(&ours(Sockets::Net, quantum));
+        if QUANTA.iter().any(by) {
             job.aims.extend(aims.iter().map(|(what, metric, bound)| {
                 Aim::new(format!("{title}: {what} / best peer"), metric, *bound, &PEERS)
             }));

@@ -10,6 +10,7 @@ use super::ours::{OursSpec, Sockets};
 use crate::bench::child::Work;
 use crate::bench::context::{Context, Task};
 use crate::bench::plan::Job;
+use crate::bench::told::Told;
 use crate::companion::PEERS;
 use crate::run::find_shim;
 
@@ -50,15 +51,24 @@ impl<'a> Servers<'a> {
 
     /// Adds Quaver's own server.
     pub fn ours(&mut self, sockets: Sockets, quantum: &str) {
-        self.ours_by(sockets, quantum, "two-queue", &ours(sockets, quantum));
+        let name = ours(sockets, quantum);
+        self.ours_by(sockets, quantum, "two-queue", Told::BySignals, &name);
     }
 
-    /// The same by another policy, under this name.
-    pub fn ours_by(&mut self, sockets: Sockets, quantum: &str, policy: &str, name: &str) {
+    /// The same by another policy, and told like this, under this name.
+    pub fn ours_by(
+        &mut self,
+        sockets: Sockets,
+        quantum: &str,
+        policy: &str,
+        told: Told,
+        name: &str,
+    ) {
         let work = Work::NetServe(OursSpec {
             sockets,
             quantum: quantum.to_owned(),
             policy: policy.to_owned(),
+            told,
             cpus: self.cpus.clone(),
             serve: self.serve.clone(),
         });

@@ -10,6 +10,7 @@ use super::services::Services;
 use super::workload::{KEYS, VALUE_BYTES, Workload};
 use crate::bench::context::Context;
 use crate::bench::net::server::{Manner, PORT};
+use crate::bench::told::Told;
 use crate::run::find_shim;
 
 /// The name of Quaver's server without preemption.
@@ -61,9 +62,13 @@ impl<'a> Programs<'a> {
             (Some(_), false) => &["off", "auto", "20us", "50us", "200us"],
         };
         let cpu = self.context.place.worker;
-        let ours =
-            quanta.iter().map(|quantum| ours(&me, cpu, self.services, self.workload, quantum));
-        self.found.extend(ours);
+        let (services, workload) = (self.services, self.workload);
+        for &told in Told::possible() {
+            // Without a quantum nobody is told anything.
+            let quanta = quanta.iter().filter(|&&q| told == Told::BySignals || q != "off");
+            let ours = quanta.map(|quantum| ours(&me, cpu, services, workload, quantum, told));
+            self.found.extend(ours);
+        }
         self.add_peer("tokio-current-thread", "tokio");
         self.add_peer("go", "go");
         if self.workload.answers == Answers::Memcached {
@@ -130,6 +135,7 @@ pub fn ours(
     services: &Services,
     workload: &Workload,
     quantum: &str,
+    told: Told,
 ) -> Program {
     let kv = |protocol: &str, store: &str| {
         let words = ["kv", "--protocol", protocol, "--store", store, "--scan-rows"];
@@ -150,8 +156,9 @@ pub fn ours(
     let cpu = cpu.to_string();
     let runtime = ["--port", "0", "--workers", "1", "--cpus", &cpu, "--quantum", quantum];
     command.extend(runtime.map(Into::into));
+    command.extend(["--notification".into(), told.notification().to_string()]);
     Program {
-        name: format!("quaver {quantum}"),
+        name: told.name(&format!("quaver {quantum}")),
         command,
         manner: Manner::Serve,
         preempts: quantum != "off",
@@ -193,7 +200,7 @@ mod tests {
         let services = Services::example();
         for workload in &WORKLOADS {
             let Program { name, command, manner, preempts } =
-                ours("quaver", 3, &services, workload, "off");
+                ours("quaver", 3, &services, workload, "off", Told::BySignals);
             assert_eq!(
                 (name.as_str(), manner, preempts),
                 (RUN_TO_COMPLETION, Manner::Serve, false)
@@ -202,7 +209,10 @@ mod tests {
             let parser = crate::serve::Args::augment_args(clap::Command::new("serve"));
             parser.try_get_matches_from(&command[1..]).unwrap();
         }
-        assert!(ours("quaver", 3, &services, &WORKLOADS[0], "auto").preempts);
+        let probes = ours("quaver", 3, &services, &WORKLOADS[0], "auto", Told::AtProbes);
+        assert!(
+            probes.preempts && probes.command.ends_with(&["--notification".into(), "probe".into()])
+        );
     }
 
     #[test]

@@ -24,6 +24,7 @@ use super::workload::{KEYS, VALUE_BYTES, Which, Workload};
 use crate::bench::child::Work;
 use crate::bench::context::{Context, OVERHEAD};
 use crate::bench::net::server::Server;
+use crate::bench::told::Told;
 use crate::process;
 
 /// How long a SCAN takes: between Aspen's 260 us and Skyloft's 591, and long beside the network's
@@ -224,7 +225,7 @@ fn request_ns(server: &aspen::KeyValue, kind: u32, count: u32) -> anyhow::Result
 fn flood(spec: &ServicesSpec, which: Which, services: &Services) -> anyhow::Result<f64> {
     let workload = which.workload();
     let me = std::env::current_exe()?.to_string_lossy().into_owned();
-    let program = programs::ours(&me, spec.server_cpu, services, workload, "off");
+    let program = programs::ours(&me, spec.server_cpu, services, workload, "off", Told::BySignals);
     let server = match Server::start(&program.command, &[spec.server_cpu], program.manner)? {
         Ok(server) => server,
         Err(outcome) => bail!("{outcome:?}"),
