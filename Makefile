@@ -48,7 +48,7 @@ fmt: ## format all code
 	@scripts/format.sh
 
 lint: ## the checks of `make test` that run nothing
-	@STEPS="format clippy plain-features shellcheck go deny" scripts/test.sh quick
+	@STEPS="format clippy plain-features demo-features shellcheck go deny" scripts/test.sh quick
 
 doc: ## the library's documentation, in target/doc/
 	@cargo doc --locked --workspace --no-deps

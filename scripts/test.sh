@@ -50,6 +50,8 @@ step format scripts/format.sh --check
 step clippy cargo clippy --locked --workspace --all-targets -- -D warnings
 # The library as most users have it: without the features that other members of the workspace switch on.
 step plain-features cargo check --locked -p quaver -p quaver-sched
+# As `make demo` builds it.
+step demo-features cargo clippy --locked -p quaver-cli --no-default-features -- -D warnings
 if [ "$size" = check ]; then
     # Whole programs have their own step in the other sizes.
     step test-libraries cargo test --locked --workspace --exclude quaver-bench-peers --lib

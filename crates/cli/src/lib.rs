@@ -19,22 +19,28 @@ pub mod demo;
 pub mod doctor;
 pub mod html;
 pub mod interrupt;
+#[cfg(feature = "serve")]
 pub mod l3fwd;
 pub mod load;
 pub mod lock;
 pub mod lockd;
 pub mod output;
 pub mod parse;
+#[cfg(feature = "sim")]
 pub mod plan;
+#[cfg(feature = "probes")]
 pub mod probes;
 pub mod process;
+#[cfg(feature = "sim")]
 pub mod report;
 pub mod run;
 pub mod runtime_args;
 #[cfg(feature = "selftest")]
 pub mod selftest;
+#[cfg(feature = "serve")]
 pub mod serve;
 pub mod share;
+#[cfg(feature = "sim")]
 pub mod sim;
 pub mod slice;
 
@@ -57,19 +63,25 @@ enum Command {
     /// Find out whether preemption changes a result on this machine
     #[cfg(feature = "selftest")]
     Selftest(Box<selftest::Args>),
-    Run(run::Args),
+    Run(Box<run::Args>),
+    #[cfg(feature = "serve")]
     Serve(serve::Args),
     Load(Box<load::Args>),
+    #[cfg(feature = "serve")]
     L3fwd(l3fwd::Args),
     Lock(lock::Args),
     Lockd(lockd::Args),
     Share(Box<share::Args>),
     Cc(cc::Args),
+    #[cfg(feature = "probes")]
     Probes(probes::Args),
+    #[cfg(feature = "sim")]
     Sim(Box<sim::Args>),
     #[cfg(feature = "core")]
     Core(core::Args),
+    #[cfg(feature = "sim")]
     Plan(plan::Args),
+    #[cfg(feature = "sim")]
     Report(report::Args),
 }
 
@@ -95,19 +107,25 @@ pub fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args),
         #[cfg(feature = "selftest")]
         Command::Selftest(args) => selftest::run(*args),
-        Command::Run(args) => Ok(run::run(args)),
+        Command::Run(args) => Ok(run::run(*args)),
+        #[cfg(feature = "serve")]
         Command::Serve(args) => serve::run(args),
         Command::Load(args) => load::run(&args),
+        #[cfg(feature = "serve")]
         Command::L3fwd(args) => l3fwd::run(&args),
         Command::Lock(args) => Ok(lock::run(&args)),
         Command::Lockd(args) => lockd::run(&args),
         Command::Share(args) => share::run(&args),
         Command::Cc(args) => Ok(cc::run(&args)),
+        #[cfg(feature = "probes")]
         Command::Probes(args) => probes::run(&args),
+        #[cfg(feature = "sim")]
         Command::Sim(args) => sim::run(&args),
         #[cfg(feature = "core")]
         Command::Core(args) => core::run(&args),
+        #[cfg(feature = "sim")]
         Command::Plan(args) => plan::run(&args),
+        #[cfg(feature = "sim")]
         Command::Report(args) => report::run(&args).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {

@@ -18,7 +18,7 @@ const MS: Duration = Duration::from_millis(1);
 const S: Duration = Duration::from_secs(1);
 
 /// The loads of a full sweep and of a quick one, in percent.
-const LOADS: &str = "1,2,5,10..90:10,95";
+const LOADS: &str = "5,10..90:10";
 const QUICK_LOADS: &str = "2,5,10,30,50,70,85";
 
 /// Serve GETs and SCANs from a key-value store, without and with preemption.
@@ -41,7 +41,7 @@ pub struct Args {
           value_parser = arrivals)]
     pub arrivals: ArrivalProcess,
 
-    /// Loads in percent of the workers' capacity [default: 1,2,5,10..90:10,95; with --quick
+    /// Loads in percent of the workers' capacity [default: 5,10..90:10; with --quick
     /// 2,5,10,30,50,70,85]
     #[arg(long, value_name = "LIST", help_heading = LOAD)]
     pub loads: Option<LoadFractions>,
@@ -256,7 +256,7 @@ mod tests {
         let args = parse(&[]).unwrap();
         assert_eq!(args.mix.to_string(), "95/5");
         assert_eq!(args.slo, 50 * US);
-        assert_eq!(args.load_fractions().len(), 13);
+        assert_eq!(args.load_fractions().len(), 10);
         assert_eq!(args.distinct_modes(false), [Mode::RunToCompletion, Mode::Preemptive]);
         assert_eq!(args.distinct_modes(true), Mode::value_variants());
     }
