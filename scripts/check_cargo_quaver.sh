@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `cargo quaver`, and CMake's toolchain file: programs that they build give the same results as plain ones, and are
-# preempted at their probes. With QUAVER_TEST_FULL the test suites of crates pass as well.
+# preempted at their probes. With QUAVER_TEST_FULL the test suites of crates pass as well, once with all probes hitting.
 #
 #   scripts/check_cargo_quaver.sh [TOOLCHAIN [RUSTUP_HOME]]
 #
@@ -142,12 +142,13 @@ END
     preempted "CMake" "$("$work/c/plain/program")" "$work/c/probed/program"
 fi
 
-# The test suites of crates that the workspace uses anyway, as far as they are published.
+# The test suites of crates that the workspace uses anyway, as far as they are published. Each passes twice: while probes
+# do nothing, and while all hit, scramble what they may and change to another thread and back.
 suite() {
-    local crate=$1 manifest mode modes=(--per-crate --lto)
+    local crate=$1 manifest mode modes=(--per-crate --lto) torture=yes hits
     shift
     # Documentation's tests use the library as it is compiled by itself, and there are hundreds of programs.
-    [ "$1" != --doc ] || modes=(--per-crate)
+    if [ "$1" = --doc ]; then modes=(--per-crate) torture=; fi
     manifest=$(cargo metadata --locked --filter-platform $target --format-version 1 | tr ',' '\n' |
         sed -n "s|.*\"manifest_path\":\"\(.*/$crate-[0-9.]*/Cargo.toml\)\"|\1|p" | tail -n 1)
     [ -n "$manifest" ] || die "the workspace does not use $crate"
@@ -155,19 +156,28 @@ suite() {
     cp -r "$(dirname "$manifest")" "$work/$crate"
     printf '\n[workspace]\n' >>"$work/$crate/Cargo.toml"
     for mode in "${modes[@]}"; do
-        (cd "$work/$crate" && cargo quaver test --release "$mode" "$@") >"$work/log" 2>&1 ||
+        (cd "$work/$crate" && TORTURE_OFF=1 cargo quaver test --release "$mode" "$@") >"$work/log" 2>&1 ||
             die "$crate $mode: $(tail -n 60 "$work/log")"
         grep -q "quaver: .* probes for" "$work/log" || die "$crate $mode: no probes: $(cat "$work/log")"
         say "$crate $mode $*: $(grep -c '^test .* ok$' "$work/log") tests"
+        [ -n "$torture" ] || continue
+        (cd "$work/$crate" && cargo quaver test --release "$mode" "$@") >"$work/log" 2>&1 ||
+            die "$crate $mode, while all probes hit: $(tail -n 60 "$work/log")"
+        hits=$(awk '$1 == "hits" { sum += $2 } END { print sum + 0 }' "$work/log")
+        [ "$hits" -ge 10000 ] || die "$crate $mode: only $hits hits"
+        say "$crate $mode $*: $(grep -c '^test .* ok$' "$work/log") tests, $hits hits"
     done
     rm -rf "$CARGO_TARGET_DIR"
 }
 if [ -n "${QUAVER_TEST_FULL:-}" ]; then
     cd "$repository"
+    for file in torture.S torture.c; do gcc -O2 -c -o "$work/$file.o" "crates/probes/src/torture/$file"; done
+    export RUSTFLAGS="-Clink-arg=$work/torture.S.o -Clink-arg=$work/torture.c.o"
     suite hashbrown --lib --tests
     suite regex --lib
     suite regex --doc
     suite serde_json --lib --tests
     suite memchr --lib
+    suite redb --lib --tests
 fi
 say "cargo quaver: ok"

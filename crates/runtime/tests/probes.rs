@@ -60,6 +60,17 @@ fn a_long_quantum_ends_by_a_signal() {
     });
 }
 
+/// Where the clock has a thread of its own, that sets the word then.
+#[test]
+fn a_long_quantum_ends_at_a_probe_if_a_thread_keeps_time() {
+    let quantum = Duration::from_millis(10);
+    on_runtime(builder().clock(Clock::TimerThread).quantum(Some(quantum)), || {
+        two(|_| probed::<0>(1_000_000), || stats().preempt_useful >= 20);
+        let stats = stats();
+        assert!(stats.preempt_at_probe >= stats.preempt_useful / 2, "{stats:?}");
+    });
+}
+
 /// So short a quantum that no signal could keep it.
 #[test]
 fn quanta_of_microseconds() {

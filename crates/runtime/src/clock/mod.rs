@@ -11,7 +11,7 @@ mod timer_thread;
 
 use crate::config::Clock;
 use crate::platform;
-use crate::preempt::{self, probe};
+use crate::preempt::{self, Stage, probe};
 use crate::runtime::Inner;
 use crate::sys;
 use crate::tsc::{self, Ticks};
@@ -130,7 +130,7 @@ impl Running {
             Running::Posix(c) => c.due_here(slot, slot.not_before().max(due)),
             Running::Thread(c) => {
                 Sleep::publish();
-                c.sleep.wants(|| Some(slot.backed(slot.not_before().max(due))));
+                c.look_at(slot);
             }
         }
         false
@@ -236,12 +236,10 @@ impl Running {
             return false;
         }
         let overdue = |slot: &Slot| {
-            let Some((run, due)) = slot.preempt_due() else { return false };
+            // The clock sends what a thread may have missed.
+            let Some((run, due, stage @ Stage::First)) = slot.told() else { return false };
             let now = tsc::now();
-            // One that looks for itself has been told; the clock sends what it may have missed.
-            let looks = slot.backstop(due) != 0;
-            let is_due = !looks && is_due(due, now, 0);
-            is_due && preempt::send(rt, slot, run, now, slot.clocks_stage())
+            is_due(due, now, 0) && preempt::send(rt, slot, run, now, stage)
         };
         let sent = rt.any_slot(overdue);
         if !sent {

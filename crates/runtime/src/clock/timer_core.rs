@@ -1,6 +1,6 @@
 //! A pinned thread that does nothing but look at the clock (Aspen, section 3.2).
 
-use crate::preempt::{self, Stage};
+use crate::preempt;
 use crate::runtime::Inner;
 use crate::tsc;
 use core::sync::atomic::Ordering::*;
@@ -21,10 +21,10 @@ pub(crate) fn run(rt: &'static Inner) {
     super::leave_workers_alone(rt);
     while !rt.stopping.load(Relaxed) {
         for slot in rt.slots() {
-            if let Some((run, due)) = slot.preempt_due() {
+            if let Some((run, due, stage)) = slot.told() {
                 let now = tsc::now();
                 if is_due(due, now, 0) {
-                    preempt::send(rt, slot, run, now, Stage::First);
+                    preempt::send(rt, slot, run, now, stage);
                 }
             }
         }

@@ -35,19 +35,19 @@ impl TimerThread {
     /// thread at each dispatch until then would cost more than it saves.
     #[inline(always)]
     pub(crate) fn look_at(&self, slot: &Slot) {
-        self.sleep.wants(|| looks_at(slot));
+        self.sleep.wants(|| due(slot));
     }
 
     /// Something was made runnable for any worker; the caller has fenced since.
     #[inline]
     pub(crate) fn look_at_all(&self, rt: &Inner) {
-        self.sleep.wants(|| rt.slots().iter().filter_map(looks_at).min());
+        self.sleep.wants(|| rt.slots().iter().filter_map(due).min());
     }
 }
 
-/// When the thread must look at the worker, as things are.
-fn looks_at(slot: &Slot) -> Option<Ticks> {
-    slot.preempt_due().map(|(_, due)| slot.backed(due))
+/// When the worker is to be told, as things are.
+fn due(slot: &Slot) -> Option<Ticks> {
+    slot.told().map(|(_, due, _)| due)
 }
 
 /// Shows all workers to `look`, and sends what is due.
@@ -55,12 +55,14 @@ pub(super) fn pass(rt: &Inner, look: &mut Look) {
     for slot in rt.slots() {
         look.stopped_long(slot.long_at.load(Relaxed));
         if let Some((run, running)) = slot.running() {
-            let due = slot.preempt_due().filter(|&(same, _)| same == run).map(|(_, due)| due);
-            let (due, quantum) = (due.map(|at| slot.backed(at)), slot.quantum_of(&running));
+            let told = slot.told().filter(|&(same, ..)| same == run);
+            let quantum = slot.quantum_of(&running);
             let quantum = quantum.map(|q| q.longer_by(slot.backstop(q.ends)));
-            let now = tsc::now();
-            if look.worker(now, due, quantum) {
-                preempt::send(rt, slot, run, now, slot.clocks_stage());
+            let (due, now) = (told.map(|(_, due, _)| due), tsc::now());
+            if look.worker(now, due, quantum)
+                && let Some((.., stage)) = told
+            {
+                preempt::send(rt, slot, run, now, stage);
             }
             if let Some(at) = slot.request.late_at(rt.second_stage) {
                 look.again(at);

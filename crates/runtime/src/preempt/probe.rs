@@ -11,8 +11,8 @@
 //! ```
 //!
 //! While the word is set each probe counts, which takes a tenth of the time of a loop. So what is
-//! due in more than ten interruptions ([`FAR`]) is left to the clock: the word stays 0, and the
-//! signal comes on time.
+//! due in more than ten interruptions ([`FAR`]), or cannot be paid for before, is left to the
+//! clock: its thread sets the word then, a worker's own timer sends the signal.
 //!
 //! No kernel is involved, and the thread stops where it called a function, so nothing but the
 //! registers that live must be kept. A word set for a thread that has been switched out meanwhile
@@ -231,7 +231,7 @@ pub(crate) fn dispatched(slot: &Slot) {
         arm(t);
         return;
     }
-    let (due, now) = (due.max(slot.affordable_at_probe()), slot.run_since());
+    let now = slot.run_since();
     look_again(t, Cause::Asked, now, due.saturating_sub(now), due);
 }
 
@@ -350,14 +350,14 @@ unsafe fn look(t: &'static Uthread) {
     }
     // Whatever was asked, here it is answered.
     slot.request.over();
-    let due = slot.near_due().map(|due| due.max(slot.affordable_at_probe()));
-    let is_due = due.is_some_and(|due| due <= now + rt.timer_slop);
+    let due = slot.due_at_probe();
+    let is_due = due.is_some_and(|(due, _)| due <= now + rt.timer_slop);
     if is_due {
         t.outlived.set(false);
         slot.charge_at_probe(now);
     }
     match due {
-        Some(due) if !is_due => {
+        Some((due, true)) if !is_due => {
             // Nobody asks for a bell.
             let (left, until) =
                 if looks_on { ((due - now).min(least()), 0) } else { (due - now, due) };

@@ -311,10 +311,18 @@ impl Slot {
         due.saturating_add(self.backstop(due))
     }
 
-    /// What a clock's thread tells the worker then: where there are probes, the running thread has
-    /// met none or is not to be stopped by them.
-    pub(crate) fn clocks_stage(&self) -> Stage {
-        if self.rt.probes() { Stage::Backstop } else { Stage::First }
+    /// What a clock's thread sends the worker, and when, as things are. Where the running thread
+    /// looks for itself, that is the signal if it meets no probe.
+    pub(crate) fn told(&self) -> Option<(u64, Ticks, Stage)> {
+        let (run, due) = self.preempt_due()?;
+        if !self.rt.probes() {
+            return Some((run, due, Stage::First));
+        }
+        let at_probe = self.probe_due().filter(|&(same, _)| same == run)?.1;
+        Some(match self.is_far(at_probe, run & !RUN_PREEMPTED) {
+            true => (run, at_probe, Stage::First),
+            false => (run, self.backed(due), Stage::Backstop),
+        })
     }
 
     /// What is due for a thread that was dispatched at `since` is left to the clock.
@@ -323,11 +331,24 @@ impl Slot {
         due.saturating_sub(since) > self.rt.far
     }
 
-    /// As [`policy_due`](Slot::policy_due), where the thread itself looks for it.
+    /// When the running thread is to stop at a probe: not before that can be paid for.
+    #[inline]
+    fn probe_due(&self) -> Option<(u64, Ticks)> {
+        let (run, due) = self.policy_due()?;
+        Some((run, due.max(self.affordable_at_probe())))
+    }
+
+    /// The same, and whether the thread itself looks for it.
+    #[inline]
+    pub(crate) fn due_at_probe(&self) -> Option<(Ticks, bool)> {
+        let (run, due) = self.probe_due()?;
+        Some((due, !self.is_far(due, run & !RUN_PREEMPTED)))
+    }
+
+    /// The same, where it does.
     #[inline]
     pub(crate) fn near_due(&self) -> Option<Ticks> {
-        let (run, due) = self.policy_due()?;
-        (!self.is_far(due, run & !RUN_PREEMPTED)).then_some(due)
+        self.due_at_probe().and_then(|(due, is_near)| is_near.then_some(due))
     }
 
     /// The worker's timer has expired at `now`, in vain.
