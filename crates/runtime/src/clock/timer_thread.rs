@@ -65,7 +65,7 @@ pub(super) fn pass(rt: &Inner, look: &mut Look) {
                 preempt::send(rt, slot, run, now, stage);
             }
             if let Some(at) = slot.request.late_at(rt.second_stage) {
-                look.again(at);
+                look.again(at.max(slot.affordable_at()));
             }
         }
     }

@@ -86,7 +86,11 @@ pub(crate) fn takes(rt: &Inner, slot: &Slot, receiver: Receiver) {
 /// is under way; one that was not taken in time goes on to its second stage. `true` if sent.
 pub(crate) fn send(rt: &Inner, slot: &Slot, run: u64, now: Ticks, stage: Stage) -> bool {
     if !slot.request.begin(run, now, rt.lost_after, stage == Stage::Backstop) {
-        if rt.second_stage != 0 && slot.request.is_late(now, rt.second_stage) {
+        // The second costs more, perhaps more than can be paid for yet.
+        if rt.second_stage != 0
+            && slot.affordable_at() <= now
+            && slot.request.is_late(now, rt.second_stage)
+        {
             tell(rt, slot, Stage::Backstop);
         }
         return false;

@@ -1,6 +1,7 @@
 //! A worker slot: queues' identity, timers, thread pool, and the words that clocks read.
 
 mod account;
+mod due;
 mod timers;
 
 use crate::clock::rescue::LastLook;
@@ -8,7 +9,7 @@ use crate::lateness;
 use crate::os::turns;
 use crate::park::SpinLock;
 use crate::park::shim::Futex;
-use crate::preempt::{Request, Stage, probe};
+use crate::preempt::{Request, probe};
 use crate::reactor::{REACTOR, bell};
 use crate::runtime::Inner;
 use crate::stats::Counters;
@@ -24,7 +25,6 @@ use core::ptr;
 use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*, fence,
 };
-use quaver_sched::clock::{self, Quantum};
 use quaver_sched::{Class, Pick, Policy, Running, Task, TimerHeap, Why};
 
 /// The lowest bit of a `run` word: the thread had been preempted before. The rest is the dispatch
@@ -289,68 +289,6 @@ impl Slot {
         self.later.store(0, Relaxed);
     }
 
-    /// When the worker's timer looks for what is `due`: later while its looks are in vain, and
-    /// where probes are to be met before.
-    #[inline(always)]
-    pub(crate) fn looks_at(&self, due: Ticks) -> Ticks {
-        let (later, backstop) = (self.later.load(Relaxed), self.backstop(due));
-        // It comes as seldom as a clock that is needed may.
-        let most = if backstop == 0 { self.rt.pace.map_or(0, |pace| pace.most()) } else { later };
-        due.saturating_add(later.min(most)).saturating_add(backstop)
-    }
-
-    /// How much later than `due` a thread must be for a signal to stop it: it has met no probe.
-    #[inline(always)]
-    pub(crate) fn backstop(&self, due: Ticks) -> Ticks {
-        if self.is_far(due, self.run_since()) { 0 } else { self.rt.backstop }
-    }
-
-    /// When a clock's thread sends what is `due`.
-    #[inline]
-    pub(crate) fn backed(&self, due: Ticks) -> Ticks {
-        due.saturating_add(self.backstop(due))
-    }
-
-    /// What a clock's thread sends the worker, and when, as things are. Where the running thread
-    /// looks for itself, that is the signal if it meets no probe.
-    pub(crate) fn told(&self) -> Option<(u64, Ticks, Stage)> {
-        let (run, due) = self.preempt_due()?;
-        if !self.rt.probes() {
-            return Some((run, due, Stage::First));
-        }
-        let at_probe = self.probe_due().filter(|&(same, _)| same == run)?.1;
-        Some(match self.is_far(at_probe, run & !RUN_PREEMPTED) {
-            true => (run, at_probe, Stage::First),
-            false => (run, self.backed(due), Stage::Backstop),
-        })
-    }
-
-    /// What is due for a thread that was dispatched at `since` is left to the clock.
-    #[inline(always)]
-    fn is_far(&self, due: Ticks, since: Ticks) -> bool {
-        due.saturating_sub(since) > self.rt.far
-    }
-
-    /// When the running thread is to stop at a probe: not before that can be paid for.
-    #[inline]
-    fn probe_due(&self) -> Option<(u64, Ticks)> {
-        let (run, due) = self.policy_due()?;
-        Some((run, due.max(self.affordable_at_probe())))
-    }
-
-    /// The same, and whether the thread itself looks for it.
-    #[inline]
-    pub(crate) fn due_at_probe(&self) -> Option<(Ticks, bool)> {
-        let (run, due) = self.probe_due()?;
-        Some((due, !self.is_far(due, run & !RUN_PREEMPTED)))
-    }
-
-    /// The same, where it does.
-    #[inline]
-    pub(crate) fn near_due(&self) -> Option<Ticks> {
-        self.due_at_probe().and_then(|(due, is_near)| is_near.then_some(due))
-    }
-
     /// The worker's timer has expired at `now`, in vain.
     pub(crate) fn looked_in_vain(&self, now: Ticks) {
         if let Some(pace) = &self.rt.backstop_pace {
@@ -408,11 +346,6 @@ impl Slot {
         }
     }
 
-    /// No request before this: one was put off until then, or cannot be paid for.
-    pub(crate) fn not_before(&self) -> Ticks {
-        self.retry_at.load(Relaxed).max(self.affordable_at())
-    }
-
     /// The carrier's timer has fired, or what it has left is being seen to. By the slot's carrier,
     /// which then looks what waits: it sees what is brought from now on, or who brings it sees that
     /// the timer is off.
@@ -437,23 +370,6 @@ impl Slot {
         }
     }
 
-    /// When the running thread must be preempted, as things are: its generation and the time, not
-    /// before `retry_at`, nor before it can be paid for.
-    pub(crate) fn preempt_due(&self) -> Option<(u64, Ticks)> {
-        self.due_from(self.affordable_at())
-    }
-
-    /// As [`preempt_due`](Slot::preempt_due), if it can be paid for from `affordable` on.
-    pub(crate) fn due_from(&self, affordable: Ticks) -> Option<(u64, Ticks)> {
-        let (run, due) = self.policy_due()?;
-        Some((run, due.max(self.retry_at.load(Relaxed)).max(affordable)))
-    }
-
-    /// The quantum of what is running, as the policy gives it now. May be called by anybody.
-    pub(crate) fn quantum_of(&self, running: &Running) -> Option<Quantum> {
-        clock::quantum(self.policy(), self.id, running)
-    }
-
     /// Is it time to tell the others' clocks? Then the next time is later. The slot's carrier only.
     #[inline]
     pub(crate) fn tells(&self, now: Ticks) -> bool {
@@ -476,17 +392,6 @@ impl Slot {
             self.lets_back_at.store(now + tsc::from_duration(turns::APART), Relaxed);
             turns::look_again();
         }
-    }
-
-    /// When the policy wants the running thread to be preempted.
-    pub(crate) fn policy_due(&self) -> Option<(u64, Ticks)> {
-        let (run, running) = self.running()?;
-        #[cfg(feature = "inspect")]
-        if self.forced.load(Relaxed) == run {
-            return Some((run, running.since));
-        }
-        let timer = Some(self.next_timer.load(Relaxed)).filter(|&timer| timer != NEVER);
-        Some((run, clock::due(self.policy(), self.id, &running, timer, 0)?))
     }
 
     /// What to run next, without looking at other workers. The caller is the slot's carrier,
