@@ -49,17 +49,12 @@ impl Slot {
         clock::quantum(self.policy(), self.id, running)
     }
 
-    /// When the running thread is to stop at a probe: not before that can be paid for.
-    #[inline]
-    fn probe_due(&self) -> Option<(u64, Ticks)> {
-        let (run, due) = self.policy_due()?;
-        Some((run, due.max(self.affordable_at_probe())))
-    }
-
-    /// That time, and whether the thread itself looks for it.
+    /// When the running thread is to stop at a probe, not before that can be paid for, and whether
+    /// it looks for that itself.
     #[inline]
     pub(crate) fn due_at_probe(&self) -> Option<(Ticks, bool)> {
-        let (run, due) = self.probe_due()?;
+        let (run, due) = self.policy_due()?;
+        let due = due.max(self.affordable_at_probe());
         Some((due, !self.is_far(due, run & !RUN_PREEMPTED)))
     }
 
@@ -90,14 +85,15 @@ impl Slot {
     /// What a clock's thread sends the worker, and when, as things are. Where the running thread
     /// looks for itself, that is the signal if it meets no probe.
     pub(crate) fn told(&self) -> Option<(u64, Ticks, Stage)> {
-        let (run, due) = self.preempt_due()?;
+        let (run, due) = self.policy_due()?;
+        let by_signal = due.max(self.not_before());
         if !self.rt.probes() {
-            return Some((run, due, Stage::First));
+            return Some((run, by_signal, Stage::First));
         }
-        let at_probe = self.probe_due().filter(|&(same, _)| same == run)?.1;
+        let at_probe = due.max(self.affordable_at_probe());
         Some(match self.is_far(at_probe, run & !RUN_PREEMPTED) {
             true => (run, at_probe, Stage::First),
-            false => (run, self.backed(due), Stage::Backstop),
+            false => (run, self.backed(by_signal), Stage::Backstop),
         })
     }
 
