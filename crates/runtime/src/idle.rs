@@ -86,7 +86,9 @@ const ASLEEP: u32 = 1;
 const WOKEN: u32 = 2;
 const LISTENING: u32 = 3;
 
-/// Who sleeps and who looks.
+/// Who sleeps and who looks. On cache lines of its own: workers write it whenever they run out of
+/// work, and what lies around it is read all the time.
+#[repr(align(128))]
 pub(crate) struct Idle {
     sleepers: AtomicUsize,
     /// Workers that look for work, and those that have been woken to do so.

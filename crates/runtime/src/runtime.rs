@@ -8,7 +8,7 @@ pub use handle::{Handle, NoRuntime};
 pub use shutdown::{Leftover, ShutDown};
 
 use crate::arch::segment;
-use crate::clock::{self, rescue::Rescue};
+use crate::clock::{self, NextLook, rescue::Rescue};
 use crate::config::{BuildError, Config, Resume};
 use crate::idle::Idle;
 use crate::lateness::Lateness;
@@ -26,7 +26,7 @@ use crate::worker::room::Room;
 use crate::worker::slot::Slot;
 use crate::worker::spare::Spares;
 use crate::{debugger, interpose, kernel_thread, monitor, panics, park, preempt, sys, tls};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 use quaver_sched::clock::Pace;
 use quaver_sched::{Policy, Tax, TimerHeap, TimerTable, probe_quantum_for, quantum_for};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -127,8 +127,7 @@ pub(crate) struct Inner {
     /// How often makers of work, all together, look for a thread that is due, where each has a
     /// quantum to itself: a look reads words of all workers, which these write all the time.
     pub(crate) look_every: Ticks,
-    /// When the next look is.
-    pub(crate) look_at: AtomicU64,
+    pub(crate) next_look: NextLook,
     /// A preemption is not worth waiting for if it is due within this time.
     pub(crate) timer_slop: Ticks,
 }
@@ -384,7 +383,7 @@ impl Runtime {
                 true => tsc::from_duration(LOOK_EVERY) * config.workers as Ticks,
                 false => 0,
             },
-            look_at: AtomicU64::new(0),
+            next_look: NextLook::new(),
             tell_every: quantum.map_or(Ticks::MAX, |quantum| quantum.saturating_mul(16)),
             timer_slop: us(1) / 2,
             config,

@@ -2,6 +2,7 @@
 
 mod delegated;
 mod duty;
+pub(crate) mod lookers;
 mod posix;
 mod price;
 pub(crate) mod rescue;
@@ -16,7 +17,7 @@ use crate::runtime::Inner;
 use crate::sys;
 use crate::tsc::{self, Ticks};
 use crate::worker::slot::Slot;
-use core::sync::atomic::Ordering::*;
+use core::sync::atomic::{AtomicU64, Ordering::*};
 use posix::PosixTimer;
 use quaver_sched::clock::is_due;
 use timer_core::TimerCore;
@@ -42,7 +43,20 @@ fn leave_workers_alone(rt: &Inner) {
     }
 }
 
+/// When makers of work look for a thread that is due again. They write it all the time.
+#[repr(align(128))]
+pub(crate) struct NextLook {
+    at: AtomicU64,
+}
+
+impl NextLook {
+    pub(crate) const fn new() -> NextLook {
+        NextLook { at: AtomicU64::new(0) }
+    }
+}
+
 /// The clock of a runtime.
+#[expect(clippy::large_enum_variant, reason = "there is one in each runtime, in its place")]
 pub(crate) enum Running {
     /// No quantum: nothing is ever preempted.
     Off,
@@ -166,13 +180,11 @@ impl Running {
     /// Something became runnable that no idle worker will take; the caller has fenced since.
     #[inline]
     pub(crate) fn work_somewhere(&self, rt: &Inner) {
-        if rt.probes() {
-            rt.slots().iter().for_each(|slot| self.tell_probes(slot));
-        }
+        let told = self.tell_busy(rt);
         match self {
             Running::Off | Running::Core(_) | Running::Delegated => {}
             // Where a request may go unnoticed the clock must know of it, for its second stage.
-            _ if self.interrupt_overdue(rt) && rt.second_stage == 0 => {}
+            _ if told && rt.second_stage == 0 => {}
             Running::Posix(c) => c.work_somewhere(rt),
             Running::Thread(c) => c.look_at_all(rt),
         }
@@ -227,15 +239,18 @@ impl Running {
     /// Work has arrived. If some worker's thread has had its quantum already, or must give way to
     /// it, whoever brought the work interrupts it at once: waking a timer thread that sends the
     /// same signal, or setting a timer that has expired already, would cost both time and another
-    /// interruption. `true` if a request was sent.
+    /// interruption. `true` if a request was sent. Where there are probes, threads that have not
+    /// had their quantum time themselves from now on.
     ///
-    /// Who comes too soon after a look that found nobody leaves it to the clock.
-    pub(crate) fn interrupt_overdue(&self, rt: &Inner) -> bool {
+    /// Who comes too soon after a look that found nobody leaves it to the clock: a look reads what
+    /// all workers write.
+    fn tell_busy(&self, rt: &Inner) -> bool {
         let begun = tsc::now();
-        if matches!(self, Running::Off) || begun < rt.look_at.load(Relaxed) {
+        if matches!(self, Running::Off) || begun < rt.next_look.at.load(Relaxed) {
             return false;
         }
         let overdue = |slot: &Slot| {
+            self.tell_probes(slot);
             // The clock sends what a thread may have missed.
             let Some((run, due, stage @ Stage::First)) = slot.told() else { return false };
             let now = tsc::now();
@@ -243,7 +258,7 @@ impl Running {
         };
         let sent = rt.any_slot(overdue);
         if !sent {
-            rt.look_at.store(begun + rt.look_every, Relaxed);
+            rt.next_look.at.store(begun + rt.look_every, Relaxed);
         }
         sent
     }

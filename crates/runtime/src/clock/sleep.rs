@@ -37,7 +37,8 @@ const LONG: u32 = 1;
 /// Something is due earlier than the thread knows, or it must stop.
 const NUDGED: u32 = 2;
 
-/// The bed of a clock's thread.
+/// The bed of a clock's thread, which it writes at each look.
+#[repr(align(128))]
 pub(crate) struct Sleep {
     word: Futex,
     /// When a long sleep ends by itself; [`NEVER`] also while that is not known yet.

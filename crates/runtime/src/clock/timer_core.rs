@@ -1,5 +1,6 @@
 //! A pinned thread that does nothing but look at the clock (Aspen, section 3.2).
 
+use super::lookers::Left;
 use crate::preempt;
 use crate::runtime::Inner;
 use crate::tsc;
@@ -19,11 +20,12 @@ impl TimerCore {
 /// quantum was used is noticed at once and not a quantum later.
 pub(crate) fn run(rt: &'static Inner) {
     super::leave_workers_alone(rt);
+    let mut left = Left::new(rt);
     while !rt.stopping.load(Relaxed) {
         for slot in rt.slots() {
             if let Some((run, due, stage)) = slot.told() {
                 let now = tsc::now();
-                if is_due(due, now, 0) {
+                if is_due(left.told_at(rt, slot.id, due, now), now, 0) {
                     preempt::send(rt, slot, run, now, stage);
                 }
             }

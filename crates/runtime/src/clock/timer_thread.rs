@@ -1,6 +1,7 @@
 //! One thread for all workers, which sleeps until the next decision is due.
 
 use super::duty::Duty;
+use super::lookers::Left;
 use super::sleep::Sleep;
 use crate::os::turns;
 use crate::preempt;
@@ -50,15 +51,16 @@ fn due(slot: &Slot) -> Option<Ticks> {
     slot.told().map(|(_, due, _)| due)
 }
 
-/// Shows all workers to `look`, and sends what is due.
-pub(super) fn pass(rt: &Inner, look: &mut Look) {
+/// Shows all workers to `look`, and sends what is due and not `left` to others.
+pub(super) fn pass(rt: &Inner, look: &mut Look, left: &mut Left) {
     for slot in rt.slots() {
         look.stopped_long(slot.long_at.load(Relaxed));
         if let Some((run, running)) = slot.running() {
             let told = slot.told().filter(|&(same, ..)| same == run);
             let quantum = slot.quantum_of(&running);
             let quantum = quantum.map(|q| q.longer_by(slot.backstop(q.ends)));
-            let (due, now) = (told.map(|(_, due, _)| due), tsc::now());
+            let now = tsc::now();
+            let due = told.map(|(_, due, _)| left.told_at(rt, slot.id, due, now));
             if look.worker(now, due, quantum)
                 && let Some((.., stage)) = told
             {
@@ -78,6 +80,7 @@ pub(crate) fn run(rt: &'static Inner) {
     sys::set_minimal_timer_slack();
     turns::shorten();
     let longest_nap = tsc::from_duration(LONGEST_NAP);
+    let mut left = Left::new(rt);
     let mut duty = Duty::new(rt.config.clock_shares);
     let mut watch = Watch::new(clock.quantum, rt.timer_slop);
     if let Some(pace) = rt.pace {
@@ -86,7 +89,7 @@ pub(crate) fn run(rt: &'static Inner) {
     while !rt.stopping.load(Relaxed) {
         clock.sleep.begin_to_look();
         let mut look = watch.look(tsc::now());
-        pass(rt, &mut look);
+        pass(rt, &mut look, &mut left);
         let now = tsc::now();
         let plan = watch.plan(&look, now);
         rt.slots().iter().for_each(|slot| slot.later.store(watch.later(), Relaxed));
@@ -106,7 +109,7 @@ pub(crate) fn run(rt: &'static Inner) {
         }
         // What came before the announcement has told nobody.
         let mut look = watch.look(tsc::now());
-        pass(rt, &mut look);
+        pass(rt, &mut look, &mut left);
         let until = look.due().map_or(until, |due| due.min(until));
         let now = tsc::now();
         if !rt.stopping.load(Relaxed) && until > now {

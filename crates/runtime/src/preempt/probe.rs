@@ -34,6 +34,7 @@ use super::notify::{Notifier, Stage};
 use super::signal::Signals;
 use crate::arch::probe::{PASSES, WORD};
 use crate::arch::segment;
+use crate::clock::lookers;
 use crate::runtime::Inner;
 use crate::thread::control::{Uthread, deferred};
 use crate::thread::raw;
@@ -79,6 +80,8 @@ pub(crate) struct Pacing {
     /// does.
     due: AtomicU64,
     asked: AtomicBool,
+    /// When somebody asked.
+    asked_at: AtomicU64,
 }
 
 /// Between two looks at the clock, at least. A look takes a twentieth of it.
@@ -118,6 +121,7 @@ impl Pacing {
             awaited: AtomicU32::new(1),
             due: AtomicU64::new(0),
             asked: AtomicBool::new(false),
+            asked_at: AtomicU64::new(0),
         }
     }
 
@@ -197,6 +201,10 @@ const ASKED_AT_MOST: i32 = i32::MIN / 4;
 pub(crate) fn arm(t: &Uthread) -> bool {
     let tp = t.fs.get();
     if tp != 0 {
+        // Who asks again is not answered later.
+        if !t.pacing.asked.load(Relaxed) {
+            t.pacing.asked_at.store(tsc::now(), Relaxed);
+        }
         // A stub may overwrite the count with an older one. Then the next look sees this.
         t.pacing.asked.store(true, Release);
         passes(tp).store(ASKED, Relaxed);
@@ -209,6 +217,14 @@ pub(crate) fn arm(t: &Uthread) -> bool {
 #[inline]
 pub(crate) fn arm_running(slot: &Slot) -> bool {
     slot.running().is_some_and(|(_, running)| arm(slot.rt().table.get(running.task.0)))
+}
+
+/// Does the thread that runs on `slot` look for what waits? If so, when it was asked to last, or 0.
+pub(crate) fn told_running(slot: &Slot) -> Option<tsc::Ticks> {
+    let (_, running) = slot.running()?;
+    let t = slot.rt().table.get(running.task.0);
+    let tp = t.fs.get();
+    (tp == 0 || word(tp).load(Relaxed) != 0).then(|| t.pacing.asked_at.load(Relaxed))
 }
 
 /// The slot's carrier has dispatched a thread. If something waits, it looks at the clock in time,
@@ -350,7 +366,10 @@ unsafe fn look(t: &'static Uthread) {
     }
     // Whatever was asked, here it is answered.
     slot.request.over();
-    let due = slot.due_at_probe();
+    let mut due = slot.due_at_probe();
+    if let (Some((due, _)), Cause::Counted) = (&mut due, cause) {
+        *due = lookers::may_take(rt, *due);
+    }
     let is_due = due.is_some_and(|(due, _)| due <= now + rt.timer_slop);
     if is_due {
         t.outlived.set(false);

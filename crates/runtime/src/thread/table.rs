@@ -24,14 +24,21 @@ pub(crate) struct Table {
     shape: Shape,
     /// How the threads' TLS blocks are laid out; `None`: they have none of their own.
     tls: Option<&'static tls::Layout>,
-    /// The first free handle that is in no slot's pool. Nothing is allocated under this lock.
-    free: SpinLock<u32>,
+    shared: Shared,
     /// Its lock makes [`Table::grow`] one thread's at a time; its holder may be preempted.
     growth: Mutex<Growth>,
-    /// Handles given out minus handles returned without a slot's pool; see [`LocalPool::balance`].
-    balance: AtomicIsize,
     /// Handles that have ever been used: `0..high`.
     pub(crate) high: AtomicU32,
+}
+
+/// What threads that have no slot write with each thread that they make. The table itself is read
+/// all the time.
+#[repr(align(128))]
+struct Shared {
+    /// The first free handle that is in no slot's pool. Nothing is allocated under this lock.
+    free: SpinLock<u32>,
+    /// Handles given out minus handles returned without a slot's pool; see [`LocalPool::balance`].
+    balance: AtomicIsize,
 }
 
 // SAFETY: `blocks` is a mapping that lives as long as the table; `Uthread` has its own sharing
@@ -96,9 +103,8 @@ impl Table {
             max,
             shape: Shape::new(stack, tls.map_or(0, tls::Layout::size)),
             tls,
-            free: SpinLock::new(NONE),
+            shared: Shared { free: SpinLock::new(NONE), balance: AtomicIsize::new(0) },
             growth: Mutex::default(),
-            balance: AtomicIsize::new(0),
             high: AtomicU32::new(0),
         })
     }
@@ -119,7 +125,7 @@ impl Table {
 
     /// The table's share of the number of threads in use; add the pools' (`LocalPool::balance`).
     pub(crate) fn balance(&self) -> isize {
-        self.balance.load(SeqCst)
+        self.shared.balance.load(SeqCst)
     }
 
     /// All handles ever used, for iteration.
@@ -177,17 +183,17 @@ impl Table {
     /// Announces a [`take`](Table::take) without a pool: from now on the table is not released. To
     /// be undone by [`retract`](Table::retract) if no thread was taken.
     pub(crate) fn announce(&self) {
-        self.balance.fetch_add(1, SeqCst);
+        self.shared.balance.fetch_add(1, SeqCst);
     }
 
     /// Undoes [`announce`](Table::announce).
     pub(crate) fn retract(&self) {
-        self.balance.fetch_sub(1, SeqCst);
+        self.shared.balance.fetch_sub(1, SeqCst);
     }
 
     #[cold]
     fn take_global(&self) -> Option<&Uthread> {
-        let mut free = self.free.lock();
+        let mut free = self.shared.free.lock();
         if *free == NONE {
             return None;
         }
@@ -233,7 +239,7 @@ impl Table {
     pub(crate) fn grow(&self) -> Result<(), Exhausted> {
         preempt::assert_enabled();
         let mut growth = self.growth();
-        if *self.free.lock() != NONE {
+        if *self.shared.free.lock() != NONE {
             return Ok(());
         }
         let handle = self.high.load(Relaxed);
@@ -270,7 +276,7 @@ impl Table {
 
     /// Puts a chain of free handles before the others.
     fn put_free(&self, first: u32, last: u32) {
-        let mut free = self.free.lock();
+        let mut free = self.shared.free.lock();
         self.get(last).next_free.set(*free);
         *free = first;
     }

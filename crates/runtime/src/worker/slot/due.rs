@@ -4,12 +4,15 @@
 //! ```text
 //!   no probes                  the clock notifies, on time
 //!   probes, soon               the thread counts; the clock signals two quanta later
+//!   probes, soon, untold       the clock's thread sets the word on time, as below
 //!   probes, in more than FAR   the clock's thread sets the word on time, the signal follows two
 //!                              quanta later; a worker's own timer signals on time
 //! ```
+//!
+//! What workers without work look for is [left to them](crate::clock::lookers) for a while.
 
 use super::{RUN_PREEMPTED, Slot};
-use crate::preempt::Stage;
+use crate::preempt::{Stage, probe};
 use crate::tsc::{NEVER, Ticks};
 use core::sync::atomic::Ordering::*;
 use quaver_sched::Running;
@@ -91,9 +94,12 @@ impl Slot {
             return Some((run, by_signal, Stage::First));
         }
         let at_probe = due.max(self.affordable_at_probe());
-        Some(match self.is_far(at_probe, run & !RUN_PREEMPTED) {
-            true => (run, at_probe, Stage::First),
-            false => (run, self.backed(by_signal), Stage::Backstop),
+        if self.is_far(at_probe, run & !RUN_PREEMPTED) {
+            return Some((run, at_probe, Stage::First));
+        }
+        Some(match probe::told_running(self) {
+            Some(told_at) => (run, self.backed(by_signal.max(told_at)), Stage::Backstop),
+            None => (run, at_probe, Stage::First),
         })
     }
 

@@ -1,0 +1,71 @@
+//! What waits is left to workers that look for work, for a while.
+//!
+//! While a worker looks for work, or has been woken to do so, makers of work tell nobody else
+//! ([`idle`](crate::idle)). But with many workers something waits at most moments, about to be
+//! taken, and a clock that looks then would interrupt every thread that has had its quantum. So
+//! those give way only to what is still there after about the time that it takes to wake a worker.
+//! Then the looker may have lost its CPU.
+
+use crate::runtime::Inner;
+use crate::tsc::{self, Ticks};
+use std::time::Duration;
+
+/// For how long.
+const WHILE: Duration = Duration::from_micros(30);
+
+/// When a thread that is `due` gives way at a probe that it has counted up to.
+#[inline]
+pub(crate) fn may_take(rt: &Inner, due: Ticks) -> Ticks {
+    if rt.idle.looking() == 0 { due } else { due.saturating_add(tsc::from_duration(WHILE)) }
+}
+
+/// What a clock's thread knows of each worker.
+pub(super) struct Left {
+    /// Since when each look has found the worker's thread due, and somebody looking for work; 0: the
+    /// last one has not.
+    since: Box<[Ticks]>,
+}
+
+impl Left {
+    pub(super) fn new(rt: &Inner) -> Left {
+        Left { since: rt.slots().iter().map(|_| 0).collect() }
+    }
+
+    /// When `worker` is to be told what is `due`, after a look at `now`.
+    pub(super) fn told_at(&mut self, rt: &Inner, worker: usize, due: Ticks, now: Ticks) -> Ticks {
+        self.until(worker, due, now, rt.idle.looking() != 0)
+    }
+
+    fn until(&mut self, worker: usize, due: Ticks, now: Ticks, looked_for: bool) -> Ticks {
+        let since = &mut self.since[worker];
+        if due > now || !looked_for {
+            *since = 0;
+            return due;
+        }
+        if *since == 0 {
+            *since = now;
+        }
+        due.max(since.saturating_add(tsc::from_duration(WHILE)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_takes_is_told() {
+        tsc::init();
+        let length = tsc::from_duration(WHILE);
+        let mut left = Left { since: Box::new([0; 2]) };
+        assert_eq!(left.until(0, 500, 1000, false), 500);
+        assert_eq!(left.until(0, 500, 1000, true), 1000 + length, "somebody looks");
+        assert_eq!(left.until(0, 500, 1000 + length, true), 1000 + length, "and has not come");
+        assert_eq!(left.until(1, 500, 1000 + length, true), 1000 + 2 * length, "each its own");
+        // In between it was taken, or nobody looked.
+        assert_eq!(left.until(0, 3000 + length, 2000 + length, true), 3000 + length);
+        assert_eq!(left.until(0, 500, 4000, true), 4000 + length);
+        assert_eq!(left.until(0, 500, 5000, false), 500);
+        assert_eq!(left.until(0, 500, 6000, true), 6000 + length);
+    }
+}
