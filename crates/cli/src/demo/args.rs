@@ -125,7 +125,8 @@ pub struct Args {
     pub idle_spin: Duration,
 
     /// Workers, 1 to the number of usable CPUs [default: all CPUs but one for the client, and
-    /// one for a timer core, or for a timer thread where there are four or more]
+    /// one for a timer core, or for a timer thread where there are four or more; 8 at most, which
+    /// is what the client can keep busy]
     #[arg(long, value_name = "N", help_heading = RUNTIME)]
     pub workers: Option<usize>,
 

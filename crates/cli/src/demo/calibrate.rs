@@ -1,10 +1,12 @@
 //! How long the requests take by themselves: the service times that loads are percentages of.
 //!
 //! Requests run one after the other on an ordinary thread, on a worker's CPU, without a runtime
-//! around them. What threads, switches and preemption cost is therefore not part of the service
+//! around them. The other workers' CPUs serve SCANs meanwhile: they share caches, and perhaps the
+//! units of a core. What threads, switches and preemption cost is therefore not part of the service
 //! time; it shows as capacity that cannot be reached. Means are medians over batches, because a
 //! batch that the machine interrupted says nothing about the store.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -18,6 +20,12 @@ const BATCHES: usize = 9;
 
 /// How long the batches of one class take together, about.
 const EFFORT: Duration = Duration::from_millis(300);
+
+/// Rows of the SCANs that the other CPUs serve.
+const BESIDE: usize = 1000;
+
+/// Odd steps of about the golden ratio go everywhere and repeat late.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What a SCAN reads.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -41,12 +49,45 @@ pub struct Services {
     pub scan_ns: f64,
 }
 
-/// Measures the requests on `cpu`; takes about a second.
+/// Measures the requests on the first of `cpus` while all of them are busy; takes about a second.
 ///
 /// # Errors
 ///
-/// The store gives a wrong answer, or holds too few rows for a SCAN of the wanted length.
-pub fn calibrate(store: &Store, cpu: usize, get_keys: usize, scan: ScanSize) -> Result<Services> {
+/// A CPU cannot be used, the store gives a wrong answer, or holds too few rows for a SCAN of the
+/// wanted length.
+pub fn calibrate(
+    store: &Store,
+    cpus: &[usize],
+    get_keys: usize,
+    scan: ScanSize,
+) -> Result<Services> {
+    let [cpu, others @ ..] = cpus else { bail!("there is no worker") };
+    let done = &AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let serve = |&cpu| scope.spawn(move || serve_scans(store, cpu, done));
+        let busy: Vec<_> = others.iter().map(serve).collect();
+        let services = measure(store, *cpu, get_keys, scan);
+        done.store(true, Relaxed);
+        for thread in busy {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        }
+        services
+    })
+}
+
+/// Keeps `cpu` busy until it is `done`.
+fn serve_scans(store: &Store, cpu: usize, done: &AtomicBool) -> Result<()> {
+    affinity::on_cpu("calibration", cpu, || {
+        let mut random = 0u64;
+        while !done.load(Relaxed) {
+            random = random.wrapping_add(STEP);
+            store.scan(random, BESIDE.min(store.len()))?;
+        }
+        Ok(())
+    })
+}
+
+fn measure(store: &Store, cpu: usize, get_keys: usize, scan: ScanSize) -> Result<Services> {
     // A thread of its own, so that the caller's affinity stays as it is.
     affinity::on_cpu("calibration", cpu, || {
         let scan_keys = match scan {
@@ -92,8 +133,7 @@ fn mean_ns(effort: Duration, request: impl Fn(u64) -> Result<(), Wrong>) -> Resu
     let mut batch = |count: u32| -> Result<f64, Wrong> {
         let start = Instant::now();
         for _ in 0..count {
-            // Odd steps of about the golden ratio go everywhere and repeat late.
-            random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            random = random.wrapping_add(STEP);
             request(random)?;
         }
         Ok(start.elapsed().as_nanos() as f64 / f64::from(count))
@@ -118,7 +158,7 @@ mod tests {
         let store = Store::load(200, 1).unwrap();
         let cpu = affinity::allowed().unwrap()[0];
         for scan in [ScanSize::Keys(201), ScanSize::Time(Duration::from_secs(1))] {
-            let error = calibrate(&store, cpu, 1, scan).unwrap_err().to_string();
+            let error = calibrate(&store, &[cpu], 1, scan).unwrap_err().to_string();
             assert!(error.contains("200") && error.contains("--keys"), "{error}");
         }
     }
@@ -137,7 +177,10 @@ mod tests {
     #[test]
     fn unknown_cpus_are_an_error() {
         let store = Store::load(100, 1).unwrap();
-        let error = calibrate(&store, 100_000, 1, ScanSize::Keys(10)).unwrap_err();
-        assert!(error.to_string().contains("100000"), "{error}");
+        let cpu = affinity::allowed().unwrap()[0];
+        for cpus in [&[100_000][..], &[cpu, 100_000]] {
+            let error = calibrate(&store, cpus, 1, ScanSize::Keys(10)).unwrap_err();
+            assert!(error.to_string().contains("100000"), "{error}");
+        }
     }
 }

@@ -94,7 +94,7 @@ fn measure_and_write(
     bar.tick();
     let cpu = plan.placement.workers[0];
     let scan = args.scan_keys.map_or(ScanSize::Time(args.scan_time), ScanSize::Keys);
-    let services = calibrate::calibrate(&store, cpu, args.get_keys, scan)?;
+    let services = calibrate::calibrate(&store, &plan.placement.workers, args.get_keys, scan)?;
     let sweep = plan.sweep(args, store, services);
     bar.set_message("listening to the machine");
     bar.tick();

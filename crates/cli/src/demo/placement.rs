@@ -24,6 +24,10 @@ pub struct Placement {
 /// With as many CPUs or more a timer thread has one to itself.
 const ENOUGH: usize = 4;
 
+/// As many workers the client can keep busy: it offers some 600,000 requests a second at most, and
+/// a worker serves up to 75,000.
+const BUSY: usize = 8;
+
 /// Does a clock need a CPU of its own, where so many are usable?
 pub fn needs_cpu(clock: Clock, cpus: usize) -> bool {
     match clock {
@@ -33,8 +37,8 @@ pub fn needs_cpu(clock: Clock, cpus: usize) -> bool {
     }
 }
 
-/// Places `workers` workers, or as many as fit, on `cpus`, of which a control group pays for
-/// `quota` at a time.
+/// Places `workers` workers, or as many as fit and the client can keep busy, on `cpus`, of which a
+/// control group pays for `quota` at a time.
 ///
 /// # Errors
 ///
@@ -50,7 +54,7 @@ pub fn place(
     let others = 1 + usize::from(clock);
     let paid = quota.map_or(usize::MAX, |quota| quota.floor() as usize).min(cpus.len());
     let count = match workers {
-        None => paid.saturating_sub(others).max(1),
+        None => paid.saturating_sub(others).clamp(1, BUSY),
         Some(count) if (1..=cpus.len()).contains(&count) => count,
         Some(count) => {
             let max = cpus.len();
@@ -106,6 +110,13 @@ mod tests {
     fn a_timer_thread_has_a_cpu_where_there_are_enough() {
         assert_eq!([2, 3, 4].map(|cpus| needs_cpu(Clock::TimerThread, cpus)), [false, false, true]);
         assert!(needs_cpu(Clock::TimerCore, 2) && !needs_cpu(Clock::PosixTimer, 64));
+    }
+
+    #[test]
+    fn no_more_workers_than_the_client_can_keep_busy() {
+        let cpus: Vec<usize> = (0..64).collect();
+        assert_eq!(placed(&cpus, None, true).workers, [56, 57, 58, 59, 60, 61, 62, 63]);
+        assert_eq!(placed(&cpus, Some(32), true).workers.len(), 32);
     }
 
     #[test]

@@ -55,7 +55,8 @@ pub struct CalibrateSpec {
 /// When the store cannot be loaded or answers wrongly.
 pub fn calibrate(spec: &CalibrateSpec) -> anyhow::Result<Outcome> {
     let store = Store::load(KEYS, SEED)?;
-    let services = measure_services(&store, spec.worker_cpu, GET_KEYS, ScanSize::Time(SCAN_TIME))?;
+    let services =
+        measure_services(&store, &[spec.worker_cpu], GET_KEYS, ScanSize::Time(SCAN_TIME))?;
     let sample = Sample::default()
         .with("scan_keys", services.scan_keys as f64)
         .with("get_ns", services.get_ns)
