@@ -203,7 +203,7 @@ pub(crate) mod tests {
                     queues: 4,
                 }],
             },
-            sharing: Sharing { broker: true, realtime: true },
+            sharing: Sharing { broker: true, realtime: true, nice: true },
             interruption_us: Some(12.5),
         }
     }

@@ -72,7 +72,7 @@ enum Classes {
     Fifo,
     /// SCHED_FIFO above SCHED_IDLE
     Mixed,
-    /// Nice -20 above SCHED_IDLE: where the kernel throttles SCHED_FIFO
+    /// Nice -20 above SCHED_IDLE: where the kernel throttles or forbids SCHED_FIFO
     Nice,
     /// As usual above SCHED_IDLE; needs no rights
     Idle,

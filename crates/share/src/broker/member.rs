@@ -174,12 +174,12 @@ impl Member {
         let critical = binding.class(Rank::Critical);
         match (standing, &self.lowered) {
             (Standing::Lost, None) => {
-                ranks::allow(self.peer.pid, None);
+                let _ = ranks::allow(self.peer.pid, None);
                 let is_ranked = |tid: &i32| Class::of(*tid).is_ok_and(|class| class == critical);
                 self.lowered = Some(self.threads.iter().copied().filter(is_ranked).collect());
             }
             (Standing::Kept, Some(lowered)) => {
-                ranks::allow(self.peer.pid, Some(critical));
+                let _ = ranks::allow(self.peer.pid, Some(critical));
                 for tid in lowered.iter().filter(|tid| self.threads.contains(tid)) {
                     let _ = critical.set(*tid);
                 }
@@ -244,7 +244,7 @@ impl Member {
         if self.peer.has_ended() {
             return;
         }
-        ranks::allow(self.peer.pid, None);
+        let _ = ranks::allow(self.peer.pid, None);
         let processes = match self.kind {
             Kind::Plain => usage::family(self.peer.pid),
             Kind::Library => vec![self.peer.pid],

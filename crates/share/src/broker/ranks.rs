@@ -15,7 +15,7 @@ pub enum Binding {
     /// Latency-critical ones are `SCHED_FIFO`, best-effort ones are `SCHED_IDLE`.
     Mixed,
     /// Latency-critical ones have the nice value -20, best-effort ones are `SCHED_IDLE`: where the
-    /// kernel throttles `SCHED_FIFO`.
+    /// kernel throttles `SCHED_FIFO`, or forbids it to this control group.
     Nice,
     /// Latency-critical ones stay as they are, best-effort ones are `SCHED_IDLE`: needs no rights.
     Idle,
@@ -52,12 +52,21 @@ impl Binding {
 
     /// As rights, CPUs and the kernel allow: `FIFO` for all only where other programs have a CPU of
     /// their own, and the kernel does not stop such threads ([`throttle`](super::throttle)).
-    pub(super) fn choose(may_rank: bool, others_have_cpus: bool, throttles: bool) -> Binding {
-        match (may_rank, others_have_cpus) {
-            (true, _) if throttles => Binding::Nice,
-            (true, true) => Binding::Fifo,
-            (true, false) => Binding::Mixed,
-            (false, _) => Binding::Idle,
+    pub(super) fn choose(rights: Rights, others_have_cpus: bool, throttles: bool) -> Binding {
+        match (rights, others_have_cpus) {
+            (Rights::None, _) => Binding::Idle,
+            (Rights::Fifo, true) if !throttles => Binding::Fifo,
+            (Rights::Fifo, false) if !throttles => Binding::Mixed,
+            _ => Binding::Nice,
+        }
+    }
+
+    /// What it takes.
+    pub(super) fn needs(self) -> Rights {
+        match self {
+            Binding::Fifo | Binding::Mixed => Rights::Fifo,
+            Binding::Nice => Rights::Nice,
+            Binding::Idle => Rights::None,
         }
     }
 
@@ -79,21 +88,50 @@ impl Binding {
     }
 }
 
-/// Whether this process may rank threads: tried with a thread of its own.
-pub(super) fn may_rank() -> bool {
-    let tried = std::thread::spawn(|| Class::Fifo(1).set(0).is_ok());
-    tried.join().unwrap_or(false)
+/// How this process may rank threads.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Rights {
+    /// Only below all others.
+    None,
+    /// By nice values. A control group may have no time for `SCHED_FIFO` (`CONFIG_RT_GROUP_SCHED`),
+    /// whatever its processes may otherwise do.
+    Nice,
+    /// By all classes.
+    Fifo,
 }
 
-/// Raises or lowers what a process may ask for by itself. Nothing happens without the right to.
-pub(super) fn allow(pid: i32, class: Option<Class>) {
-    let most = match class {
-        Some(Class::Fifo(priority)) => priority.into(),
-        _ => 0,
+impl Rights {
+    /// Tried with a thread that ends with that.
+    pub(super) fn find() -> Rights {
+        let may = |class: Class| std::thread::spawn(move || class.set(0).is_ok());
+        let may = |class| may(class).join().unwrap_or(false);
+        match () {
+            () if may(Class::Fifo(1)) => Rights::Fifo,
+            () if may(Class::Other(-20)) => Rights::Nice,
+            () => Rights::None,
+        }
+    }
+}
+
+/// Raises or lowers what a process may ask for by itself.
+///
+/// # Errors
+///
+/// `EPERM`: that takes `CAP_SYS_RESOURCE`. `ESRCH`: there is no such process.
+pub(super) fn allow(pid: i32, class: Option<Class>) -> io::Result<()> {
+    let (realtime, nice) = match class {
+        Some(Class::Fifo(priority)) => (priority.into(), 0),
+        Some(Class::Other(nice)) => (0, (20 - i64::from(nice)) as u64),
+        _ => (0, 0),
     };
-    let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
-    // SAFETY: `limit` lives across the call; the old value is not asked for.
-    unsafe { libc::prlimit(pid, libc::RLIMIT_RTPRIO, &limit, std::ptr::null_mut()) };
+    for (resource, most) in [(libc::RLIMIT_RTPRIO, realtime), (libc::RLIMIT_NICE, nice)] {
+        let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+        // SAFETY: `limit` lives across the call; the old value is not asked for.
+        if unsafe { libc::prlimit(pid, resource, &limit, std::ptr::null_mut()) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 /// The classes that threads of one application were put into.
@@ -149,11 +187,44 @@ mod tests {
         assert!(BETWEEN > fifo(Rank::Turn));
     }
 
+    /// A process without rights may do what it was allowed, until it is not any more.
+    #[test]
+    fn what_is_allowed_needs_no_rights() {
+        use std::os::unix::process::CommandExt;
+        let tried = |allowed: Option<Class>, wanted: Class| {
+            let mut command = std::process::Command::new("true");
+            // SAFETY: between fork and exec the child makes a few system calls only.
+            unsafe {
+                command.pre_exec(move || {
+                    allow(0, allowed)?;
+                    if libc::setuid(65_534) != 0 {
+                        return Err(io::Error::last_os_error());
+                    }
+                    wanted.set(0)
+                })
+            };
+            command.status()
+        };
+        let (raised, usual) = (Class::Other(-20), Class::Other(0));
+        if tried(Some(raised), usual).is_err() {
+            return eprintln!("skipped: it takes CAP_SYS_RESOURCE, and root");
+        }
+        assert!(tried(Some(raised), raised).is_ok());
+        assert!(tried(Some(usual), raised).is_err() && tried(None, raised).is_err());
+    }
+
     #[test]
     fn nothing_is_chosen_that_would_starve_other_programs() {
-        assert_eq!(Binding::choose(true, true, false), Binding::Fifo);
-        assert_eq!(Binding::choose(true, false, false), Binding::Mixed);
-        assert_eq!([true, false].map(|cpus| Binding::choose(true, cpus, true)), [Binding::Nice; 2]);
-        assert_eq!([true, false].map(|it| Binding::choose(false, true, it)), [Binding::Idle; 2]);
+        let both = [true, false];
+        assert_eq!(Binding::choose(Rights::Fifo, true, false), Binding::Fifo);
+        assert_eq!(Binding::choose(Rights::Fifo, false, false), Binding::Mixed);
+        for rights in [Rights::None, Rights::Nice, Rights::Fifo] {
+            for (cpus, throttles) in both.map(|cpus| both.map(|it| (cpus, it))).concat() {
+                let binding = Binding::choose(rights, cpus, throttles);
+                assert!(binding.needs() <= rights, "{binding:?} takes more than {rights:?}");
+                let nice = rights == Rights::Nice || rights == Rights::Fifo && throttles;
+                assert_eq!(binding == Binding::Nice, nice);
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@ use super::guard::Guard;
 use super::member::Member;
 use super::peer::Peer;
 use super::queue;
-use super::ranks::{self, Binding, Rank};
+use super::ranks::{self, Binding, Rank, Rights};
 use super::status::Expulsion;
 use super::table::OwnTable;
 use super::throttle;
@@ -145,13 +145,13 @@ impl Broker {
         let system = |what| move |error: io::Error| BrokerError::System { what, error };
         let free: Vec<usize> =
             allowed.iter().copied().filter(|cpu| !options.cpus.contains(cpu)).collect();
-        let (may_rank, throttles) = (ranks::may_rank(), throttle::throttles_fifo());
+        let (rights, throttles) = (Rights::find(), throttle::throttles_fifo());
         let binding = match options.binding {
-            Some(binding) if binding.has_turns() && !may_rank => {
+            Some(binding) if binding.needs() > rights => {
                 return Err(BrokerError::Rights(binding.name()));
             }
             Some(binding) => binding,
-            None => Binding::choose(may_rank, !free.is_empty(), throttles),
+            None => Binding::choose(rights, !free.is_empty(), throttles),
         };
         let cycle = options.cycle.unwrap_or_else(|| cycle::measure(options.cpus[0], binding));
         let table = OwnTable::new(&options, cycle).map_err(|e| system("share memory")(e.into()))?;
@@ -164,7 +164,7 @@ impl Broker {
         freezer::clear();
         let queue = queue::create(&options).map_err(system("make the common queue"))?;
         let mut notes = Vec::new();
-        if !may_rank {
+        if rights == Rights::None {
             notes.push(
                 "without CAP_SYS_NICE latency-critical applications are not raised, and \
                         best-effort ones share evenly, without weights"
@@ -174,13 +174,14 @@ impl Broker {
         if matches!(binding, Binding::Fifo | Binding::Mixed) && throttles {
             notes.push(throttle::NOTE.to_owned());
         }
-        if binding.has_turns() {
-            // Above everyone where that takes nothing from them, else between.
-            let class = if free.is_empty() { ranks::BETWEEN } else { ranks::ABOVE };
-            let placed = if free.is_empty() { Ok(()) } else { class::pin(&free) };
-            if let Err(e) = placed.and_then(|()| class.set(0)) {
-                notes.push(format!("the broker keeps its own rank: {e}"));
-            }
+        // Above everyone where that takes nothing from them, else between.
+        let (placed, class) = match free.is_empty() {
+            true => (Ok(()), ranks::BETWEEN),
+            false => (class::pin(&free), ranks::ABOVE),
+        };
+        let ranked = if rights == Rights::Fifo { class.set(0) } else { Ok(()) };
+        if let Err(e) = placed.and(ranked) {
+            notes.push(format!("the broker keeps its own rank: {e}"));
         }
         let listener = listen_at(path).map_err(failed)?;
         let now = Instant::now();
@@ -362,8 +363,9 @@ impl Broker {
         let ranked = critical == 1 && self.options.policy == Policy::Shenango;
         let class = if ranked { class } else { Class::Idle };
         let (kind, value) = if ranked { class.to_words() } else { (u32::MAX, 0) };
-        if ranked && let Class::Fifo(_) = class {
-            ranks::allow(peer.pid, Some(class));
+        if ranked && class != ranks::USUAL {
+            // Who cannot be allowed it may have the right.
+            let _ = ranks::allow(peer.pid, Some(class));
         }
         let admitted = Message::new(Subject::Admitted, [number as u32, kind, value, 0]);
         wire::send(socket, &admitted, &[self.table.file(), file.as_fd()]).map_err(system)?;

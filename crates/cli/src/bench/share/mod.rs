@@ -4,8 +4,10 @@
 //! ```text
 //!   CPU `client`                     CPU `worker`
 //!   client: open loop, one class --> LC: one worker; each request computes for 1 or 10 us
-//!   broker of `quaver share`         BE: computes, in pieces of half a microsecond
+//!                                    BE: computes, in pieces of half a microsecond
 //! ```
+//!
+//! The broker of `quaver share` has a third CPU, or the client's where there are two.
 //!
 //! * *LC p99 ratio*: the 99th percentile of latency by that of *alone spinning* in the same round:
 //!   nobody else there, and the worker never sleeps.
@@ -134,6 +136,8 @@ pub struct ShareSpec {
     client: usize,
     /// Of [`Variant::Split`]: the BE's CPU.
     other: Option<usize>,
+    /// The broker's, if there is one.
+    broker: usize,
     /// Where the broker's socket and the BE's page may be.
     folder: PathBuf,
 }
@@ -206,18 +210,20 @@ fn job(context: &Context, variant: Variant, service_us: u64, load: u32) -> anyho
         readings.push(reading("parks a second", "parks_per_s", ""));
         readings.push(reading("answered at a look", "answered_percent", "%"));
     }
+    let client = place.helper.unwrap_or(place.worker);
     let spec = ShareSpec {
         variant,
         service_us,
         load_percent: load,
         span_ms,
         worker: place.worker,
-        client: place.helper.unwrap_or(place.worker),
+        client,
         other: other.filter(|_| variant == Variant::Split),
+        broker: other.unwrap_or(client),
         folder: context.folder()?.to_owned(),
     };
     let mut cpus = place.both();
-    cpus.extend(spec.other);
+    cpus.extend(other.filter(|_| variant == Variant::Split || variant.is_shared()));
     let task = Task { cpus, expected: Duration::from_millis(2 * span_ms + 1_000), readings };
     let name = implementation(variant, service_us);
     let mut job = task.job(name, context.child(&Work::Share(spec)));

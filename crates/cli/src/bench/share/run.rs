@@ -101,7 +101,7 @@ fn start_broker(spec: &ShareSpec, socket: &Path) -> anyhow::Result<Running> {
     let cpu = spec.worker.to_string();
     let mut command = command(&["share", "--cpus", &cpu, "--socket"])?;
     command.arg(socket).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = process::spawn(&mut command, &[spec.worker, spec.client]);
+    let child = process::spawn(&mut command, &[spec.worker, spec.broker]);
     let mut broker = Running(child.context("cannot start the broker")?);
     let mut line = String::new();
     let said = broker.0.stdout.take().context("it has no output")?;

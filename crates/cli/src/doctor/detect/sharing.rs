@@ -11,14 +11,18 @@ pub struct Sharing {
     pub broker: bool,
     /// This process may put threads into `SCHED_FIFO`.
     pub realtime: bool,
+    /// It may give threads higher priorities.
+    pub nice: bool,
 }
 
 pub(super) fn detect() -> Sharing {
     let socket = quaver_share::socket_path(&Membership::critical());
-    // Of a thread that ends with that.
-    let tried = std::thread::spawn(|| Class::Fifo(1).set(0).is_ok());
+    // A thread tries it that ends with that.
+    let may = |class: Class| std::thread::spawn(move || class.set(0).is_ok());
+    let [realtime, nice] = [Class::Fifo(1), Class::Other(-20)].map(may);
     Sharing {
         broker: quaver_share::status(&socket).is_ok(),
-        realtime: tried.join().unwrap_or(false),
+        realtime: realtime.join().unwrap_or(false),
+        nice: nice.join().unwrap_or(false),
     }
 }

@@ -2,6 +2,7 @@
 //! resources.
 
 use super::{Facts, Finding};
+use crate::doctor::detect::sharing::Sharing;
 
 const GROUP: &str = "Rights and limits";
 
@@ -83,12 +84,18 @@ fn workers(facts: &Facts) -> Finding {
 
 fn sharing(facts: &Facts) -> Finding {
     let finding = |value| Finding::new(GROUP, "sharing", value);
-    match (facts.sharing.broker, facts.sharing.realtime) {
-        (true, _) => finding("a broker").ok("applications can join by `share=lc` or `share=be`"),
-        (_, true) => {
+    match &facts.sharing {
+        Sharing { broker: true, .. } => {
+            finding("a broker").ok("applications can join by `share=lc` or `share=be`")
+        }
+        Sharing { realtime: true, .. } => {
             finding("yes").ok("`quaver share` can rank applications that share cores by SCHED_FIFO")
         }
-        (_, false) => finding("no rights")
+        Sharing { nice: true, .. } => finding("by nice values").ok(
+            "`quaver share` can rank applications that share cores by nice values: this control \
+             group may not use SCHED_FIFO",
+        ),
+        _ => finding("no rights")
             .missing(
                 "`quaver share` can only put best-effort applications below all others, without \
                  weights",
@@ -211,11 +218,14 @@ mod tests {
     #[test]
     fn sharing_needs_rights_unless_there_is_a_broker() {
         let mut facts = perfect();
-        facts.sharing.realtime = false;
+        (facts.sharing.realtime, facts.sharing.nice) = (false, false);
         assert_eq!(find(&facts, "sharing").value, "a broker");
         facts.sharing.broker = false;
         assert!(find(&facts, "sharing").advice.unwrap().contains("quaver share"));
+        facts.sharing.nice = true;
+        assert!(find(&facts, "sharing").value.contains("nice"));
         facts.sharing.realtime = true;
+        assert_eq!(find(&facts, "sharing").value, "yes");
         assert_eq!(find(&facts, "sharing").status, Status::Ok);
     }
 
