@@ -239,8 +239,9 @@ impl Running {
     /// Work has arrived. If some worker's thread has had its quantum already, or must give way to
     /// it, whoever brought the work interrupts it at once: waking a timer thread that sends the
     /// same signal, or setting a timer that has expired already, would cost both time and another
-    /// interruption. `true` if a request was sent. Where there are probes, threads that have not
-    /// had their quantum time themselves from now on.
+    /// interruption. `true` if a request was sent. It is sent to one: another one that stopped
+    /// would find the work taken. If nobody can be told yet, threads time themselves from now on
+    /// where there are probes.
     ///
     /// Who comes too soon after a look that found nobody leaves it to the clock: a look reads what
     /// all workers write.
@@ -250,7 +251,6 @@ impl Running {
             return false;
         }
         let overdue = |slot: &Slot| {
-            self.tell_probes(slot);
             // The clock sends what a thread may have missed.
             let Some((run, due, stage @ Stage::First)) = slot.told() else { return false };
             let now = tsc::now();
@@ -258,6 +258,9 @@ impl Running {
         };
         let sent = rt.any_slot(overdue);
         if !sent {
+            if rt.probes() {
+                rt.slots().iter().for_each(|slot| self.tell_probes(slot));
+            }
             rt.next_look.at.store(begun + rt.look_every, Relaxed);
         }
         sent
