@@ -3,9 +3,9 @@
 //! Rounds are outermost, so that a change of the machine's mood during the sweep meets all loads
 //! and modes alike. Loads of which the machine [`disturbed`] too many rounds are measured again, in
 //! all modes; that may take a quarter of the time that the sweep takes without. Of the rounds of a
-//! mode and load that count, the one with the median GET p99 becomes the row; with an even number,
-//! the worse of the two in the middle. A round whose GET p99 is only a bound counts as worse than
-//! any other.
+//! mode and load that count, the one with the median GET p99 becomes the row, but for its SCANs:
+//! these are of the one with the median SCAN p99. With an even number it is the worse of the two in
+//! the middle. A round whose p99 is only a bound counts as worse than any other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -217,8 +217,8 @@ pub fn evaluate(
         limit: SloLimit::LatencyNs(u64::try_from(slo.as_nanos()).unwrap_or(u64::MAX)),
     };
     let highest = |mode| -> Result<Option<f64>> {
-        let medians = groups.iter().map(|(kept, _)| median(kept));
-        let medians = medians.filter(|m| m.mode == mode && gets(m).is_some());
+        let medians = groups.iter().map(|(kept, _)| median(kept, GETS));
+        let medians = medians.filter(|m| m.mode == mode && of(m, GETS).is_some());
         let points: Vec<_> =
             medians.map(|m| LoadPoint { load: m.load, summary: m.summary.clone() }).collect();
         if points.is_empty() {
@@ -239,8 +239,13 @@ fn percent(load: f64) -> f64 {
     (load * 1e6).round() / 1e4
 }
 
-fn gets(measurement: &Measurement) -> Option<&quaver_load::Distribution<u64>> {
-    measurement.summary.class(CLASSES[serve::GET as usize])?.latency_ns.as_ref()
+/// The names of the classes.
+const GETS: &str = CLASSES[serve::GET as usize];
+const SCANS: &str = CLASSES[1 - serve::GET as usize];
+
+/// The latencies of a class.
+fn of<'a>(m: &'a Measurement, class: &str) -> Option<&'a quaver_load::Distribution<u64>> {
+    m.summary.class(class)?.latency_ns.as_ref()
 }
 
 fn calmest<'a>(group: &[&'a Measurement], rounds: usize) -> Vec<&'a Measurement> {
@@ -249,16 +254,17 @@ fn calmest<'a>(group: &[&'a Measurement], rounds: usize) -> Vec<&'a Measurement>
     kept
 }
 
-fn median<'a>(rounds: &[&'a Measurement]) -> &'a Measurement {
+/// The round with the median p99 of a class.
+fn median<'a>(rounds: &[&'a Measurement], class: &str) -> &'a Measurement {
     let mut rounds = rounds.to_vec();
-    rounds.sort_by_key(|m| gets(m).map(|get| (get.p99.at_least, get.p99.value)));
+    rounds.sort_by_key(|m| of(m, class).map(|all| (all.p99.at_least, all.p99.value)));
     rounds[rounds.len() / 2]
 }
 
 /// From the rounds that count, of so many.
 fn row(rounds: &[&Measurement], all_rounds: usize) -> Row {
-    let Measurement { mode, load, summary, stats, .. } = median(rounds);
-    let latency = |name| summary.class(name)?.latency_ns.as_ref().map(Latency::of);
+    let Measurement { mode, load, summary, stats, .. } = median(rounds, GETS);
+    let latency = |class| of(median(rounds, class), class).map(Latency::of);
     let lateness = summary.generator.as_ref().and_then(|generator| generator.lateness_ns.as_ref());
     let total = &summary.total;
     Row {
@@ -266,8 +272,8 @@ fn row(rounds: &[&Measurement], all_rounds: usize) -> Row {
         load_percent: percent(*load),
         offered_rps: total.offered_rate.unwrap_or_default(),
         achieved_rps: total.achieved_rate.unwrap_or_default(),
-        get: latency(CLASSES[0]),
-        scan: latency(CLASSES[1]),
+        get: latency(GETS),
+        scan: latency(SCANS),
         preemptions: Preemptions {
             sent: stats.preempt_sent,
             received: stats.preempt_received,
@@ -282,7 +288,7 @@ fn row(rounds: &[&Measurement], all_rounds: usize) -> Row {
         client_late_p99_us: lateness.map_or(0.0, |late| late.p99.value as f64 / 1e3),
         get_p99_us_rounds: rounds
             .iter()
-            .filter_map(|m| gets(m).map(|get| get.p99.value as f64 / 1e3))
+            .filter_map(|m| of(m, GETS).map(|get| get.p99.value as f64 / 1e3))
             .collect(),
         disturbed_rounds: rounds.iter().filter(|m| m.disturbance.is_much()).count(),
         all_rounds,
@@ -297,16 +303,28 @@ mod tests {
     /// A run of 100 GETs, `slow` of which took 1 ms and the others 10 µs; `lost` more did not
     /// complete.
     fn measurement(mode: Mode, load: f64, slow: u64, lost: u64) -> Measurement {
+        with_scans(mode, load, slow, lost, &[])
+    }
+
+    /// The same, and SCANs that took so many µs.
+    fn with_scans(mode: Mode, load: f64, slow: u64, lost: u64, scans: &[u64]) -> Measurement {
         let recorder = Recorder::new(CLASSES, 1000).unwrap();
-        for id in 0..100 + lost {
+        let send = |id, class| {
             let intended_ns = id * 10_000;
             let request =
-                Request { id, intended_ns, class: 0, service_ns: 0, key_random: 0, warm_up: false };
+                Request { id, intended_ns, class, service_ns: 0, key_random: 0, warm_up: false };
             assert!(recorder.sent(&request));
+            intended_ns
+        };
+        for id in 0..100 + lost {
+            let intended_ns = send(id, 0);
             if id < 100 {
                 let latency = if id < slow { 1_000_000 } else { 10_000 };
                 recorder.complete(id, intended_ns + latency);
             }
+        }
+        for (id, took_us) in (500..).zip(scans) {
+            recorder.complete(id, send(id, 1) + took_us * 1000);
         }
         let summary = recorder.summary(10_000_000);
         let disturbance = Disturbance::of(&summary, Duration::from_millis(10), Duration::ZERO);
@@ -327,6 +345,15 @@ mod tests {
         assert_eq!(rows[0].scan, None);
         let expected = SloLoads { preemptive: Some(50.0), ..SloLoads::default() };
         assert_eq!(loads, expected);
+    }
+
+    #[test]
+    fn each_class_has_its_own_median() {
+        let rounds = [(50, 300), (0, 900), (0, 400)]
+            .map(|(slow, scan_us)| with_scans(Mode::Preemptive, 0.5, slow, 0, &[scan_us]));
+        let (rows, _) = evaluate(&rounds, 3, SLO).unwrap();
+        let (get, scan) = (rows[0].get.as_ref().unwrap(), rows[0].scan.as_ref().unwrap());
+        assert!(get.p99_us < 20.0 && (scan.p99_us - 400.0).abs() < 1.0, "{get:?} {scan:?}");
     }
 
     #[test]

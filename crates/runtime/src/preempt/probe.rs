@@ -33,7 +33,7 @@ use super::extension;
 use super::notify::{Notifier, Stage};
 use super::signal::Signals;
 use crate::arch::probe::{PASSES, WORD};
-use crate::arch::segment;
+use crate::arch::{fence, segment};
 use crate::clock::lookers;
 use crate::runtime::Inner;
 use crate::thread::control::{Uthread, deferred};
@@ -43,9 +43,7 @@ use crate::uintr::Receiver;
 use crate::worker::carrier::Carrier;
 use crate::worker::scheduler;
 use crate::worker::slot::Slot;
-use core::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering::*, fence,
-};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering::*};
 use quaver_sched::Why;
 use std::time::Duration;
 
