@@ -21,8 +21,8 @@ pub(crate) fn may_take(rt: &Inner, due: Ticks) -> Ticks {
 
 /// What a clock's thread knows of each worker.
 pub(super) struct Left {
-    /// Since when each look has found the worker's thread due, and somebody looking for work; 0: the
-    /// last one has not.
+    /// Since when each look has found the worker's thread due, and somebody looking for work; 0:
+    /// the last one has not.
     since: Box<[Ticks]>,
 }
 
@@ -31,21 +31,33 @@ impl Left {
         Left { since: rt.slots().iter().map(|_| 0).collect() }
     }
 
-    /// When `worker` is to be told what is `due`, after a look at `now`.
-    pub(super) fn told_at(&mut self, rt: &Inner, worker: usize, due: Ticks, now: Ticks) -> Ticks {
+    /// When `worker` is to be told what is `due`, if anything is, after a look at `now`.
+    pub(super) fn told_at(
+        &mut self,
+        rt: &Inner,
+        worker: usize,
+        due: Option<Ticks>,
+        now: Ticks,
+    ) -> Option<Ticks> {
         self.until(worker, due, now, rt.idle.looking() != 0)
     }
 
-    fn until(&mut self, worker: usize, due: Ticks, now: Ticks, looked_for: bool) -> Ticks {
+    fn until(
+        &mut self,
+        worker: usize,
+        due: Option<Ticks>,
+        now: Ticks,
+        looked_for: bool,
+    ) -> Option<Ticks> {
         let since = &mut self.since[worker];
-        if due > now || !looked_for {
+        let Some(at) = due.filter(|&at| at <= now && looked_for) else {
             *since = 0;
             return due;
-        }
+        };
         if *since == 0 {
             *since = now;
         }
-        due.max(since.saturating_add(tsc::from_duration(WHILE)))
+        Some(at.max(since.saturating_add(tsc::from_duration(WHILE))))
     }
 }
 
@@ -58,14 +70,17 @@ mod tests {
         tsc::init();
         let length = tsc::from_duration(WHILE);
         let mut left = Left { since: Box::new([0; 2]) };
-        assert_eq!(left.until(0, 500, 1000, false), 500);
-        assert_eq!(left.until(0, 500, 1000, true), 1000 + length, "somebody looks");
-        assert_eq!(left.until(0, 500, 1000 + length, true), 1000 + length, "and has not come");
-        assert_eq!(left.until(1, 500, 1000 + length, true), 1000 + 2 * length, "each its own");
-        // In between it was taken, or nobody looked.
-        assert_eq!(left.until(0, 3000 + length, 2000 + length, true), 3000 + length);
-        assert_eq!(left.until(0, 500, 4000, true), 4000 + length);
-        assert_eq!(left.until(0, 500, 5000, false), 500);
-        assert_eq!(left.until(0, 500, 6000, true), 6000 + length);
+        let mut until = |worker, due, now, looked_for| left.until(worker, due, now, looked_for);
+        assert_eq!(until(0, Some(500), 1000, false), Some(500));
+        assert_eq!(until(0, Some(500), 1000, true), Some(1000 + length), "somebody looks");
+        let now = 1000 + length;
+        assert_eq!(until(0, Some(500), now, true), Some(now), "and has not come");
+        assert_eq!(until(1, Some(500), now, true), Some(now + length), "each its own");
+        // In between it was taken, another one began, or nobody looked.
+        for (due, looked_for) in [(None, true), (Some(10 * now), true), (Some(500), false)] {
+            assert_eq!(until(0, due, 2 * now, looked_for), due);
+            assert_eq!(until(0, Some(500), 3 * now, true), Some(3 * now + length));
+            assert_eq!(until(0, Some(500), 5 * now, true), Some(3 * now + length));
+        }
     }
 }

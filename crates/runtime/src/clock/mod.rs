@@ -246,8 +246,9 @@ impl Running {
     /// Who comes too soon after a look that found nobody leaves it to the clock: a look reads what
     /// all workers write.
     fn tell_busy(&self, rt: &Inner) -> bool {
+        let sends = matches!(self, Running::Posix(_) | Running::Thread(_));
         let begun = tsc::now();
-        if matches!(self, Running::Off) || begun < rt.next_look.at.load(Relaxed) {
+        if !sends && !rt.probes() || begun < rt.next_look.at.load(Relaxed) {
             return false;
         }
         let overdue = |slot: &Slot| {
@@ -256,7 +257,7 @@ impl Running {
             let now = tsc::now();
             is_due(due, now, 0) && preempt::send(rt, slot, run, now, stage)
         };
-        let sent = rt.any_slot(overdue);
+        let sent = sends && rt.any_slot(overdue);
         if !sent {
             if rt.probes() {
                 rt.slots().iter().for_each(|slot| self.tell_probes(slot));

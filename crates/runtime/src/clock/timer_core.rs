@@ -23,11 +23,12 @@ pub(crate) fn run(rt: &'static Inner) {
     let mut left = Left::new(rt);
     while !rt.stopping.load(Relaxed) {
         for slot in rt.slots() {
-            if let Some((run, due, stage)) = slot.told() {
-                let now = tsc::now();
-                if is_due(left.told_at(rt, slot.id, due, now), now, 0) {
-                    preempt::send(rt, slot, run, now, stage);
-                }
+            let (told, now) = (slot.told(), tsc::now());
+            let due = left.told_at(rt, slot.id, told.map(|(_, due, _)| due), now);
+            if let (Some((run, _, stage)), Some(due)) = (told, due)
+                && is_due(due, now, 0)
+            {
+                preempt::send(rt, slot, run, now, stage);
             }
         }
         core::hint::spin_loop();

@@ -60,7 +60,7 @@ pub(super) fn pass(rt: &Inner, look: &mut Look, left: &mut Left) {
             let quantum = slot.quantum_of(&running);
             let quantum = quantum.map(|q| q.longer_by(slot.backstop(q.ends)));
             let now = tsc::now();
-            let due = told.map(|(_, due, _)| left.told_at(rt, slot.id, due, now));
+            let due = left.told_at(rt, slot.id, told.map(|(_, due, _)| due), now);
             if look.worker(now, due, quantum)
                 && let Some((.., stage)) = told
             {

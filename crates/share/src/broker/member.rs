@@ -244,7 +244,9 @@ impl Member {
         if self.peer.has_ended() {
             return;
         }
-        let _ = ranks::allow(self.peer.pid, None);
+        if self.is_critical() {
+            let _ = ranks::allow(self.peer.pid, None);
+        }
         let processes = match self.kind {
             Kind::Plain => usage::family(self.peer.pid),
             Kind::Library => vec![self.peer.pid],
