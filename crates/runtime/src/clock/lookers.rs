@@ -8,6 +8,8 @@
 
 use crate::runtime::Inner;
 use crate::tsc::{self, Ticks};
+use crate::worker::slot::Slot;
+use core::sync::atomic::Ordering::*;
 use std::time::Duration;
 
 /// For how long.
@@ -19,46 +21,23 @@ pub(crate) fn may_take(rt: &Inner, due: Ticks) -> Ticks {
     if rt.idle.looking() == 0 { due } else { due.saturating_add(tsc::from_duration(WHILE)) }
 }
 
-/// What a clock's thread knows of each worker.
-pub(super) struct Left {
-    /// Since when each look has found the worker's thread due, and somebody looking for work; 0:
-    /// the last one has not.
-    since: Box<[Ticks]>,
+/// When the worker of `slot` is to be told what is `due`, if anything is, after a look at `now`. By
+/// the clock's thread only.
+pub(super) fn told_at(slot: &Slot, due: Option<Ticks>, now: Ticks) -> Option<Ticks> {
+    let before = slot.left_since.load(Relaxed);
+    let (since, told_at) = left(before, due, now, slot.rt().idle.looking() != 0);
+    if since != before {
+        slot.left_since.store(since, Relaxed);
+    }
+    told_at
 }
 
-impl Left {
-    pub(super) fn new(rt: &Inner) -> Left {
-        Left { since: rt.slots().iter().map(|_| 0).collect() }
-    }
-
-    /// When `worker` is to be told what is `due`, if anything is, after a look at `now`.
-    pub(super) fn told_at(
-        &mut self,
-        rt: &Inner,
-        worker: usize,
-        due: Option<Ticks>,
-        now: Ticks,
-    ) -> Option<Ticks> {
-        self.until(worker, due, now, rt.idle.looking() != 0)
-    }
-
-    fn until(
-        &mut self,
-        worker: usize,
-        due: Option<Ticks>,
-        now: Ticks,
-        looked_for: bool,
-    ) -> Option<Ticks> {
-        let since = &mut self.since[worker];
-        let Some(at) = due.filter(|&at| at <= now && looked_for) else {
-            *since = 0;
-            return due;
-        };
-        if *since == 0 {
-            *since = now;
-        }
-        Some(at.max(since.saturating_add(tsc::from_duration(WHILE))))
-    }
+/// Since when each look has found a thread due, and somebody looking for work (0: this one has
+/// not), if it was `since` before; and when it is to be told.
+fn left(since: Ticks, due: Option<Ticks>, now: Ticks, looked_for: bool) -> (Ticks, Option<Ticks>) {
+    let Some(at) = due.filter(|&at| at <= now && looked_for) else { return (0, due) };
+    let since = if since == 0 { now } else { since };
+    (since, Some(at.max(since.saturating_add(tsc::from_duration(WHILE)))))
 }
 
 #[cfg(test)]
@@ -69,18 +48,21 @@ mod tests {
     fn what_nobody_takes_is_told() {
         tsc::init();
         let length = tsc::from_duration(WHILE);
-        let mut left = Left { since: Box::new([0; 2]) };
-        let mut until = |worker, due, now, looked_for| left.until(worker, due, now, looked_for);
-        assert_eq!(until(0, Some(500), 1000, false), Some(500));
-        assert_eq!(until(0, Some(500), 1000, true), Some(1000 + length), "somebody looks");
+        let mut since = 0;
+        let mut look = |due, now, looked_for| {
+            let told_at;
+            (since, told_at) = left(since, due, now, looked_for);
+            told_at
+        };
+        assert_eq!(look(Some(500), 1000, false), Some(500));
+        assert_eq!(look(Some(500), 1000, true), Some(1000 + length), "somebody looks");
         let now = 1000 + length;
-        assert_eq!(until(0, Some(500), now, true), Some(now), "and has not come");
-        assert_eq!(until(1, Some(500), now, true), Some(now + length), "each its own");
+        assert_eq!(look(Some(500), now, true), Some(now), "and has not come");
         // In between it was taken, another one began, or nobody looked.
         for (due, looked_for) in [(None, true), (Some(10 * now), true), (Some(500), false)] {
-            assert_eq!(until(0, due, 2 * now, looked_for), due);
-            assert_eq!(until(0, Some(500), 3 * now, true), Some(3 * now + length));
-            assert_eq!(until(0, Some(500), 5 * now, true), Some(3 * now + length));
+            assert_eq!(look(due, 2 * now, looked_for), due);
+            assert_eq!(look(Some(500), 3 * now, true), Some(3 * now + length));
+            assert_eq!(look(Some(500), 5 * now, true), Some(3 * now + length));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A pinned thread that does nothing but look at the clock (Aspen, section 3.2).
 
-use super::lookers::Left;
+use super::lookers;
 use crate::preempt;
 use crate::runtime::Inner;
 use crate::tsc;
@@ -20,11 +20,10 @@ impl TimerCore {
 /// quantum was used is noticed at once and not a quantum later.
 pub(crate) fn run(rt: &'static Inner) {
     super::leave_workers_alone(rt);
-    let mut left = Left::new(rt);
     while !rt.stopping.load(Relaxed) {
         for slot in rt.slots() {
             let (told, now) = (slot.told(), tsc::now());
-            let due = left.told_at(rt, slot.id, told.map(|(_, due, _)| due), now);
+            let due = lookers::told_at(slot, told.map(|(_, due, _)| due), now);
             if let (Some((run, _, stage)), Some(due)) = (told, due)
                 && is_due(due, now, 0)
             {

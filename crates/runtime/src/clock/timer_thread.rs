@@ -1,7 +1,7 @@
 //! One thread for all workers, which sleeps until the next decision is due.
 
 use super::duty::Duty;
-use super::lookers::Left;
+use super::lookers;
 use super::sleep::Sleep;
 use crate::os::turns;
 use crate::preempt;
@@ -51,8 +51,8 @@ fn due(slot: &Slot) -> Option<Ticks> {
     slot.told().map(|(_, due, _)| due)
 }
 
-/// Shows all workers to `look`, and sends what is due and not `left` to others.
-pub(super) fn pass(rt: &Inner, look: &mut Look, left: &mut Left) {
+/// Shows all workers to `look`, and sends what is due and not left to others.
+pub(super) fn pass(rt: &Inner, look: &mut Look) {
     for slot in rt.slots() {
         look.stopped_long(slot.long_at.load(Relaxed));
         if let Some((run, running)) = slot.running() {
@@ -60,7 +60,7 @@ pub(super) fn pass(rt: &Inner, look: &mut Look, left: &mut Left) {
             let quantum = slot.quantum_of(&running);
             let quantum = quantum.map(|q| q.longer_by(slot.backstop(q.ends)));
             let now = tsc::now();
-            let due = left.told_at(rt, slot.id, told.map(|(_, due, _)| due), now);
+            let due = lookers::told_at(slot, told.map(|(_, due, _)| due), now);
             if look.worker(now, due, quantum)
                 && let Some((.., stage)) = told
             {
@@ -80,7 +80,6 @@ pub(crate) fn run(rt: &'static Inner) {
     sys::set_minimal_timer_slack();
     turns::shorten();
     let longest_nap = tsc::from_duration(LONGEST_NAP);
-    let mut left = Left::new(rt);
     let mut duty = Duty::new(rt.config.clock_shares);
     let mut watch = Watch::new(clock.quantum, rt.timer_slop);
     if let Some(pace) = rt.pace {
@@ -89,7 +88,7 @@ pub(crate) fn run(rt: &'static Inner) {
     while !rt.stopping.load(Relaxed) {
         clock.sleep.begin_to_look();
         let mut look = watch.look(tsc::now());
-        pass(rt, &mut look, &mut left);
+        pass(rt, &mut look);
         let now = tsc::now();
         let plan = watch.plan(&look, now);
         rt.slots().iter().for_each(|slot| slot.later.store(watch.later(), Relaxed));
@@ -109,7 +108,7 @@ pub(crate) fn run(rt: &'static Inner) {
         }
         // What came before the announcement has told nobody.
         let mut look = watch.look(tsc::now());
-        pass(rt, &mut look, &mut left);
+        pass(rt, &mut look);
         let until = look.due().map_or(until, |due| due.min(until));
         let now = tsc::now();
         if !rt.stopping.load(Relaxed) && until > now {

@@ -83,6 +83,9 @@ pub(crate) struct Slot {
     /// the slot's carrier only.
     switched_at: AtomicU64,
     unread: AtomicU32,
+    /// Since when the running thread is due and not told, because somebody [looks for
+    /// work](crate::clock::lookers); 0: it is not. The clock's thread only.
+    pub(crate) left_since: AtomicU64,
     /// No further request before this time; 0: none of this dispatch was put off.
     pub(crate) retry_at: AtomicU64,
     /// How long the next request of this dispatch is put off if it comes at a bad moment.
@@ -150,6 +153,7 @@ impl Slot {
             later: AtomicU64::new(0),
             switched_at: AtomicU64::new(0),
             unread: AtomicU32::new(0),
+            left_since: AtomicU64::new(0),
             retry_at: AtomicU64::new(0),
             retry_delay: AtomicU64::new(rt.retry),
             put_off_run: AtomicU64::new(0),
