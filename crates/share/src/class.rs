@@ -59,6 +59,12 @@ impl Class {
         Ok(())
     }
 
+    /// May this process put its threads into this class? Tried with one that ends with that, for
+    /// which this waits.
+    pub fn is_allowed(self) -> bool {
+        std::thread::spawn(move || self.set(0).is_ok()).join().unwrap_or(false)
+    }
+
     /// The class of a thread; 0: of the calling one. Others than these three count as
     /// `SCHED_OTHER`.
     ///
