@@ -180,6 +180,5 @@ if [ -n "${QUAVER_TEST_FULL:-}" ]; then
     suite regex --doc
     suite serde_json --lib --tests
     suite memchr --lib
-    suite redb --lib --tests
 fi
 say "cargo quaver: ok"
