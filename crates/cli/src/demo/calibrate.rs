@@ -1,10 +1,10 @@
 //! How long the requests take by themselves: the service times that loads are percentages of.
 //!
 //! Requests run one after the other on an ordinary thread, on a worker's CPU, without a runtime
-//! around them. The other workers' CPUs serve SCANs meanwhile: they share caches, and perhaps the
-//! units of a core. What threads, switches and preemption cost is therefore not part of the service
-//! time; it shows as capacity that cannot be reached. Means are medians over batches, because a
-//! batch that the machine interrupted says nothing about the store.
+//! around them. What threads, switches and preemption cost is therefore not part of the service
+//! time; it shows as capacity that cannot be reached. The other workers' CPUs serve SCANs
+//! meanwhile: they share caches, and perhaps the units of a core. Means are medians over batches,
+//! because a batch that the machine interrupted says nothing about the store.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
