@@ -57,6 +57,24 @@ fn all_but_faults() -> libc::sigset_t {
     }
 }
 
+/// Runs `body` while the calling kernel thread takes no signals but `signal` and faults.
+pub(crate) fn with_only<T>(signal: i32, body: impl FnOnce() -> T) -> T {
+    let mut others = all_but_faults();
+    let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: complete sets; the kernel writes its part of `before`.
+    unsafe {
+        libc::sigdelset(&mut others, signal);
+        let found = Some(&mut *before.as_mut_ptr());
+        crate::sys::change_signal_mask(libc::SIG_BLOCK, Some(&others), found);
+    }
+    let result = body();
+    // SAFETY: what the kernel has written.
+    unsafe {
+        crate::sys::change_signal_mask(libc::SIG_SETMASK, Some(before.assume_init_ref()), None);
+    }
+    result
+}
+
 /// The calling kernel thread's signal mask. From the kernel: `pthread_sigmask` may be somebody
 /// else's, who tells of user threads.
 pub(crate) fn signal_mask() -> libc::sigset_t {

@@ -48,6 +48,7 @@ fn the_child() {
     match role {
         "process" => to_the_process(setup),
         "timer" => from_a_timer(setup),
+        "small" => on_a_small_stack(setup),
         other => panic!("unknown role {other}"),
     }
 }
@@ -110,25 +111,36 @@ fn signals_to_the_process_are_handled_once() {
     on_all("process");
 }
 
-/// An application whose own timer sends the signal that Quaver would take.
-fn from_a_timer(setup: Setup) {
-    install_handler(handler, libc::SIGURG);
+/// A timer of the application's that sends `signal`; only to the calling thread, or to the process.
+fn timer_with(signal: i32, only_here: bool) -> libc::timer_t {
     // SAFETY: a complete event; the timer lives as long as the process.
-    let timer = unsafe {
+    unsafe {
         let mut event: libc::sigevent = std::mem::zeroed();
         event.sigev_notify = libc::SIGEV_SIGNAL;
-        event.sigev_signo = libc::SIGURG;
+        event.sigev_signo = signal;
+        if only_here {
+            event.sigev_notify = libc::SIGEV_THREAD_ID;
+            event.sigev_notify_thread_id = libc::gettid();
+        }
         let mut timer: libc::timer_t = std::ptr::null_mut();
         assert_eq!(libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer), 0);
         timer
-    };
-    let every = |ns| {
-        let interval = libc::timespec { tv_sec: 0, tv_nsec: ns };
-        let times = libc::itimerspec { it_interval: interval, it_value: interval };
-        // SAFETY: the timer of above, valid times.
-        assert_eq!(unsafe { libc::timer_settime(timer, 0, &times, std::ptr::null_mut()) }, 0);
-    };
-    every(200_000);
+    }
+}
+
+/// From now on the timer expires so often; 0: not any more.
+fn set(timer: libc::timer_t, ns: i64) {
+    let interval = libc::timespec { tv_sec: 0, tv_nsec: ns };
+    let times = libc::itimerspec { it_interval: interval, it_value: interval };
+    // SAFETY: a timer that is there, valid times.
+    assert_eq!(unsafe { libc::timer_settime(timer, 0, &times, std::ptr::null_mut()) }, 0);
+}
+
+/// An application whose own timer sends the signal that Quaver would take.
+fn from_a_timer(setup: Setup) {
+    install_handler(handler, libc::SIGURG);
+    let timer = timer_with(libc::SIGURG, false);
+    set(timer, 200_000);
     alone(|| {
         let e = setup.builder().build().unwrap_err();
         assert!(matches!(e, BuildError::SignalInUse(libc::SIGURG)), "{e}");
@@ -147,10 +159,41 @@ fn from_a_timer(setup: Setup) {
             }
         });
     });
-    every(0);
+    set(timer, 0);
 }
 
 #[test]
 fn a_timer_of_the_application_may_have_the_usual_signal() {
     on_all("timer");
+}
+
+/// The thread that builds a runtime takes a signal of its own every 0.3 ms, in a handler that runs
+/// for 0.1 ms on a stack which has room for one frame. Whatever Quaver tries out on that thread,
+/// nothing else gets there.
+fn on_a_small_stack(setup: Setup) {
+    extern "C" fn slow(_: i32) {
+        let begin = std::time::Instant::now();
+        while begin.elapsed().as_micros() < 100 {
+            std::hint::spin_loop();
+        }
+        HANDLED.fetch_add(1, SeqCst);
+    }
+    // SAFETY: no memory.
+    let frame = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
+    let memory = vec![0u8; frame + 2048].leak();
+    let stack =
+        libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: memory.len() };
+    // SAFETY: memory that is never freed.
+    assert_eq!(unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) }, 0);
+    install_handler(slow, libc::SIGHUP);
+    let timer = timer_with(libc::SIGHUP, true);
+    set(timer, 300_000);
+    setup.run_built(setup.builder(), |_| ());
+    until(|| HANDLED.load(SeqCst) > 2, |_| _ = spin(500));
+    set(timer, 0);
+}
+
+#[test]
+fn a_handler_of_the_application_may_have_a_small_stack() {
+    on_all("small");
 }

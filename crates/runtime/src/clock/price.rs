@@ -61,16 +61,18 @@ pub(crate) fn paces(
 /// The price of a preemption by this clock, which has no CPU of its own if it `shares` the
 /// workers': then what it takes itself is a worker's time, too. Measured at the first call, which
 /// takes about a millisecond. The handler of `signal` is installed, and does nothing on the calling
-/// thread.
+/// thread. The program's signals wait meanwhile: a handler of its own may be on an alternate stack
+/// that has no room for our frames as well.
 pub(crate) fn price(clock: Clock, shares: bool, signal: i32) -> Ticks {
     static BY_TIMER: OnceLock<Ticks> = OnceLock::new();
     static BY_SIGNAL: OnceLock<SignalPrice> = OnceLock::new();
     match clock {
         Clock::PosixTimer | Clock::DelegatedTimer | Clock::Auto => {
-            *BY_TIMER.get_or_init(|| by_timer(signal))
+            *BY_TIMER.get_or_init(|| kernel_thread::with_only(signal, || by_timer(signal)))
         }
         Clock::TimerThread | Clock::TimerCore => {
-            let SignalPrice { received, sent } = *BY_SIGNAL.get_or_init(|| by_signal(signal));
+            let measure = || kernel_thread::with_only(signal, || by_signal(signal));
+            let SignalPrice { received, sent } = *BY_SIGNAL.get_or_init(measure);
             let sent = if shares { sent } else { 0 };
             (received + sent).min(tsc::from_duration(MOST))
         }
