@@ -173,12 +173,13 @@ suite() {
 }
 if [ -n "${QUAVER_TEST_FULL:-}" ]; then
     cd "$repository"
-    for file in torture.S torture.c; do gcc -O2 -c -o "$work/$file.o" "crates/probes/src/torture/$file"; done
+    for file in torture.S torture.c; do gcc -O2 -fPIC -c -o "$work/$file.o" "crates/probes/src/torture/$file"; done
     export RUSTFLAGS="-Clink-arg=$work/torture.S.o -Clink-arg=$work/torture.c.o"
     suite hashbrown --lib --tests
     suite regex --lib
     suite regex --doc
     suite serde_json --lib --tests
     suite memchr --lib
+    suite redb --lib --tests
 fi
 say "cargo quaver: ok"

@@ -8,6 +8,10 @@
         .set    HITS, 0x100             # probes of this thread that hit, 8 bytes
         .set    OTHER, 0x108            # stack pointer of the thread that does not run; 0: none
 
+        .hidden torture_visit
+        .hidden torture_avx
+        .hidden torture_avx512
+
         .section .rodata
         .balign 64
 garbage:
@@ -18,6 +22,7 @@ waste:
         .text
         .macro  entry class
         .globl  torture_\class
+        .hidden torture_\class
         .type   torture_\class, @function
 torture_\class:
         .cfi_startproc
@@ -257,6 +262,7 @@ registers:
 # The other thread: overwrites everything, and switches back. It has a stack, and nothing on it but
 # where to go on.
         .globl  torture_other
+        .hidden torture_other
         .type   torture_other, @function
 torture_other:
         .cfi_startproc

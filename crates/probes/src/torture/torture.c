@@ -13,10 +13,13 @@
 #include <unistd.h>
 #include <unwind.h>
 
+// Shared with torture.S, and with nobody else: both may be in shared libraries.
+#pragma GCC visibility push(hidden)
 void (*torture_visit)(void);
 char torture_avx, torture_avx512;
 void torture_0(void), torture_1(void), torture_2(void), torture_3(void), torture_4(void);
 void torture_other(void);
+#pragma GCC visibility pop
 
 // Where in the thread control block; the last two as in torture.S.
 enum { WORD = 0x80, ENTRIES = 0x88, HITS = 0x100, OTHER = 0x108 };
