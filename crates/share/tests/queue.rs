@@ -65,6 +65,11 @@ fn runs_for_ever() {
         let (common, runs) = (common.clone(), runs.clone());
         std::thread::spawn(move || work(&common, core, &runs));
     }
+    // Both must do, beside each other too.
+    if std::process::id().is_multiple_of(2) {
+        let common = common.clone();
+        std::thread::spawn(move || common.watch());
+    }
     for task in 0..TASKS {
         common.task_init(Task(task), &Attributes::default(), now());
         common.task_enqueue(At::Shared, Task(task), Why::New, now());

@@ -10,6 +10,7 @@
 //!   listens instead, as long as the runtime runs ([`REACTOR`](crate::reactor)).
 
 use crate::config::BuildError;
+use crate::kernel_thread::{self, ThreadPurpose};
 use crate::park::shim::Futex;
 use core::sync::atomic::Ordering::Acquire;
 use quaver_sched::share::Membership;
@@ -27,7 +28,10 @@ impl Queue {
         let error = |reason| BuildError::Share { reason };
         let file = common_queue(membership).map_err(|e| error(e.to_string()))?;
         let common = Common::join(file).map_err(|e| error(e.to_string()))?;
-        Ok(Queue(Box::leak(Box::new(common))))
+        let common: &Common = Box::leak(Box::new(common));
+        // Without it sleeps are limited.
+        let _ = kernel_thread::start(ThreadPurpose::Watcher, common, watch);
+        Ok(Queue(common))
     }
 
     pub(super) fn cpus(&self) -> Vec<usize> {
@@ -72,6 +76,11 @@ impl Queue {
     pub(super) fn leave(&self) {
         self.0.leave();
     }
+}
+
+extern "C" fn watch(common: &'static Common) {
+    kernel_thread::name(c"quaver-share");
+    common.watch();
 }
 
 /// Not of a running runtime, which is never dropped.

@@ -8,7 +8,7 @@
 //! * `layout`: words of the shared memory. `region`: the memory, and the policy in it.
 //! * `lock`, `word`, `life`: who has the lock, and whether he lives. `models`: in every order.
 //! * `decide`: what is done under the lock.
-//! * `seat`: workers that sleep. `device`: by the kernel module, where it is.
+//! * `seat`: workers that sleep. `watch`: who looks after them. `device`: by the kernel module, where it is.
 
 mod decide;
 mod device;
@@ -24,6 +24,7 @@ mod region;
 mod seat;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod watch;
 mod word;
 
 #[cfg(feature = "broker")]
@@ -107,6 +108,8 @@ pub struct Common {
     /// Of each core: another application has it from this one's worker, and was not woken yet.
     owes: Box<[AtomicU8]>,
     left: AtomicBool,
+    /// Somebody looks after workers that sleep.
+    watched: AtomicBool,
     look: Look,
     device: Option<Device>,
     process: u32,
@@ -160,8 +163,10 @@ impl Common {
         // used under the lock only, and made again under the lock.
         let policy = unsafe { region.spec.open_at(memory, cores, all) };
         let owes = (0..cores).map(|_| AtomicU8::new(seat::NOTHING)).collect();
-        let (left, process) = (AtomicBool::new(false), std::process::id());
-        let common = Common { region, policy, me, owes, left, look, device: None, process };
+        let (left, watched) = (AtomicBool::new(false), AtomicBool::new(false));
+        let process = std::process::id();
+        let common =
+            Common { region, policy, me, owes, left, watched, look, device: None, process };
         // What the process before of this number has left.
         common.bury(me, &common.lock_as(true));
         Ok(common)

@@ -6,15 +6,13 @@
 
 use super::device::{Device, Wake};
 use super::layout::Seat;
-use super::{AcqRel, Acquire, Common, Life, Relaxed, SeqCst, fence};
+use super::watch::EVERY;
+use super::{AcqRel, Acquire, Common, Relaxed, SeqCst, fence};
 use rustix::io::Errno;
 use rustix::thread::{futex, gettid};
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Release;
 use std::time::{Duration, Instant};
-
-/// Who could wake a sleeper may have died on the way to it.
-const BACKSTOP: Duration = Duration::from_millis(10);
 
 /// What this application's worker owes to the one that has its core: nothing, a wake-up, or one
 /// that is left to `wait`.
@@ -96,6 +94,11 @@ impl Common {
         }
     }
 
+    /// Whether this application's worker on this core sleeps, or is about to.
+    pub(super) fn is_asleep(&self, core: usize) -> bool {
+        self.seat(self.me, core).word.load(Acquire) == 0
+    }
+
     /// Ends the sleep of this application's worker on this core, or its next one.
     pub fn rouse(&self, core: usize) {
         self.wake_as(self.seat(self.me, core), Wake::Aside);
@@ -124,13 +127,14 @@ impl Common {
             if left == Some(Duration::ZERO) {
                 break;
             }
-            let nap = left.map_or(BACKSTOP, |left| left.min(BACKSTOP));
+            let nap = left.map_or(EVERY, |left| left.min(EVERY));
             let slept = match device {
                 Some(device) => self.rest(device, core, nap),
                 None => {
                     self.wake_owed(core);
-                    let nap = nap.try_into().expect("short");
-                    futex::wait(&seat.word, futex::Flags::empty(), 0, Some(&nap))
+                    let limited = left.is_some() || !self.is_watched();
+                    let nap = limited.then(|| nap.try_into().expect("short"));
+                    futex::wait(&seat.word, futex::Flags::empty(), 0, nap.as_ref())
                 }
             };
             if device.is_some() && !matches!(slept, Ok(()) | Err(Errno::TIME | Errno::INTR)) {
@@ -138,14 +142,8 @@ impl Common {
                 device = None;
                 continue;
             }
-            let other = self.now(core).member.filter(|&member| member != self.me);
-            if seat.word.load(Acquire) == 0
-                && slept != Err(Errno::INTR)
-                && let Some(other) = other
-                && self.life(other) != Life::Runs
-                && !self.is_aside(other)
-            {
-                self.tend();
+            if self.is_asleep(core) && slept != Err(Errno::INTR) {
+                self.look_at_owner(core);
             }
         }
         self.wake_owed(core);

@@ -326,6 +326,52 @@ fn whoever_is_stopped_the_others_go_on() {
     }
 }
 
+/// One who dies before it has woken the worker to whom it gave a core, and one who dies with a core:
+/// the sleeper has it soon, watched or not.
+#[test]
+fn whoever_sleeps_is_looked_after() {
+    for (watched, gives) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut world = World::new("rr", 1);
+        let [victim, sleeper, _] = &world.views[..] else { unreachable!() };
+        let enqueue = |view: &Common, task, place, why| {
+            view.task_enqueue(place, Task(task), why, 0);
+        };
+        for task in [0, 1] {
+            victim.task_init(Task(task), &Attributes::default(), 0);
+            enqueue(victim, task, Place::Shared, Why::New);
+        }
+        let mut pick = (0..CORES).filter_map(|core| victim.next(core, true, 0));
+        let running = pick.next().expect("it has all cores").task.0;
+        assert!(pick.next().is_some());
+        std::thread::scope(|s| {
+            if watched {
+                s.spawn(|| sleeper.watch());
+                while !sleeper.is_watched() {
+                    std::thread::yield_now();
+                }
+            }
+            let sleep = s.spawn(|| sleeper.wait(0, || true, None));
+            while !sleeper.is_asleep(0) {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(watch::EVERY / 2);
+            sleeper.task_init(Task(0), &Attributes::default(), 0);
+            enqueue(sleeper, 0, Place::Shared, Why::New);
+            assert!(!sleeper.is_given(0));
+            if gives {
+                enqueue(victim, running, Place::Local(0), Why::Yielded);
+                assert_eq!(victim.next(0, true, 0), None);
+            } else {
+                world.dead.lock().unwrap().insert(1);
+            }
+            sleep.join().expect("no panic");
+            assert!(sleeper.is_given(0), "watched {watched}, gives {gives}");
+            sleeper.leave();
+        });
+        world.views.clear();
+    }
+}
+
 #[test]
 fn a_number_is_inherited_with_the_lock() {
     let mut world = World::new("two-queue", 1);

@@ -107,11 +107,13 @@ fn now() -> Time {
 }
 
 /// An application with one thread that yields.
-struct Part(Common);
+struct Part(Arc<Common>);
 
 impl Part {
     fn join(file: OwnedFd) -> anyhow::Result<Part> {
-        let part = Part(Common::join(file)?);
+        let part = Part(Arc::new(Common::join(file)?));
+        let common = part.0.clone();
+        thread::spawn(move || common.watch());
         part.0.task_init(Task(0), &Attributes::default(), now());
         part.0.task_enqueue(Place::Shared, Task(0), Why::New, now());
         Ok(part)
