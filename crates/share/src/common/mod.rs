@@ -8,7 +8,8 @@
 //! * `layout`: words of the shared memory. `region`: the memory, and the policy in it.
 //! * `lock`, `word`, `life`: who has the lock, and whether he lives. `models`: in every order.
 //! * `decide`: what is done under the lock.
-//! * `seat`: workers that sleep. `watch`: who looks after them. `device`: by the kernel module, where it is.
+//! * `seat`: workers that sleep. `watch`: who looks after them. `device`: by the kernel module,
+//!   where it is.
 
 mod decide;
 mod device;

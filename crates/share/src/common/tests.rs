@@ -326,8 +326,8 @@ fn whoever_is_stopped_the_others_go_on() {
     }
 }
 
-/// One who dies before it has woken the worker to whom it gave a core, and one who dies with a core:
-/// the sleeper has it soon, watched or not.
+/// One who dies before it has woken the worker to whom it gave a core, and one who dies with a
+/// core: the sleeper has it soon, watched or not.
 #[test]
 fn whoever_sleeps_is_looked_after() {
     for (watched, gives) in [(false, false), (false, true), (true, false), (true, true)] {
