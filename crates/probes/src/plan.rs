@@ -9,7 +9,7 @@
 //! flags are dead, in a block that every round passes. A loop whose rounds all pass a probe
 //! already needs none.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use crate::bounded;
 use crate::cfg::Cfg;
@@ -94,7 +94,7 @@ pub fn plan(
         plan: Plan { loops: loops.len(), ..Plan::default() },
         probed: vec![false; cfg.blocks.len()],
         places: vec![None; cfg.blocks.len()],
-        bounded: HashSet::new(),
+        bounded: HashMap::new(),
         copies: Graph::default(),
         origin: Vec::new(),
     };
@@ -140,8 +140,8 @@ struct Planner<'a, 't> {
     probed: Vec<bool>,
     /// The statements before which these stand.
     places: Vec<Option<usize>>,
-    /// Blocks whose jump to themselves ends soon.
-    bounded: HashSet<usize>,
+    /// Blocks whose jump to themselves ends soon: after so many iterations.
+    bounded: HashMap<usize, u64>,
     /// The control flow with copies: the first ones are numbered as the blocks are.
     copies: Graph,
     /// The block of each node.
@@ -156,7 +156,7 @@ impl Planner<'_, '_> {
             let Some(count) = bounded::iterations(self.code, self.cfg, number) else { continue };
             let size = self.cfg.blocks[number].code.len() as u64;
             if enclosed && count <= MOST && count * size <= 2 * rules.target as u64 {
-                self.bounded.insert(number);
+                self.bounded.insert(number, count);
                 self.plan.bounded += 1;
             }
         }
@@ -165,11 +165,16 @@ impl Planner<'_, '_> {
     fn replicate(&mut self, loops: &[Loop], rules: &Rules) {
         let mut used = vec![false; self.cfg.blocks.len()];
         for (at, found) in loops.iter().enumerate() {
-            let innermost = loops[..at].iter().all(|inner| !found.contains(inner.header));
-            if !innermost || self.bounded.contains(&found.header) {
+            let few = |header: usize| self.bounded.contains_key(&header);
+            let innermost = loops[..at]
+                .iter()
+                .all(|inner| !found.contains(inner.header) || few(inner.header));
+            if !innermost || few(found.header) {
                 continue;
             }
-            let region = replicate::region(self.code, self.cfg, found, rules.copies, rules.target);
+            let (most, target) = (rules.copies, rules.target);
+            let region =
+                replicate::region(self.code, self.cfg, found, &self.bounded, most, target);
             let Some(region) = region else { continue };
             if region.blocks.clone().any(|number| used[number]) {
                 continue;
@@ -309,7 +314,8 @@ impl Planner<'_, '_> {
             (0..self.origin.len()).filter(|&node| inside(self.origin[node])).collect();
         let allowed =
             |node: usize| inside(self.origin[node]) && !(node < count && self.probed[node]);
-        let open = |from: usize, to: usize| from != to || !self.bounded.contains(&from);
+        let open =
+            |from: usize, to: usize| from != to || !self.bounded.contains_key(&self.origin[from]);
         self.copies.cycle(&nodes, allowed, open)
     }
 

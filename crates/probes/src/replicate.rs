@@ -1,7 +1,7 @@
 //! Replication: small loops are written several times, so that one probe serves more instructions.
 //!
 //! A *region* is a stretch of text that holds a loop. All its jumps backward must go to its first
-//! block. Each copy is the whole region with exits of its own; jumps forward stay in their copy,
+//! block, except those of loops of a few iterations ([`crate::bounded`]) to themselves. Each copy is the whole region with exits of its own; jumps forward stay in their copy,
 //! and the jumps backward go to the start of the next copy, those of the last to the first:
 //!
 //! ```text
@@ -15,6 +15,7 @@
 //! so nothing else needs to hold; the limits are about what belongs to one place only: calls (their
 //! landing pads), unwinding directives, inline assembly, jump tables.
 
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use iced_x86::ConditionCode;
@@ -40,16 +41,23 @@ pub struct Region {
 }
 
 /// The region of `body`, if it may be replicated: so often, but at most `most` times, that
-/// `target` instructions are executed for each probe.
+/// `target` instructions are executed for each probe. `bounded`: blocks that jump to themselves,
+/// so often.
 pub fn region(
     code: &Code<'_>,
     cfg: &Cfg,
     body: &Loop,
+    bounded: &HashMap<usize, u64>,
     most: usize,
     target: usize,
 ) -> Option<Region> {
     let size = cfg.instructions(&body.body);
-    let copies = target.div_ceil(size.max(1)).min(most);
+    let again = |&number: &usize| {
+        let rounds = bounded.get(&number).map_or(0, |rounds| *rounds as usize - 1);
+        rounds * cfg.blocks[number].code.len()
+    };
+    let executed = size + body.body.iter().map(again).sum::<usize>();
+    let copies = target.div_ceil(executed.max(1)).min(most);
     let (&first, &last) = (body.body.first()?, body.body.last()?);
     let blocks = first..=last;
     let count: usize = cfg.blocks[blocks.clone()].iter().map(|block| block.code.len()).sum();
@@ -67,7 +75,8 @@ pub fn region(
             return None;
         }
         for &next in &cfg.graph.next[number] {
-            if blocks.contains(&next) && next <= number && next != first {
+            let few = next == number && bounded.contains_key(&number);
+            if blocks.contains(&next) && next <= number && next != first && !few {
                 return None;
             }
         }

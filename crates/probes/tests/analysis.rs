@@ -136,12 +136,17 @@ fn loops_with_calls_are_not_copied() {
 fn short_loops_inside_others_need_no_probe() {
     let text = function(
         "f",
-        ".L2:\txorl %eax, %eax\n.L3:\taddq (%rsi,%rax), %rdx\n\taddq $8, %rax\n\tcmpq $24, %rax\n\
-         \tjne .L3\n\tdecl %edi\n\tjne .L2\n\tret\n",
+        "\tnop\n.L2:\txorl %eax, %eax\n.L3:\taddq (%rsi,%rax), %rdx\n\taddq $8, %rax\n\
+         \tcmpq $24, %rax\n\tjne .L3\n\tdecl %edi\n\tjne .L2\n\tret\n",
     );
     let (new, report) = rewritten(&text, 0);
     assert_eq!((report.loops, report.bounded, report.probes), (2, 1, 1));
     assert_eq!(places(&new), ["xorl %eax, %eax"]);
+    // 15 instructions a round, so that five rounds come to 64; each copy has its own short loop.
+    let (new, report) = rewritten(&text, 16);
+    assert_eq!((report.replicated, report.copies, report.probes), (1, 4, 1));
+    let count = |what: &str| new.lines().filter(|line| line.contains(what)).count();
+    assert_eq!((count("addq $8, %rax"), count("jne .L3"), count("jne\t.Lqv")), (5, 1, 5), "{new}");
     // Not where the bound is what the linker fills in.
     let (_, report) = rewritten(&text.replace("$24", "$symbol"), 0);
     assert_eq!(report.bounded, 0);
