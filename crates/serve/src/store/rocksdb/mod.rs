@@ -1,5 +1,10 @@
 //! Entries in RocksDB, if the system has its library: found at run time, so that nothing but this
 //! store needs it.
+//!
+//! The library's locks are the kernel's. Whoever waits for one whose holder was preempted keeps a
+//! kernel thread, and many do: all look into one cache. So [no thread is preempted](whole) in a
+//! call that reads or writes one entry; between the rows of a scan it may be. (Aspen, section
+//! 3.1.2.)
 
 mod library;
 
@@ -8,6 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
+use quaver::no_preempt;
 use quaver::sync::Mutex;
 
 use super::{Change, Item, Store, StoreError, Versions, record};
@@ -116,7 +122,7 @@ impl Rocks {
         let mut length = 0;
         // SAFETY: an open database, a slice, and places for results.
         let start = unsafe {
-            checked(self.library, |error| {
+            whole(self.library, |error| {
                 let key_start = key.as_ptr().cast();
                 let get = self.library.get;
                 get(self.database, self.read, key_start, key.len(), &mut length, error)
@@ -129,7 +135,7 @@ impl Rocks {
         let (start, value_start) = (key.as_ptr().cast(), value.as_ptr().cast());
         // SAFETY: an open database, and slices.
         unsafe {
-            checked(self.library, |error| {
+            whole(self.library, |error| {
                 let put = self.library.put;
                 put(self.database, self.write, start, key.len(), value_start, value.len(), error);
             })
@@ -139,7 +145,7 @@ impl Rocks {
     fn remove(&self, key: &[u8]) -> Result<(), StoreError> {
         // SAFETY: an open database, and a slice.
         unsafe {
-            checked(self.library, |error| {
+            whole(self.library, |error| {
                 let key_start = key.as_ptr().cast();
                 (self.library.delete)(self.database, self.write, key_start, key.len(), error);
             })
@@ -152,24 +158,22 @@ impl Rocks {
         start: &[u8],
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
+        let (library, database, read) = (self.library, self.database, self.read);
         // SAFETY: an open database.
-        let iterator = unsafe { (self.library.create_iterator)(self.database, self.read) };
-        let iterator = Iterator { library: self.library, iterator };
+        let iterator = no_preempt(|| unsafe { (library.create_iterator)(database, read) });
+        let iterator = Iterator { library, iterator };
+        let (from, length) = (start.as_ptr().cast(), start.len());
         // SAFETY: a slice.
-        unsafe { (self.library.iter_seek)(iterator.iterator, start.as_ptr().cast(), start.len()) };
+        no_preempt(|| unsafe { (library.iter_seek)(iterator.iterator, from, length) });
         while let Some((key, value)) = iterator.row() {
             if !visit(key, value)? {
                 return Ok(());
             }
             // SAFETY: it stands at a row, whose slices are used no more.
-            unsafe { (self.library.iter_next)(iterator.iterator) };
+            no_preempt(|| unsafe { (library.iter_next)(iterator.iterator) });
         }
         // SAFETY: an iterator that has come to its end, or to an error.
-        unsafe {
-            checked(self.library, |error| {
-                (self.library.iter_get_error)(iterator.iterator, error);
-            })
-        }
+        unsafe { checked(library, |error| (library.iter_get_error)(iterator.iterator, error)) }
     }
 }
 
@@ -221,12 +225,25 @@ impl Iterator {
 impl Drop for Iterator {
     fn drop(&mut self) {
         // SAFETY: destroyed once.
-        unsafe { (self.library.iter_destroy)(self.iterator) };
+        no_preempt(|| unsafe { (self.library.iter_destroy)(self.iterator) });
     }
 }
 
 fn failed(message: impl Into<String>) -> StoreError {
     StoreError::Backend { store: "rocksdb", message: message.into() }
+}
+
+/// [`checked`], for a call that takes a few microseconds and holds locks: it is not preempted.
+///
+/// # Safety
+///
+/// As for [`checked`].
+unsafe fn whole<T>(
+    library: &Library,
+    f: impl FnOnce(*mut *mut c_char) -> T,
+) -> Result<T, StoreError> {
+    // SAFETY: the caller's contract.
+    unsafe { checked(library, |error| no_preempt(|| f(error))) }
 }
 
 /// Calls the library with a place for its error, and looks there.
