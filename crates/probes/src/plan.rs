@@ -166,15 +166,13 @@ impl Planner<'_, '_> {
         let mut used = vec![false; self.cfg.blocks.len()];
         for (at, found) in loops.iter().enumerate() {
             let few = |header: usize| self.bounded.contains_key(&header);
-            let innermost = loops[..at]
-                .iter()
-                .all(|inner| !found.contains(inner.header) || few(inner.header));
+            let innermost =
+                loops[..at].iter().all(|inner| !found.contains(inner.header) || few(inner.header));
             if !innermost || few(found.header) {
                 continue;
             }
             let (most, target) = (rules.copies, rules.target);
-            let region =
-                replicate::region(self.code, self.cfg, found, &self.bounded, most, target);
+            let region = replicate::region(self.code, self.cfg, found, &self.bounded, most, target);
             let Some(region) = region else { continue };
             if region.blocks.clone().any(|number| used[number]) {
                 continue;
