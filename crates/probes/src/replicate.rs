@@ -1,8 +1,9 @@
 //! Replication: small loops are written several times, so that one probe serves more instructions.
 //!
 //! A *region* is a stretch of text that holds a loop. All its jumps backward must go to its first
-//! block, except those of loops of a few iterations ([`crate::bounded`]) to themselves. Each copy is the whole region with exits of its own; jumps forward stay in their copy,
-//! and the jumps backward go to the start of the next copy, those of the last to the first:
+//! block, except those of loops of a few iterations ([`crate::bounded`]) to themselves. Each copy
+//! is the whole region with exits of its own; jumps forward stay in their copy, and the jumps
+//! backward go to the start of the next copy, those of the last to the first:
 //!
 //! ```text
 //!   .L3:  ... je .L5 ... jne .L3        .L3:   ... je .L5 ... je .Lend      copy 0
