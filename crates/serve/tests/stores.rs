@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -225,6 +226,46 @@ fn tidying_gives_back_what_has_expired() {
     assert_eq!(store.len(), 250);
     assert_eq!(store.bytes().unwrap(), before / 2);
     assert_eq!(rows(&store, b"", 1000).len(), 250);
+}
+
+/// Threads that scan look into one cache of RocksDB's, under its locks. None is preempted there, so
+/// none waits in the kernel.
+#[test]
+fn scans_in_rocksdb_do_not_wait_for_each_other() {
+    let rocks = match Rocks::open(None) {
+        Err(StoreError::NoLibrary(why)) => return eprintln!("skipped: {why}"),
+        rocks => rocks.unwrap(),
+    };
+    fill(&rocks, 20_000, 64, &|| true).unwrap();
+    // In files, which are read by way of the cache.
+    rocks.sync().unwrap();
+    let runtime = quaver::Builder::new()
+        .workers(1)
+        .clock(quaver::Clock::TimerThread)
+        .quantum(Some(Duration::from_micros(50)))
+        .tax(100)
+        .build()
+        .unwrap();
+    runtime.run(|| {
+        quaver::scope(|s| {
+            for _ in 0..32 {
+                s.spawn(|| {
+                    // Without memory, for which threads wait as well.
+                    let mut count = 0;
+                    let mut visit = |_: &[u8], _: &Item| {
+                        count += 1;
+                        true
+                    };
+                    rocks.scan(b"", 20_000, &mut visit).unwrap();
+                    assert_eq!(count, 20_000);
+                });
+            }
+        });
+    });
+    let stats = runtime.stats();
+    runtime.shutdown();
+    assert!(stats.preempt_useful > 100, "{stats:?}");
+    assert!(stats.handovers < stats.preempt_useful / 20, "{stats:?}");
 }
 
 #[test]
