@@ -2,9 +2,8 @@
 //! store needs it.
 //!
 //! The library's locks are the kernel's. Whoever waits for one whose holder was preempted keeps a
-//! kernel thread, and many do: all look into one cache. So [no thread is preempted](whole) in a
-//! call that reads or writes one entry; between the rows of a scan it may be. (Aspen, section
-//! 3.1.2.)
+//! kernel thread, and many do: all look into one cache. So no thread is preempted in a call that
+//! reads or writes one entry; between the rows of a scan it may be. (Aspen, section 3.1.2.)
 
 mod library;
 
