@@ -41,11 +41,13 @@ pub struct Toolchain {
 /// The compilers that are looked for when none is named.
 pub const COMPILERS: [&str; 2] = ["gcc", "clang"];
 
-/// Is there such a program? It runs in a folder that is removed: csmith leaves a file.
+/// Is there such a program?
 pub fn is_there(program: &str) -> bool {
-    let Ok(folder) = tempfile::tempdir() else { return false };
-    let mut command = Command::new(program);
-    command.current_dir(folder.path());
+    says_its_version(&mut Command::new(program))
+}
+
+/// Does this program run?
+pub fn says_its_version(command: &mut Command) -> bool {
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
