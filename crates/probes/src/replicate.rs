@@ -53,11 +53,11 @@ pub fn region(
     target: usize,
 ) -> Option<Region> {
     let size = cfg.instructions(&body.body);
-    let again = |&number: &usize| {
-        let rounds = bounded.get(&number).map_or(0, |rounds| *rounds as usize - 1);
+    let executed = |&number: &usize| {
+        let rounds = bounded.get(&number).map_or(1, |&rounds| rounds as usize);
         rounds * cfg.blocks[number].code.len()
     };
-    let executed = size + body.body.iter().map(again).sum::<usize>();
+    let executed: usize = body.body.iter().map(executed).sum();
     let copies = target.div_ceil(executed.max(1)).min(most);
     let (&first, &last) = (body.body.first()?, body.body.last()?);
     let blocks = first..=last;
