@@ -1,7 +1,7 @@
 //! Somebody who looks after workers that sleep: who could wake one may have died on the way to it.
 //!
 //! A sleep with a time limit does the same, and costs two changes of a kernel timer on a core's way
-//! from one application to another: a tenth of that way.
+//! from one application to another.
 
 use super::{Acquire, Common, Life, Release};
 use std::time::Duration;
