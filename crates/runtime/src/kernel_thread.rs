@@ -60,12 +60,18 @@ fn all_but_faults() -> libc::sigset_t {
 /// Runs `body` while the calling kernel thread takes no signals but `signal` and faults.
 pub(crate) fn with_only<T>(signal: i32, body: impl FnOnce() -> T) -> T {
     let mut others = all_but_faults();
+    // SAFETY: a complete set.
+    unsafe { libc::sigdelset(&mut others, signal) };
+    without(&others, body)
+}
+
+/// Runs `body` while the calling kernel thread takes none of these signals either.
+pub(crate) fn without<T>(signals: &libc::sigset_t, body: impl FnOnce() -> T) -> T {
     let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: complete sets; the kernel writes its part of `before`.
     unsafe {
-        libc::sigdelset(&mut others, signal);
         let found = Some(&mut *before.as_mut_ptr());
-        crate::sys::change_signal_mask(libc::SIG_BLOCK, Some(&others), found);
+        crate::sys::change_signal_mask(libc::SIG_BLOCK, Some(signals), found);
     }
     let result = body();
     // SAFETY: what the kernel has written.

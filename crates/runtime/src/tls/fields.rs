@@ -44,6 +44,7 @@
 use super::functions::Functions;
 use super::{Unsupported, descriptors, symbol};
 use crate::arch::segment;
+use crate::kernel_thread;
 use crate::sys;
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
@@ -286,18 +287,17 @@ unsafe fn start(probe: &Probe) -> bool {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let attributes = attributes.as_mut_ptr();
     let mut id = MaybeUninit::uninit();
-    // SAFETY: attributes are initialised first and destroyed last; both signal sets are complete.
+    // SAFETY: attributes are initialised first and destroyed last; the signal set is complete.
     unsafe {
-        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = core::mem::zeroed();
+        let mut all: libc::sigset_t = core::mem::zeroed();
         libc::sigfillset(&mut all);
-        sys::change_signal_mask(libc::SIG_SETMASK, Some(&all), Some(&mut before));
         libc::pthread_attr_init(attributes);
         libc::pthread_attr_setdetachstate(attributes, libc::PTHREAD_CREATE_DETACHED);
         libc::pthread_attr_setguardsize(attributes, GUARD);
         let argument = core::ptr::from_ref(probe).cast_mut().cast();
-        let error = libc::pthread_create(id.as_mut_ptr(), attributes, run, argument);
+        let create = || libc::pthread_create(id.as_mut_ptr(), attributes, run, argument);
+        let error = kernel_thread::without(&all, create);
         libc::pthread_attr_destroy(attributes);
-        sys::change_signal_mask(libc::SIG_SETMASK, Some(&before), None);
         error == 0
     }
 }
