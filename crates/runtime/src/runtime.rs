@@ -66,6 +66,8 @@ pub(crate) struct Inner {
     pub(crate) tax: Option<Tax>,
     /// The same for those at probes.
     pub(crate) probe_tax: Option<Tax>,
+    /// The policy's shortest quantum, if it has one.
+    pub(crate) quantum: Option<Ticks>,
     /// What an interruption takes, where there are any.
     pub(crate) price: Option<Ticks>,
     /// How much later a clock looks while its looks are in vain.
@@ -347,6 +349,7 @@ impl Runtime {
             signal_mask: kernel_thread::signal_mask(),
             tax,
             probe_tax,
+            quantum,
             price,
             pace,
             backstop_pace,

@@ -137,6 +137,8 @@ counters! {
     preempt_useful,
     /// Those of them that were taken at a probe in instrumented code.
     preempt_at_probe,
+    /// Threads that gave way without a request, at a call on a file after their quantum.
+    preempt_at_call,
     /// Bells of other applications that share the worker's core and were answered at a probe.
     bells_answered,
     /// Threads that went on on another worker than the one that they were preempted on. Those are

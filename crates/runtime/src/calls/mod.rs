@@ -48,6 +48,7 @@ pub(crate) use waiting::forget_all;
 use crate::deadline::Deadline;
 use crate::os::pages::Pages;
 use crate::overlay;
+use crate::preempt;
 use crate::reactor::{self, Direction, FileWait, Seen, Wanted, heard};
 use crate::thread::raw;
 use core::ffi::{c_int, c_long};
@@ -405,6 +406,7 @@ impl Caller for Plain {
     }
 
     fn perform(self, _: bool, operation: &mut impl Operation) -> isize {
+        preempt::at_call();
         if !operation.keeps_file() {
             let result = try_plainly(operation);
             if result != WOULD_WAIT {

@@ -30,7 +30,9 @@ pub(super) unsafe fn repeat_flagged(t: &Uthread) {
 /// its time in the C library does nothing but handle signals, and when a library has had its time.
 pub(super) fn put_off(slot: &Slot, now: tsc::Ticks) {
     let rt = slot.rt();
-    let delay = slot.retry_delay.load(Relaxed);
+    // At a call it gives way by itself.
+    let call = slot.calls_again_by().saturating_sub(now);
+    let delay = slot.retry_delay.load(Relaxed).max(call);
     let left = slot.late_by(now).map(|late| rt.max_deferral.saturating_sub(late));
     let delay = left.filter(|&left| left > 0).map_or(delay, |left| delay.min(left));
     slot.retry_delay.store((2 * delay).min(rt.max_retry), Relaxed);

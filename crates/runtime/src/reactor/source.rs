@@ -4,6 +4,7 @@ use super::file::{self, File};
 use super::wait;
 use crate::overlay;
 use crate::park;
+use crate::preempt;
 use crate::thread::raw;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicU64, Ordering::*};
@@ -77,6 +78,7 @@ impl FileSource {
         deadline: Option<Instant>,
         mut f: impl FnMut(u32) -> io::Result<R>,
     ) -> io::Result<R> {
+        preempt::at_call();
         loop {
             let seen = self.events(direction);
             match f(seen) {

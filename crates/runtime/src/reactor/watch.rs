@@ -12,6 +12,7 @@ use crate::os::turns;
 use crate::runtime::Inner;
 use crate::sys;
 use crate::tsc::{self, Ticks};
+use crate::worker::slot::Slot;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 use quaver_sched::clock::Pace;
 use std::time::Duration;
@@ -93,11 +94,11 @@ impl Watch {
 enum Outlook {
     /// Nobody waits for a file, or no worker is busy.
     Nothing,
-    /// A worker listens, or all will poll before one of their threads could be interrupted for an
-    /// arrival, at that time.
+    /// A worker listens, or one has polled within the last quantum, or all will poll before one of
+    /// their threads could be interrupted for an arrival; until that time.
     Short(Ticks),
-    /// A thread that has run for so long may be interrupted, and nobody listens.
-    Long(Ticks),
+    /// A thread may be interrupted, and nobody has asked for files for a quantum.
+    Long,
 }
 
 /// Looks at the workers at `now`.
@@ -106,16 +107,13 @@ fn look(rt: &Inner, now: Ticks) -> Outlook {
         return Outlook::Nothing;
     }
     // While threads are short a dispatch seems to have begun a little earlier than it has.
-    let busy = rt.slots().iter().map(|slot| (slot.run_since(), slot));
-    let first = busy
-        .filter(|&(since, _)| since != 0)
-        .map(|(since, slot)| (slot.affordable_at().max(since + rt.watch.quantum), since))
-        .min();
-    match first {
-        None => Outlook::Nothing,
-        Some((at, since)) if at <= now && !REACTOR.has_listener() => Outlook::Long(now - since),
-        Some((at, _)) => Outlook::Short(at),
-    }
+    let busy = rt.slots().iter().filter(|slot| slot.run_since() != 0);
+    let over = |since: Ticks| since + rt.watch.quantum;
+    let first = busy.map(|slot| slot.affordable_at().max(over(slot.run_since()))).min();
+    let Some(first) = first else { return Outlook::Nothing };
+    let polled = rt.slots().iter().map(Slot::polled_at).max().unwrap_or(0);
+    let at = first.max(over(polled));
+    if at <= now && !REACTOR.has_listener() { Outlook::Long } else { Outlook::Short(at) }
 }
 
 /// How long it pauses between looks.
@@ -132,10 +130,7 @@ impl Gait {
         let stopped = rt.slots().iter().map(|slot| slot.long_at.load(Relaxed)).max();
         self.long_at = self.long_at.max(stopped.unwrap_or(0));
         if let Some(pace) = &self.pace {
-            match found {
-                Outlook::Long(ran) if pace.is_long(ran) => (self.later, self.long_at) = (0, now),
-                _ => self.later = pace.in_vain(self.later, self.long_at, now),
-            }
+            self.later = pace.in_vain(self.later, self.long_at, now);
         }
         let pause = self.quantum + self.later;
         match found {
@@ -164,10 +159,7 @@ pub(crate) fn run(rt: &'static Inner) {
         quiet = if found == Outlook::Nothing { quiet + 1 } else { 0 };
         let pause = gait.pause(rt, found, now);
         // A worker that sleeps is better: it runs at once what it hears of.
-        if let Outlook::Long(_) = found
-            && !rt.idle.wake_to_listen(rt)
-            && listen(rt)
-        {
+        if found == Outlook::Long && !rt.idle.wake_to_listen(rt) && listen(rt) {
             continue;
         }
         if quiet < LINGER {

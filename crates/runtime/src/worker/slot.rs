@@ -1,7 +1,9 @@
 //! A worker slot: queues' identity, timers, thread pool, and the words that clocks read.
 
 mod account;
+mod calls;
 mod due;
+mod lost;
 mod timers;
 
 use crate::clock::rescue::LastLook;
@@ -20,11 +22,14 @@ use crate::tsc::{self, NEVER, Ticks};
 use crate::worker::carrier::Carrier;
 use crate::worker::descheduled::UNSEEN;
 use crate::worker::patience::WorkerPatience;
+use calls::Calls;
 use core::cell::UnsafeCell;
 use core::ptr;
 use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*, fence,
 };
+use lost::Lost;
+use quaver_sched::clock::Pace;
 use quaver_sched::{Class, Pick, Policy, Running, Task, TimerHeap, Why};
 
 /// The lowest bit of a `run` word: the thread had been preempted before. The rest is the dispatch
@@ -64,6 +69,7 @@ pub(crate) struct Slot {
     pub(crate) rescue: AtomicU64,
     /// What the threads that look for those that block know, each its own.
     pub(crate) seen: [LastLook; 2],
+    calls: Calls,
     /// What pays for preemptions ([`account`]), and when the worker went on after it had nothing to
     /// do. Written by the slot's carrier only.
     account: AtomicU64,
@@ -76,9 +82,10 @@ pub(crate) struct Slot {
     /// When the kernel is asked again whether a carrier that comes back may run here.
     lets_back_at: AtomicU64,
     /// When a thread has outlived its quantum last, and how much later this worker's timer is set
-    /// meanwhile (see [`Pace`](quaver_sched::clock::Pace)). Written by the slot's carrier only.
+    /// meanwhile (see [`Pace`]). Written by the slot's carrier only.
     pub(crate) long_at: AtomicU64,
     pub(crate) later: AtomicU64,
+    lost: Lost,
     /// The time of the last dispatch, and how many there have been since the time was read. Used by
     /// the slot's carrier only.
     switched_at: AtomicU64,
@@ -144,6 +151,7 @@ impl Slot {
             request: Request::new(),
             rescue: AtomicU64::new(0),
             seen: [const { LastLook::new() }; 2],
+            calls: Calls::new(),
             account: AtomicU64::new(0),
             charged_run: AtomicU64::new(0),
             rested_at: AtomicU64::new(tsc::now()),
@@ -151,6 +159,7 @@ impl Slot {
             lets_back_at: AtomicU64::new(0),
             long_at: AtomicU64::new(0),
             later: AtomicU64::new(0),
+            lost: Lost::new(),
             switched_at: AtomicU64::new(0),
             unread: AtomicU32::new(0),
             left_since: AtomicU64::new(0),
@@ -264,8 +273,7 @@ impl Slot {
     pub(crate) fn stops(&self, t: &Uthread, why: Option<Why>, now: Ticks) {
         let Some(pace) = &self.rt.pace else { return };
         let preempted = why == Some(Why::Preempted);
-        let is_long = pace.is_long(now.saturating_sub(self.run_since()));
-        if is_long && !preempted {
+        if !preempted && pace.is_long(now.saturating_sub(self.run_since())) {
             self.earn(now);
         }
         // Probes stop threads on time; looks are for those that meet none.
@@ -273,8 +281,11 @@ impl Slot {
             return probe::stops(t, now);
         }
         let again = t.outlived.replace(preempted);
-        if is_long || again && preempted {
-            self.saw_long(now);
+        let alone = now.saturating_sub(self.could_stop_at());
+        if pace.is_long(alone) {
+            self.seems_long(alone, Pace::is_long, now);
+        } else if again && preempted {
+            self.seems_long(alone, Pace::is_over, now);
         }
     }
 
@@ -285,6 +296,20 @@ impl Slot {
         self.rt.probes()
             && t.outlived.replace(t.pacing.lacks_probes(self.run_since()))
             && t.outlived.get()
+    }
+
+    /// The running thread could not be stopped without a signal for `alone`, until `now`. If it is
+    /// long since a thread has outlived its quantum, and this one does so by the CPU time that it
+    /// has had, looks are on time again.
+    #[cold]
+    fn seems_long(&self, alone: Ticks, is_long: fn(&Pace, Ticks) -> bool, now: Ticks) {
+        let calm = tsc::from_duration(Pace::CALM);
+        if now.saturating_sub(self.long_at.load(Relaxed)) > calm / 4
+            && let Some(pace) = &self.rt.pace
+            && is_long(pace, alone.saturating_sub(self.lost(now)))
+        {
+            self.saw_long(now);
+        }
     }
 
     #[cold]
@@ -420,9 +445,21 @@ impl Slot {
         }
     }
 
+    /// Asks for files if it is time. As for [`pick`](Slot::pick), but the running thread goes on.
+    pub(crate) fn poll_if_due(&self, now: Ticks) {
+        if now >= self.next_poll.load(Relaxed) {
+            self.poll(now);
+        }
+    }
+
     /// The next pick asks for files.
     pub(crate) fn poll_next(&self) {
         self.next_poll.store(0, Relaxed);
+    }
+
+    /// When the carrier has asked for files last; 0 if the next pick does. For anybody.
+    pub(crate) fn polled_at(&self) -> Ticks {
+        self.next_poll.load(Relaxed).saturating_sub(self.rt.poll_every)
     }
 
     /// Makes threads runnable whose files are ready. As for [`pick`](Slot::pick).

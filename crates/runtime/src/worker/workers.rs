@@ -31,10 +31,10 @@ impl Workers for Inner {
     }
 
     fn lie(&self, worker: usize, expected: u32, limit: Option<Duration>) {
-        match &self.share {
+        self.slots()[worker].asleep(|| match &self.share {
             Some(share) => share.wait(worker, self.bed(worker), expected, limit),
             None => self.bed(worker).wait(expected, limit),
-        }
+        });
     }
 
     fn rouse(&self, worker: usize) {
@@ -101,8 +101,8 @@ impl Workers for Inner {
         REACTOR.lacks_listener()
     }
 
-    fn listen(&self, _worker: usize, limit: Option<Duration>) -> Events {
-        REACTOR.listen(limit)
+    fn listen(&self, worker: usize, limit: Option<Duration>) -> Events {
+        self.slots()[worker].asleep(|| REACTOR.listen(limit))
     }
 
     fn call_listener(&self) {

@@ -3,9 +3,9 @@
 use crate::on::a_moment;
 use crate::support::setup::{alone, with_leftover};
 use crate::support::{on_runtime, spin, stats};
-use quaver::Builder;
 use quaver::net::unix::{UnixDatagram, UnixListener, UnixStream};
 use quaver::net::{Ipv4Addr, Pollable, TcpListener, TcpStream, UdpSocket};
+use quaver::{Builder, Clock, Stats};
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
@@ -312,4 +312,55 @@ fn an_arrival_interrupts_a_computation() {
         reader.join().unwrap();
         outside.join().unwrap();
     });
+}
+
+/// Threads whose calls always find what they want, and one that waits for data: they give way at
+/// calls, and clocks need not interrupt them, unless something else takes their CPU.
+#[test]
+fn who_calls_gives_way() {
+    for clock in [Clock::TimerThread, Clock::PosixTimer] {
+        let mut tries = (0..30).map(|_| {
+            let counted = calling_threads(clock);
+            println!("{clock}: {counted:?}");
+            counted.preempt_useful < counted.preempt_at_call / 2
+        });
+        assert!(tries.any(|fewer| fewer), "{clock}");
+    }
+}
+
+/// Runs some until they have given way often.
+fn calling_threads(clock: Clock) -> Stats {
+    const TIMES: u64 = 50;
+    let quantum = Some(Duration::from_micros(200));
+    on_runtime(Builder::new().workers(1).quantum(quantum).clock(clock), || {
+        let (outside, here) = UnixStream::pair().unwrap();
+        let heard = Arc::new(AtomicBool::new(false));
+        let reader = quaver::spawn(move || (0..20).for_each(|_| echo(&here)));
+        let outside = std::thread::spawn(move || {
+            for _ in 0..20 {
+                (&outside).write_all(b"?").unwrap();
+                (&outside).read_exact(&mut [0]).unwrap();
+            }
+        });
+        let callers = [(); 2].map(|()| {
+            let heard = heard.clone();
+            quaver::spawn(move || {
+                let (one, other) = UnixStream::pair().unwrap();
+                while !heard.load(SeqCst) || stats().preempt_at_call < TIMES {
+                    (&one).write_all(b"?").unwrap();
+                    (&other).read_exact(&mut [0]).unwrap();
+                }
+            })
+        });
+        reader.join().unwrap();
+        heard.store(true, SeqCst);
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+        outside.join().unwrap();
+        stats()
+    })
+}
+
+fn echo(stream: &UnixStream) {
+    (&*stream).read_exact(&mut [0]).unwrap();
+    (&*stream).write_all(b"!").unwrap();
 }

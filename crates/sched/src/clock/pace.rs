@@ -84,6 +84,11 @@ impl Pace {
         ran >= self.long
     }
 
+    /// Has a task that has run for so long had its quantum?
+    pub fn is_over(&self, ran: Time) -> bool {
+        ran >= self.quantum
+    }
+
     /// How much later looks are after one at `now` that was in vain, given how much that was until
     /// now and when a task has outlived its quantum last.
     #[inline]

@@ -178,6 +178,9 @@ impl Caller for Masked<'_> {
 fn perform(operation: &mut impl Operation, begin: impl FnOnce(&'static Thread) -> Call) -> isize {
     let Some(me) = blocker() else { return block_here(operation) };
     cancel::test();
+    if !signal::in_child_of_vfork() {
+        calls::at_call();
+    }
     let call = begin(me);
     let mut result = WOULD_WAIT;
     if !operation.keeps_file() {

@@ -89,7 +89,7 @@ impl Slot {
     /// looks for itself, that is the signal if it meets no probe.
     pub(crate) fn told(&self) -> Option<(u64, Ticks, Stage)> {
         let (run, due) = self.policy_due()?;
-        let by_signal = due.max(self.not_before());
+        let by_signal = self.told_after_calls(due.max(self.not_before()));
         if !self.rt.probes() {
             return Some((run, by_signal, Stage::First));
         }
@@ -103,13 +103,13 @@ impl Slot {
         })
     }
 
-    /// When the worker's timer looks for what is `due`: later while its looks are in vain, and
-    /// where probes are to be met before.
+    /// When the worker's timer looks for what is `due`: later while its looks are in vain, where
+    /// probes are to be met before, and where threads make calls.
     #[inline(always)]
     pub(crate) fn looks_at(&self, due: Ticks) -> Ticks {
         let (later, backstop) = (self.later.load(Relaxed), self.backstop(due));
         // It comes as seldom as a clock that is needed may.
         let most = if backstop == 0 { self.rt.pace.map_or(0, |pace| pace.most()) } else { later };
-        due.saturating_add(later.min(most)).saturating_add(backstop)
+        due.saturating_add(later.min(most)).saturating_add(backstop.max(self.call_is_near()))
     }
 }

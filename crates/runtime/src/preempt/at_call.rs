@@ -1,0 +1,61 @@
+//! Threads give way at calls on files, if they have had their quantum. (Not in the papers.)
+//!
+//! A thread of a server makes a call every few microseconds. There it can be preempted for the
+//! price of a switch, so an interruption, which costs dozens of those, would be a waste. And as
+//! long as its calls find what they want it never waits: nobody but it asks for files that others
+//! wait for, unless a kernel thread is woken to do that.
+//!
+//! So a call that may wait first reads the time. If the quantum is over, the thread asks for files,
+//! as a dispatch would, and gives way if the policy says so.
+//!
+//! Clocks go on as before for threads that make no calls. One that makes some is left alone for a
+//! while [after each](Slot::calls_again_by).
+//!
+//! A thread that gives way here has not outlived its quantum: the looks of a clock were in vain,
+//! and become rarer ([`Pace`](quaver_sched::clock::Pace)).
+
+use super::extension;
+use crate::thread::control::Uthread;
+use crate::thread::raw;
+use crate::tsc::{self, Ticks};
+use crate::worker::carrier::Carrier;
+use crate::worker::scheduler;
+use crate::worker::slot::Slot;
+
+/// The calling thread is about to make a call that it may wait in.
+#[inline]
+pub fn at_call() {
+    let Some(t) = raw::current() else { return };
+    if t.no_preempt.get() != 0 || t.regions.get() != 0 || t.blocking.get() != 0 {
+        return;
+    }
+    t.preempt_disable();
+    // SAFETY: preemption is disabled until the slot has been used.
+    if let Some(slot) = unsafe { Carrier::here() }.slot()
+        && let Some(quantum) = slot.rt().quantum
+    {
+        let now = tsc::now();
+        slot.called(now);
+        if now >= slot.run_since().saturating_add(quantum) {
+            give_way(slot, t, now);
+        }
+    }
+    t.preempt_enable();
+}
+
+/// `t`, which is the calling thread, has had its quantum. With preemption disabled.
+#[cold]
+fn give_way(slot: &Slot, t: &'static Uthread, now: Ticks) {
+    let rt = slot.rt();
+    slot.poll_if_due(now);
+    if slot.policy_due().is_none_or(|(_, due)| due > now) || extension::prolong(slot, t, now) {
+        return;
+    }
+    t.outlived.set(false);
+    // SAFETY: the calling thread with preemption disabled; the slot is not used after a switch but
+    // for a counter.
+    if unsafe { scheduler::preempt(rt, t) } {
+        slot.stats.preempt_at_call.add_shared(1, true);
+    }
+    t.outlived.set(false);
+}
