@@ -6,6 +6,9 @@ use crate::{busy_threads, on_all, setups};
 
 /// Runs until it is killed, and says when it has begun.
 pub(crate) fn busy(setup: Setup) {
+    // Programs that a shell has put into the background ignore it.
+    // SAFETY: no handler.
+    unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
     let rt = setup.builder().build().unwrap();
     rt.run(|| {
         busy_threads(3);
