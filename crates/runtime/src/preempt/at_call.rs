@@ -11,22 +11,29 @@
 //! Clocks go on as before for threads that make no calls. One that makes some is left alone for a
 //! while [after each](Slot::calls_again_by).
 //!
+//! A handler of the program may make calls, too. On an alternate stack, which is the carrier's, or
+//! with the preemption signal blocked, which it is on that kernel thread, it goes on. So do threads
+//! that share their carrier's TLS: compilers may remember where `errno` is.
+//!
 //! A thread that gives way here has not outlived its quantum: the looks of a clock were in vain,
 //! and become rarer ([`Pace`](quaver_sched::clock::Pace)).
 
 use super::extension;
+use crate::runtime::Inner;
+use crate::sys;
 use crate::thread::control::Uthread;
 use crate::thread::raw;
 use crate::tsc::{self, Ticks};
 use crate::worker::carrier::Carrier;
 use crate::worker::scheduler;
 use crate::worker::slot::Slot;
+use core::mem::MaybeUninit;
 
 /// The calling thread is about to make a call that it may wait in.
 #[inline]
 pub fn at_call() {
     let Some(t) = raw::current() else { return };
-    if t.no_preempt.get() != 0 || t.regions.get() != 0 || t.blocking.get() != 0 {
+    if t.no_preempt.get() != 0 || t.regions.get() != 0 || t.blocking.get() != 0 || t.fs.get() == 0 {
         return;
     }
     t.preempt_disable();
@@ -48,7 +55,10 @@ pub fn at_call() {
 fn give_way(slot: &Slot, t: &'static Uthread, now: Ticks) {
     let rt = slot.rt();
     slot.poll_if_due(now);
-    if slot.policy_due().is_none_or(|(_, due)| due > now) || extension::prolong(slot, t, now) {
+    if slot.policy_due().is_none_or(|(_, due)| due > now)
+        || must_go_on(rt, t)
+        || extension::prolong(slot, t, now)
+    {
         return;
     }
     t.outlived.set(false);
@@ -58,4 +68,16 @@ fn give_way(slot: &Slot, t: &'static Uthread, now: Ticks) {
         slot.stats.preempt_at_call.add_shared(1, true);
     }
     t.outlived.set(false);
+}
+
+/// Does the calling thread `t` run a handler that may not be left?
+fn must_go_on(rt: &Inner, t: &Uthread) -> bool {
+    let here = 0u8;
+    let mut blocked = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: only reads the mask; all zeros is a set.
+    unsafe {
+        sys::change_signal_mask(libc::SIG_BLOCK, None, Some(blocked.assume_init_mut()));
+        !rt.table.stack(t).contains(&(&raw const here).addr())
+            || libc::sigismember(blocked.as_ptr(), rt.config.signal) == 1
+    }
 }
