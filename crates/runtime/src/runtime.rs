@@ -66,9 +66,8 @@ pub(crate) struct Inner {
     pub(crate) tax: Option<Tax>,
     /// The same for those at probes.
     pub(crate) probe_tax: Option<Tax>,
-    /// The policy's shortest quantum, if it has one.
+    /// The policy's shortest quantum, and what an interruption takes, where there are any.
     pub(crate) quantum: Option<Ticks>,
-    /// What an interruption takes, where there are any.
     pub(crate) price: Option<Ticks>,
     /// How much later a clock looks while its looks are in vain.
     pub(crate) pace: Option<Pace>,
