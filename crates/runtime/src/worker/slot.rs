@@ -431,9 +431,7 @@ impl Slot {
         if now >= self.next_timer.load(Relaxed) {
             self.fire_timers(now);
         }
-        if now >= self.next_poll.load(Relaxed) {
-            self.poll(now);
-        }
+        self.poll_if_due(now);
         match self.policy().task_dequeue(self.id, now) {
             None if self.poll(now) => self.policy().task_dequeue(self.id, now),
             // It runs long, so nobody who has sent something should wait for its next stop.
@@ -445,7 +443,8 @@ impl Slot {
         }
     }
 
-    /// Asks for files if it is time. As for [`pick`](Slot::pick), but the running thread goes on.
+    /// Asks for files if it is time. As for [`pick`](Slot::pick).
+    #[inline(always)]
     pub(crate) fn poll_if_due(&self, now: Ticks) {
         if now >= self.next_poll.load(Relaxed) {
             self.poll(now);
