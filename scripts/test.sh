@@ -71,6 +71,7 @@ fi
 # What only computes: it takes what the tests, which often wait, leave of the CPUs.
 # shellcheck disable=SC2317 # called by `aside`
 computing() {
+    local STEP_TIMEOUT=${STEP_TIMEOUT:-1800}
     # It computes alone for a minute, and on a new machine downloads first.
     if [ -n "${QUAVER_NO_VM:-}" ]; then
         skip vm "QUAVER_NO_VM is set"

@@ -86,6 +86,8 @@ mod tests {
     const DONE: u32 = 1;
     const LOST: u32 = 2;
 
+    static WORD: AtomicU32 = AtomicU32::new(0);
+
     /// Which way the handler is left.
     static BY_SIGRETURN: AtomicBool = AtomicBool::new(false);
 
@@ -100,7 +102,7 @@ mod tests {
         // SAFETY: the worker's timer sets the flag, on this stack; the frame is this handler's, and
         // its gate is closed.
         unsafe {
-            while t.deferred.as_ptr().read_volatile() != deferred::ASKED {
+            while t.deferred.as_ptr().read_volatile() != deferred::ASKED && WORD.load(SeqCst) == 0 {
                 core::hint::spin_loop();
             }
             let mut frame = SignalFrame::new(context.cast());
@@ -126,28 +128,29 @@ mod tests {
         for round in 0..20 {
             BY_SIGRETURN.store(round % 2 == 0, SeqCst);
             let one = Builder::new().workers(1).clock(Clock::PosixTimer);
-            let word = AtomicU32::new(0);
+            WORD.store(0, SeqCst);
             let set = |value| {
-                let first = word.compare_exchange(0, value, SeqCst, SeqCst);
-                sys::futex_wake(&word, 1);
+                let first = WORD.compare_exchange(0, value, SeqCst, SeqCst);
+                sys::futex_wake(&WORD, 1);
                 first.unwrap_or_else(|first| first)
             };
             std::thread::scope(|kernel| {
                 kernel.spawn(|| {
                     let patience = Instant::now() + Duration::from_secs(10);
-                    while word.load(SeqCst) == 0 && Instant::now() < patience {
+                    while WORD.load(SeqCst) == 0 && Instant::now() < patience {
                         std::thread::sleep(Duration::from_millis(1));
                     }
                     assert_ne!(set(LOST), 0, "round {round}: the request is lost");
                 });
                 crate::__private::test(one, || {
                     crate::scope(|s| {
-                        s.spawn(|| set(DONE));
                         crate::no_preempt(|| {
+                            // In the region, or it may be done before the handler waits for it.
+                            s.spawn(|| set(DONE));
                             // SAFETY: installed above.
                             unsafe { libc::raise(libc::SIGUSR2) };
-                            while word.load(SeqCst) == 0 {
-                                let _ = sys::futex_wait(&word, 0, None);
+                            while WORD.load(SeqCst) == 0 {
+                                let _ = sys::futex_wait(&WORD, 0, None);
                             }
                         });
                     });
