@@ -86,9 +86,9 @@ pub(crate) struct Slot {
     pub(crate) long_at: AtomicU64,
     pub(crate) later: AtomicU64,
     lost: Lost,
-    /// The time of the last dispatch, and how many there have been since the time was read. Used by
-    /// the slot's carrier only.
-    switched_at: AtomicU64,
+    /// The last time that is known, and how many dispatches there have been since it was read. Used
+    /// by the slot's carrier only.
+    known_at: AtomicU64,
     unread: AtomicU32,
     /// Since when the running thread is due and not told, because somebody [looks for
     /// work](crate::clock::lookers); 0: it is not. The clock's thread only.
@@ -160,7 +160,7 @@ impl Slot {
             long_at: AtomicU64::new(0),
             later: AtomicU64::new(0),
             lost: Lost::new(),
-            switched_at: AtomicU64::new(0),
+            known_at: AtomicU64::new(0),
             unread: AtomicU32::new(0),
             left_since: AtomicU64::new(0),
             retry_at: AtomicU64::new(0),
@@ -239,7 +239,7 @@ impl Slot {
             self.retry_delay.store(self.rt.retry, Relaxed);
         }
         self.run_task.store(pick.task.0, Relaxed);
-        self.switched_at.store(now, Relaxed);
+        self.known_at.store(now, Relaxed);
         self.run.store((now & !RUN_PREEMPTED) | class, Release);
         self.request.new_run();
     }
@@ -253,8 +253,8 @@ impl Slot {
 
     /// The time, for a thread that gives way to another of its own will. While no thread has
     /// outlived its quantum for long, it is read at every eighth switch only: clocks look seldom
-    /// then, and a dispatch seems to have begun a little earlier than it has. The slot's carrier
-    /// only.
+    /// then, and a dispatch seems to have begun a little earlier than it has, at the last call at
+    /// the earliest. The slot's carrier only.
     #[inline(always)]
     pub(crate) fn time_of_switch(&self) -> Ticks {
         let unread = self.unread.load(Relaxed);
@@ -264,7 +264,14 @@ impl Slot {
         }
         self.unread.store(unread + 1, Relaxed);
         // Another number, for another dispatch.
-        self.switched_at.load(Relaxed) + RUN_PREEMPTED + 1
+        self.known_at.load(Relaxed) + RUN_PREEMPTED + 1
+    }
+
+    /// Somebody has read the time for another purpose. The slot's carrier only.
+    #[inline(always)]
+    pub(super) fn time_is(&self, now: Ticks) {
+        self.unread.store(0, Relaxed);
+        self.known_at.store(now, Relaxed);
     }
 
     /// The running thread `t` stops at `now`, and for that reason if it goes on. Looks are on time

@@ -360,6 +360,37 @@ fn calling_threads(clock: Clock) -> Stats {
     })
 }
 
+/// Threads that run for less than their quantum have not had it, however seldom the worker reads
+/// the time: none of them is queued behind those that run for long.
+#[test]
+fn short_threads_do_not_give_way() {
+    const MESSAGES: u64 = 2_500;
+    let quantum = Some(Duration::from_micros(50));
+    let mut tries = (0..10).map(|_| {
+        let pairs: Vec<_> = (0..4).map(|_| UnixStream::pair().unwrap()).collect();
+        let gave_way = on_runtime(Builder::new().workers(1).quantum(quantum), || {
+            let ends = pairs.iter().flat_map(|(one, other)| [one, other]);
+            quaver::scope(|s| {
+                for end in ends {
+                    s.spawn(move || {
+                        for _ in 0..MESSAGES {
+                            (&mut &*end).read_exact(&mut [0]).unwrap();
+                            spin(200);
+                            (&mut &*end).write_all(b"!").unwrap();
+                        }
+                    });
+                }
+                pairs.iter().for_each(|(one, _)| (&mut &*one).write_all(b"!").unwrap());
+            });
+            stats().preempt_at_call
+        });
+        let messages = 8 * MESSAGES;
+        println!("{gave_way} of {messages}");
+        gave_way < messages / 20
+    });
+    assert!(tries.any(|few| few));
+}
+
 fn echo(stream: &UnixStream) {
     (&*stream).read_exact(&mut [0]).unwrap();
     (&*stream).write_all(b"!").unwrap();

@@ -33,6 +33,7 @@ impl Slot {
         {
             self.seems_long(alone, Pace::is_long, now);
         }
+        self.time_is(now);
         self.calls.at.store(now, Relaxed);
         self.calls.wait.store(self.wait_after(alone), Relaxed);
     }
