@@ -16,7 +16,9 @@
 //! that share their carrier's TLS: compilers may remember where `errno` is.
 //!
 //! A thread that gives way here has not outlived its quantum: the looks of a clock were in vain,
-//! and become rarer ([`Pace`](quaver_sched::clock::Pace)).
+//! and become rarer ([`Pace`](quaver_sched::clock::Pace)). Nor does it run for long: it may serve
+//! one short request after the other, or the machine has disturbed it. So it yields. If it has its
+//! whole quantum again before it waits for anything, it counts as preempted.
 
 use super::extension;
 use crate::runtime::Inner;
@@ -28,6 +30,7 @@ use crate::worker::carrier::Carrier;
 use crate::worker::scheduler;
 use crate::worker::slot::Slot;
 use core::mem::MaybeUninit;
+use quaver_sched::Why;
 
 /// The calling thread is about to make a call that it may wait in.
 #[inline]
@@ -61,13 +64,21 @@ fn give_way(slot: &Slot, t: &'static Uthread, now: Ticks) {
     {
         return;
     }
-    t.outlived.set(false);
+    // Whoever waits for something or yields forgets that, except where probes need the word.
+    let again = rt.probes() || rt.pace.is_none() || t.outlived.replace(false);
     // SAFETY: the calling thread with preemption disabled; the slot is not used after a switch but
     // for a counter.
-    if unsafe { scheduler::preempt(rt, t) } {
+    let left = unsafe {
+        if again || slot.runs_preempted() {
+            scheduler::preempt(rt, t)
+        } else {
+            scheduler::leave_if_work(t, Why::Yielded)
+        }
+    };
+    if left {
         slot.stats.preempt_at_call.add_shared(1, true);
     }
-    t.outlived.set(false);
+    t.outlived.set(left && !rt.probes());
 }
 
 /// Does the calling thread `t` run a handler that may not be left?

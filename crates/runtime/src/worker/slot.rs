@@ -339,6 +339,12 @@ impl Slot {
         self.run.load(Relaxed) & !RUN_PREEMPTED
     }
 
+    /// Had the running thread been preempted before? The slot's carrier only.
+    #[inline]
+    pub(crate) fn runs_preempted(&self) -> bool {
+        self.run.load(Relaxed) & RUN_PREEMPTED != 0
+    }
+
     /// The time, for who is queued here: that of the dispatch is exact enough for queue ages, and
     /// saves reading the clock. The slot's carrier only.
     #[inline(always)]
