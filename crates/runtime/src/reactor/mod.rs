@@ -163,18 +163,18 @@ impl Reactor {
     }
 
     /// Takes what has happened, and wakes who waits for it. `slot`: the caller is its carrier, with
-    /// preemption disabled, and about to look for work; `None`: it is none of the carriers'. `true`
-    /// if somebody was woken.
-    pub(crate) fn poll(&self, rt: &Inner, slot: Option<&Slot>) -> bool {
-        let Some(epoll) = self.instance() else { return false };
-        let mut woken = false;
+    /// preemption disabled, and about to look for work; `None`: it is none of the carriers'.
+    /// Returns how many were woken.
+    pub(crate) fn poll(&self, rt: &Inner, slot: Option<&Slot>) -> u64 {
+        let Some(epoll) = self.instance() else { return 0 };
+        let mut woken = 0;
         // Bounded: workers have other things to do.
         for _ in 0..4 {
             let mut events = Events::new();
             if epoll::take(epoll, &mut events).is_err() {
                 break;
             }
-            woken |= self.deliver(rt, slot, &events);
+            woken += self.deliver(rt, slot, &events);
             if !events.is_full() {
                 break;
             }
@@ -183,7 +183,7 @@ impl Reactor {
     }
 
     /// Wakes who waits for `events`. As for [`poll`](Reactor::poll).
-    pub(crate) fn deliver(&self, rt: &Inner, slot: Option<&Slot>, events: &Events) -> bool {
+    pub(crate) fn deliver(&self, rt: &Inner, slot: Option<&Slot>, events: &Events) -> u64 {
         let mut woken = 0;
         for (data, bits) in events.iter() {
             if data != WAKE {
@@ -192,7 +192,7 @@ impl Reactor {
         }
         let Some(slot) = slot else {
             rt.stats.file_wakes.add_shared(woken, true);
-            return woken != 0;
+            return woken;
         };
         if woken != 0 {
             slot.stats.file_wakes.add(woken);
@@ -202,7 +202,7 @@ impl Reactor {
                 rt.idle.wake_one(rt);
             }
         }
-        woken != 0
+        woken
     }
 
     /// Wakes who waits for `bits` of file `fd`; how many there were that slept.

@@ -4,6 +4,7 @@ mod account;
 mod calls;
 mod due;
 mod lost;
+mod polls;
 mod timers;
 
 use crate::clock::rescue::LastLook;
@@ -12,7 +13,7 @@ use crate::os::turns;
 use crate::park::SpinLock;
 use crate::park::shim::Futex;
 use crate::preempt::{Request, probe};
-use crate::reactor::{REACTOR, bell};
+use crate::reactor::bell;
 use crate::runtime::Inner;
 use crate::stats::Counters;
 use crate::thread::control::{Uthread, deferred};
@@ -29,6 +30,7 @@ use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*, fence,
 };
 use lost::Lost;
+use polls::Polls;
 use quaver_sched::clock::Pace;
 use quaver_sched::{Class, Pick, Policy, Running, Task, TimerHeap, Why};
 
@@ -54,7 +56,7 @@ pub(crate) struct Slot {
     pub(crate) next_timer: AtomicU64,
     /// When the slot's carrier asks for files that have become ready; earlier when it has nothing
     /// else to run.
-    next_poll: AtomicU64,
+    polls: Polls,
     /// POSIX timer clock: when the carrier's timer will fire; [`FLAGGED`]; or NEVER when it is off.
     pub(crate) armed: AtomicU64,
 
@@ -144,7 +146,7 @@ impl Slot {
             run: AtomicU64::new(0),
             run_task: AtomicU32::new(0),
             next_timer: AtomicU64::new(NEVER),
-            next_poll: AtomicU64::new(0),
+            polls: Polls::new(),
             armed: AtomicU64::new(NEVER),
             #[cfg(feature = "inspect")]
             forced: AtomicU64::new(0),
@@ -446,7 +448,7 @@ impl Slot {
         }
         self.poll_if_due(now);
         match self.policy().task_dequeue(self.id, now) {
-            None if self.poll(now) => self.policy().task_dequeue(self.id, now),
+            None if self.poll_for_work(now) => self.policy().task_dequeue(self.id, now),
             // It runs long, so nobody who has sent something should wait for its next stop.
             Some(pick) if bell::is_due() && pick.class == Class::Preempted => {
                 bell::ring_all();
@@ -454,34 +456,5 @@ impl Slot {
             }
             pick => pick,
         }
-    }
-
-    /// Asks for files if it is time. As for [`pick`](Slot::pick).
-    #[inline(always)]
-    pub(crate) fn poll_if_due(&self, now: Ticks) {
-        if now >= self.next_poll.load(Relaxed) {
-            self.poll(now);
-        }
-    }
-
-    /// The next pick asks for files.
-    pub(crate) fn poll_next(&self) {
-        self.next_poll.store(0, Relaxed);
-    }
-
-    /// When the carrier has asked for files last; 0 if the next pick does. For anybody.
-    pub(crate) fn polled_at(&self) -> Ticks {
-        self.next_poll.load(Relaxed).saturating_sub(self.rt.poll_every)
-    }
-
-    /// Makes threads runnable whose files are ready. As for [`pick`](Slot::pick).
-    #[cold]
-    pub(crate) fn poll(&self, now: Ticks) -> bool {
-        let rt = self.rt();
-        self.next_poll.store(now.saturating_add(rt.poll_every), Relaxed);
-        if bell::is_due() {
-            bell::ring_all();
-        }
-        REACTOR.is_awaited() && REACTOR.poll(rt, Some(self))
     }
 }
