@@ -1,10 +1,10 @@
 //! When a worker that is busy asks for files.
 //!
-//! At most every [`POLL`](crate::reactor::POLL). While threads that the kernel has told of still wait for
-//! this worker, others would only queue behind them, so it asks more rarely: once in a quantum, and
-//! at least once in [`SELDOM`] of those times. Few calls then take many events each, and the one
-//! who sends meanwhile finds the instance's lock free. (Aspen, 3.2.3, asks after each preemption;
-//! so does this.)
+//! At most every [`POLL`](crate::reactor::POLL). While threads that the kernel has told of still
+//! wait for this worker, others would only queue behind them, so it asks more rarely: once in a
+//! quantum, and at least once in [`SELDOM`] of those times. Few calls then take many events each,
+//! and the one who sends meanwhile finds the instance's lock free. (Aspen, 3.2.3, asks after each
+//! preemption; so does this.)
 
 use super::Slot;
 use crate::reactor::{REACTOR, bell};
