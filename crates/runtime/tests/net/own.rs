@@ -374,13 +374,13 @@ fn short_threads_do_not_give_way() {
                 for end in ends {
                     s.spawn(move || {
                         for _ in 0..MESSAGES {
-                            (&mut &*end).read_exact(&mut [0]).unwrap();
+                            (&*end).read_exact(&mut [0]).unwrap();
                             spin(200);
-                            (&mut &*end).write_all(b"!").unwrap();
+                            (&*end).write_all(b"!").unwrap();
                         }
                     });
                 }
-                pairs.iter().for_each(|(one, _)| (&mut &*one).write_all(b"!").unwrap());
+                pairs.iter().for_each(|(one, _)| (&*one).write_all(b"!").unwrap());
             });
             stats().preempt_at_call
         });
@@ -406,15 +406,15 @@ fn who_gives_way_once_keeps_its_place() {
             for end in pairs.iter().flat_map(|(one, other)| [one, other]) {
                 s.spawn(|| {
                     while !over.load(SeqCst) {
-                        if (&mut &*end).read_exact(&mut [0]).is_ok() {
+                        if (&*end).read_exact(&mut [0]).is_ok() {
                             spin(50);
                             messages.fetch_add(1, SeqCst);
-                            let _ = (&mut &*end).write_all(b"!");
+                            let _ = (&*end).write_all(b"!");
                         }
                     }
                 });
             }
-            pairs.iter().for_each(|(one, _)| (&mut &*one).write_all(b"!").unwrap());
+            pairs.iter().for_each(|(one, _)| (&*one).write_all(b"!").unwrap());
             let caller = s.spawn(|| {
                 let (one, other) = UnixStream::pair().unwrap();
                 let once = || {
