@@ -164,8 +164,6 @@ fn whoever_is_stopped_the_others_go_on() {
         let (stopped, other) = (round % 2, 1 - round % 2);
         signal(&actors[stopped], libc::SIGSTOP);
         goes_on(&mut actors[other]);
-        // One that is stopped with the lock is continued, and stopped again milliseconds later.
-        std::thread::sleep(Duration::from_millis(50));
         signal(&actors[stopped], libc::SIGCONT);
         actors.iter_mut().for_each(|actor| drop(goes_on(actor)));
     }

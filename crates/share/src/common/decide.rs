@@ -4,12 +4,12 @@
 use super::layout::{
     ASIDE, CORE, Entry, Head, LIVE, Now, READY, attributes_from_word, attributes_to_word,
 };
+use super::lock::{self, Held, Members};
 use super::seat::OWED;
-use super::{
-    AcqRel, Acquire, Common, Held, Life, MOST_MEMBERS, Relaxed, Release, life, lock, ticks,
-};
+use super::word::Word;
+use super::{AcqRel, Acquire, Common, Life, MOST_MEMBERS, Relaxed, Release, life, ticks};
 use quaver_sched::{Attributes, Pick, Place, Task, Time, Why};
-use rustix::process::{Pid, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use std::cell::Cell;
 use std::sync::atomic::AtomicU32;
 
@@ -47,11 +47,6 @@ impl Common {
         Now::from_word(self.head().cores_now[core].now.load(Acquire))
     }
 
-    pub(super) fn life(&self, member: usize) -> Life {
-        let who = self.head().members[member].who.load(Acquire);
-        if who == 0 { Life::Ended } else { (self.look)(who) }
-    }
-
     /// A change that others may find as the last one of a dead member.
     pub(super) fn set(&self, word: &AtomicU32, value: u32) {
         #[cfg(all(test, not(loom)))]
@@ -70,12 +65,7 @@ impl Common {
     }
 
     pub(super) fn lock_as(&self, inherits: bool) -> Section<'_> {
-        let signal = |member: usize, signal| {
-            let pid = life::pid_of(self.head().members[member].who.load(Acquire));
-            let _ = Pid::from_raw(pid as i32).map(|pid| kill_process(pid, signal));
-        };
-        let life = |member| self.life(member);
-        let held = lock::acquire(&self.head().lock, self.me, inherits, life, signal);
+        let held = lock::acquire(&self.head().lock, self.me, inherits, self);
         let after = held.after;
         let section = Section { common: self, held: Some(held), kicks: Cell::new(0) };
         if let Some(dead) = after {
@@ -321,6 +311,22 @@ impl Common {
     }
 }
 
+impl Members for Common {
+    fn life(&self, member: usize) -> Life {
+        let who = self.head().members[member].who.load(Acquire);
+        if who == 0 { Life::Ended } else { (self.look)(who) }
+    }
+
+    fn go_on(&self, member: usize) {
+        let pid = life::pid_of(self.head().members[member].who.load(Acquire));
+        let _ = Pid::from_raw(pid as i32).map(|pid| kill_process(pid, Signal::CONT));
+    }
+
+    fn mark(&self, member: usize) -> &Word {
+        &self.head().members[member].mark
+    }
+}
+
 /// The lock is held; where cores were given to somebody, their workers are woken at the end.
 pub(super) struct Section<'a> {
     common: &'a Common,
@@ -337,7 +343,7 @@ impl Section<'_> {
 
 impl Drop for Section<'_> {
     fn drop(&mut self) {
-        drop(self.held.take());
+        let is_to_stop = self.held.take().is_some_and(Held::release);
         let mut kicks = self.kicks.get();
         while kicks != 0 {
             let core = kicks.trailing_zeros() as usize;
@@ -346,5 +352,17 @@ impl Drop for Section<'_> {
                 self.common.wake(member, core);
             }
         }
+        if is_to_stop {
+            stop();
+        }
     }
+}
+
+/// Stops this process, at once: a signal for the process would stop it when the kernel has found a
+/// thread to take it, maybe with the lock again.
+fn stop() {
+    let (process, thread) = (std::process::id(), rustix::thread::gettid());
+    // The system call itself: the C library's functions may be others' by now.
+    // SAFETY: no memory is involved.
+    unsafe { libc::syscall(libc::SYS_tgkill, process, thread.as_raw_pid(), libc::SIGSTOP) };
 }

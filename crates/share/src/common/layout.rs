@@ -1,9 +1,9 @@
 //! What the members of a common queue share: this head, a word and the attributes of each task, and
 //! then the policy with its tables.
 //!
-//! Everything here is written under the queue's lock, but for [`Member::who`] and the seats. Stores
-//! are release, so they are made in the order of the program, and a member that dies between two of
-//! them has made the first.
+//! Everything here is written under the queue's lock, but for [`Member::who`], the marks and the
+//! seats. Stores are release, so they are made in the order of the program, and a member that dies
+//! between two of them has made the first.
 
 use super::word::Word;
 use crate::layout::MOST_PLACES;
@@ -49,6 +49,8 @@ pub(super) struct Member {
     pub(super) aside: AtomicU32,
     /// Tasks above this one it has never used.
     pub(super) used: AtomicU32,
+    /// See `lock`: at the end of this turn it stops itself.
+    pub(super) mark: Word,
 }
 
 /// A core.

@@ -1,27 +1,53 @@
 //! A lock between processes that outlives whoever holds it.
 //!
-//! The word is the holder's number plus one, and whether somebody sleeps. Who waits for long asks
-//! how the holder does, and takes the lock from a dead one: what the lock protects may then be half
-//! done. One that is stopped is continued, until it has released the lock, and then stopped again.
+//! The word is the holder's number plus one, how often the lock was taken before, and whether
+//! somebody sleeps. Who waits for long asks how the holder does, and takes the lock from a dead
+//! one: what the lock protects may then be half done.
+//!
+//! A holder that is stopped is continued, and stops itself again as soon as it has released the
+//! lock: who continues it leaves a mark, the word, which names this one turn of the holder's. So
+//! its user's `SIGCONT` is lost only between the two.
 
 use super::life::Life;
 use super::word::Word;
-use rustix::process::Signal;
 use std::hint::spin_loop;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::time::Duration;
 
 const SLEEPERS: u32 = 1 << 31;
+/// The holder's number plus one; 0: it is free.
+const HOLDER: u32 = 0xff;
+/// How often it was taken, in the bits between the others.
+const TAKEN: u32 = !(SLEEPERS | HOLDER);
 /// Looks before a waiter sleeps: the holder needs less than a microsecond.
 const LOOKS: u32 = if cfg!(loom) { 0 } else { 500 };
 /// Between two questions whether the holder lives.
 const NAP: Duration = Duration::from_millis(1);
+/// Naps until somebody else continues a holder too: the one that wanted to may be dead.
+const PATIENCE: u32 = 20;
+
+/// Those that have the lock in common.
+pub(super) trait Members {
+    fn life(&self, member: usize) -> Life;
+    /// Continues one that is stopped.
+    fn go_on(&self, member: usize);
+    /// At the end of which turn this member stops itself; 0: of none.
+    fn mark(&self, member: usize) -> &Word;
+}
 
 /// Whoever has this holds the lock.
 pub(super) struct Held<'a> {
     word: &'a Word,
+    turn: u32,
+    mark: &'a Word,
     /// Who has died while holding it.
     pub(super) after: Option<usize>,
+}
+
+/// Whether nobody has the lock.
+#[cfg(test)]
+pub(super) fn is_free(word: &Word) -> bool {
+    word.load(Relaxed) & HOLDER == 0
 }
 
 /// Waits for the lock. `me` is not held by another thread of this process, unless `inherits`: then
@@ -30,59 +56,76 @@ pub(super) fn acquire<'a>(
     word: &'a Word,
     me: usize,
     inherits: bool,
-    life: impl Fn(usize) -> Life,
-    signal: impl Fn(usize, Signal),
+    members: &'a impl Members,
 ) -> Held<'a> {
-    let mut continued = None;
-    let held = wait(word, me, inherits, |holder| {
-        let life = life(holder);
-        if life == Life::Stopped {
-            continued = Some(holder);
-            signal(holder, Signal::CONT);
-        }
-        life == Life::Ended
-    });
-    if let Some(holder) = continued {
-        signal(holder, Signal::STOP);
-    }
-    held
-}
-
-fn wait<'a>(
-    word: &'a Word,
-    me: usize,
-    inherits: bool,
-    mut has_ended: impl FnMut(usize) -> bool,
-) -> Held<'a> {
-    let mine = me as u32 + 1;
     let take = |from, to| word.compare_exchange(from, to, Acquire, Relaxed).is_ok();
+    let held = |turn, after| Held { word, turn, mark: members.mark(me), after };
     let mut looks = 0;
+    let mut naps = 0;
     // Who has slept does not know whether others do.
     let mut sleepers = 0;
     loop {
         let seen = word.load(Relaxed);
-        let holder = (seen & !SLEEPERS).checked_sub(1).map(|holder| holder as usize);
+        let turn = (seen & TAKEN).wrapping_add(HOLDER + 1) & TAKEN | (me as u32 + 1);
+        let holder = (seen & HOLDER).checked_sub(1).map(|holder| holder as usize);
         match holder {
-            None if take(seen, mine | sleepers | seen) => return Held { word, after: None },
+            None if take(seen, turn | sleepers | seen & SLEEPERS) => return held(turn, None),
             None => continue,
             Some(_) if looks < LOOKS && !inherits => {
                 looks += 1;
                 spin_loop();
                 continue;
             }
-            Some(holder) if inherits && holder == me || has_ended(holder) => {
-                if take(seen, mine | SLEEPERS) {
-                    return Held { word, after: Some(holder) };
+            Some(holder) => match members.life(holder) {
+                _ if inherits && holder == me => {}
+                Life::Ended => {}
+                life => {
+                    if life == Life::Stopped {
+                        go_on(word, seen, holder, members, naps % PATIENCE == PATIENCE - 1);
+                    }
+                    sleepers = SLEEPERS;
+                    if seen & SLEEPERS != 0 || take(seen, seen | SLEEPERS) {
+                        word.sleep(seen | SLEEPERS, NAP);
+                        naps += 1;
+                    }
+                    continue;
                 }
-                continue;
-            }
-            Some(_) => {}
+            },
         }
-        sleepers = SLEEPERS;
-        if seen & SLEEPERS == 0 && !take(seen, seen | SLEEPERS) {
-            continue;
+        if take(seen, turn | SLEEPERS) {
+            return held(turn, holder);
         }
-        word.sleep(seen | SLEEPERS, NAP);
+    }
+}
+
+/// Continues a holder that was seen stopped, until it has released the lock. One of those who wait
+/// does, so that no other continues what has stopped itself meanwhile; `anyway` too.
+fn go_on(word: &Word, seen: u32, holder: usize, members: &impl Members, anyway: bool) {
+    let turn = seen & !SLEEPERS;
+    let is_its_turn = || word.load(Acquire) & !SLEEPERS == turn;
+    let mark = members.mark(holder);
+    let before = mark.load(Acquire);
+    if before == turn {
+        if anyway {
+            members.go_on(holder);
+        }
+    } else if is_its_turn() && mark.compare_exchange(before, turn, AcqRel, Relaxed).is_ok() {
+        if is_its_turn() && members.life(holder) == Life::Stopped {
+            members.go_on(holder);
+        } else {
+            // It goes on by itself, and is to.
+            let _ = mark.compare_exchange(turn, 0, AcqRel, Relaxed);
+        }
+    }
+}
+
+impl Held<'_> {
+    /// Releases the lock. Whether the caller's process is to be stopped now: it was when it held
+    /// the lock.
+    pub(super) fn release(self) -> bool {
+        let (mark, turn) = (self.mark, self.turn);
+        drop(self);
+        mark.load(Acquire) != 0 && mark.swap(0, AcqRel) == turn
     }
 }
 
@@ -95,7 +138,7 @@ impl Drop for Held<'_> {
             #[cfg(test)]
             return;
         }
-        if self.word.swap(0, Release) & SLEEPERS != 0 {
+        if self.word.swap(self.turn & TAKEN, Release) & SLEEPERS != 0 {
             self.word.wake();
         }
     }
@@ -106,60 +149,123 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, AtomicU64};
 
-    fn acquire_among(
-        word: &Word,
-        me: usize,
-        inherits: bool,
-        life: impl Fn(usize) -> Life,
-    ) -> Held<'_> {
-        acquire(word, me, inherits, life, |_, _| {})
+    /// Members that all do the same.
+    struct All<'a, F: Fn(usize)> {
+        life: Life,
+        go_on: F,
+        marks: &'a [Word; 4],
+    }
+
+    impl<F: Fn(usize)> Members for All<'_, F> {
+        fn life(&self, _: usize) -> Life {
+            self.life
+        }
+
+        fn go_on(&self, member: usize) {
+            (self.go_on)(member);
+        }
+
+        fn mark(&self, member: usize) -> &Word {
+            &self.marks[member]
+        }
+    }
+
+    fn marks() -> [Word; 4] {
+        [(); 4].map(|()| Word::new())
+    }
+
+    fn all_are(life: Life, marks: &[Word; 4]) -> All<'_, impl Fn(usize)> {
+        All { life, go_on: |_| unreachable!(), marks }
     }
 
     #[test]
     fn one_at_a_time() {
         let (word, sum) = (Word::new(), AtomicU64::new(0));
+        let marks = marks();
+        let members = all_are(Life::Runs, &marks);
         std::thread::scope(|scope| {
             for me in 0..4 {
-                let (word, sum) = (&word, &sum);
+                let (word, sum, members) = (&word, &sum, &members);
                 scope.spawn(move || {
                     for _ in 0..20_000 {
-                        let held = acquire_among(word, me, false, |_| Life::Runs);
+                        let held = acquire(word, me, false, members);
                         assert_eq!(held.after, None);
                         sum.store(sum.load(Relaxed) + 1, Relaxed);
                     }
                 });
             }
         });
-        assert_eq!((sum.load(Relaxed), word.load(Relaxed)), (80_000, 0));
+        assert!(sum.load(Relaxed) == 80_000 && is_free(&word));
     }
 
     #[test]
     fn it_is_taken_from_the_dead() {
-        let word = Word::new();
-        let runs = |_| Life::Runs;
-        std::mem::forget(acquire_among(&word, 3, false, runs));
-        let life = |holder| if holder == 3 { Life::Ended } else { Life::Runs };
-        let held = acquire_among(&word, 1, false, life);
+        let (word, marks) = (Word::new(), marks());
+        let (runs, ended) = (all_are(Life::Runs, &marks), all_are(Life::Ended, &marks));
+        std::mem::forget(acquire(&word, 3, false, &runs));
+        let held = acquire(&word, 1, false, &ended);
         assert_eq!(held.after, Some(3));
         drop(held);
-        assert_eq!(acquire_among(&word, 1, false, runs).after, None);
-        std::mem::forget(acquire_among(&word, 1, false, runs));
-        assert_eq!(acquire_among(&word, 1, true, runs).after, Some(1), "its number is inherited");
+        assert_eq!(acquire(&word, 1, false, &runs).after, None);
+        std::mem::forget(acquire(&word, 1, false, &runs));
+        assert_eq!(acquire(&word, 1, true, &runs).after, Some(1), "its number is inherited");
+    }
+
+    /// Turns are counted for ever.
+    #[test]
+    fn the_count_of_turns_begins_again() {
+        let (word, marks) = (Word::new(), marks());
+        word.store(TAKEN, Relaxed);
+        let runs = all_are(Life::Runs, &marks);
+        assert!(!acquire(&word, 3, false, &runs).release() && is_free(&word));
+        assert_eq!(word.load(Relaxed), 0);
     }
 
     #[test]
     fn who_is_stopped_with_it_goes_on_for_as_long() {
-        let (word, signals) = (Word::new(), AtomicU32::new(0));
-        std::mem::forget(acquire_among(&word, 3, false, |_| Life::Runs));
-        let signal = |holder, signal| {
+        let (word, marks, times) = (Word::new(), marks(), AtomicU32::new(0));
+        let go_on = |holder: usize| {
             assert_eq!(holder, 3);
-            if signal == Signal::CONT {
-                word.store(0, Release);
-            }
-            let count = if signal == Signal::CONT { 1 } else { 16 };
-            signals.fetch_add(count, Relaxed);
+            times.fetch_add(1, Relaxed);
+            let turn = word.load(Relaxed) & !SLEEPERS;
+            let held = Held { word: &word, turn, mark: &marks[holder], after: None };
+            assert!(held.release(), "it is to be stopped again");
         };
-        let held = acquire(&word, 1, false, |_| Life::Stopped, signal);
-        assert_eq!((held.after, signals.load(Relaxed)), (None, 17));
+        let members = All { life: Life::Stopped, go_on, marks: &marks };
+        std::mem::forget(acquire(&word, 3, false, &members));
+        let held = acquire(&word, 1, false, &members);
+        assert_eq!((held.after, times.load(Relaxed)), (None, 1));
+        assert!(!held.release());
+        assert!(!acquire(&word, 3, false, &members).release(), "once");
+    }
+
+    /// Who was to continue the holder may have died before it did.
+    #[test]
+    fn somebody_continues_it() {
+        let (word, marks) = (Word::new(), marks());
+        let members = All { life: Life::Stopped, go_on: |_| word.store(0, Release), marks: &marks };
+        std::mem::forget(acquire(&word, 3, false, &members));
+        let seen = word.load(Relaxed);
+        marks[3].store(seen, Relaxed);
+        go_on(&word, seen, 3, &members, false);
+        assert!(!is_free(&word), "another does it");
+        assert_eq!(acquire(&word, 1, false, &members).after, None);
+    }
+
+    /// A turn that is over leaves no mark for the next one.
+    #[test]
+    fn who_goes_on_by_itself_is_not_stopped() {
+        let (word, marks) = (Word::new(), marks());
+        let runs = all_are(Life::Runs, &marks);
+        let held = acquire(&word, 3, false, &runs);
+        let seen = word.load(Relaxed);
+        go_on(&word, seen, 3, &runs, true);
+        assert!(!held.release(), "it was not stopped");
+        let held = acquire(&word, 3, false, &runs);
+        let stopped = all_are(Life::Stopped, &marks);
+        go_on(&word, seen, 3, &stopped, true);
+        assert!(!held.release(), "that was the turn before");
+        marks[3].store(seen, Relaxed);
+        assert!(!acquire(&word, 3, false, &runs).release(), "so was that");
     }
 }

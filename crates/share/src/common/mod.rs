@@ -38,7 +38,6 @@ use crate::door::ticks;
 use device::Device;
 use layout::{Now, READY};
 use life::Life;
-use lock::Held;
 use quaver_sched::{Pick, Policy, Spec, Time};
 use region::Region;
 use rustix::io::Errno;

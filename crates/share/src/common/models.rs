@@ -8,14 +8,13 @@
 //! threads blocked), and what a dead holder has left half done and its successor does not see.
 
 use super::life::Life;
-use super::lock::{self, Held};
+use super::lock::{self, Held, Members};
 use super::word::Word;
 use loom::cell::UnsafeCell;
-use loom::sync::Arc;
 use loom::sync::atomic::AtomicU32;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use loom::sync::{Arc, Notify};
 use loom::thread;
-use rustix::process::Signal;
 
 /// The value is even whenever the lock is free, unless its holder has died.
 struct World {
@@ -24,7 +23,10 @@ struct World {
     /// By number: how a member does.
     ended: AtomicU32,
     stopped: AtomicU32,
+    continued: AtomicU32,
+    goes_on: Notify,
     taken_over: AtomicU32,
+    marks: [Word; 3],
 }
 
 // SAFETY: the cell is used under the lock, which is what loom checks.
@@ -39,22 +41,15 @@ impl World {
             value: UnsafeCell::new(0),
             ended: AtomicU32::new(0),
             stopped: AtomicU32::new(0),
+            continued: AtomicU32::new(0),
+            goes_on: Notify::new(),
             taken_over: AtomicU32::new(0),
+            marks: [(); 3].map(|()| Word::new(naps_end)),
         })
     }
 
     fn lock(&self, me: usize, inherits: bool) -> Held<'_> {
-        let life = |member: usize| match 1 << member {
-            it if self.ended.load(Acquire) & it != 0 => Life::Ended,
-            it if self.stopped.load(Acquire) & it != 0 => Life::Stopped,
-            _ => Life::Runs,
-        };
-        let signal = |member: usize, signal| {
-            if signal == Signal::CONT {
-                self.stopped.fetch_and(!(1 << member), AcqRel);
-            }
-        };
-        lock::acquire(&self.word, me, inherits, life, signal)
+        lock::acquire(&self.word, me, inherits, self)
     }
 
     /// Half of a change.
@@ -91,6 +86,26 @@ impl World {
     fn value(&self) -> u32 {
         // SAFETY: all threads have ended.
         self.value.with(|value| unsafe { *value })
+    }
+}
+
+impl Members for World {
+    fn life(&self, member: usize) -> Life {
+        match 1 << member {
+            it if self.ended.load(Acquire) & it != 0 => Life::Ended,
+            it if self.stopped.load(Acquire) & it != 0 => Life::Stopped,
+            _ => Life::Runs,
+        }
+    }
+
+    fn go_on(&self, member: usize) {
+        self.continued.fetch_add(1, Relaxed);
+        self.stopped.fetch_and(!(1 << member), AcqRel);
+        self.goes_on.notify();
+    }
+
+    fn mark(&self, member: usize) -> &Word {
+        &self.marks[member]
     }
 }
 
@@ -173,33 +188,25 @@ fn a_death_beside_a_waiter() {
     });
 }
 
-/// One that is stopped with the lock is continued until it has released it.
+/// One that is stopped with the lock is continued until it has released it, once.
 #[test]
 fn the_stopped_go_on_for_as_long() {
-    explore(2, || {
+    explore(3, || {
         let world = World::new(true);
-        together(
-            &world,
-            &[
-                |world| {
-                    let held = world.lock(1, false);
-                    world.step();
-                    world.stopped.store(1 << 1, Release);
-                    while world.stopped.load(Acquire) != 0 {
-                        thread::yield_now();
-                    }
-                    world.step();
-                    drop(held);
-                },
-                |world| {
-                    // Else nobody continues the other.
-                    while world.stopped.load(Acquire) == 0 {
-                        thread::yield_now();
-                    }
-                    world.change(0, false);
-                },
-            ],
-        );
-        assert_eq!(world.value(), 4);
+        let held = world.lock(1, false);
+        world.step();
+        world.stopped.store(1 << 1, Release);
+        let other = {
+            let world = world.clone();
+            thread::spawn(move || world.change(0, false))
+        };
+        while world.stopped.load(Acquire) != 0 {
+            world.goes_on.wait();
+        }
+        world.step();
+        assert!(held.release(), "it is to be stopped again");
+        assert!(!world.lock(1, false).release(), "once");
+        other.join().unwrap();
+        assert_eq!((world.value(), world.continued.load(Relaxed)), (4, 1));
     });
 }

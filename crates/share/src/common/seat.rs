@@ -27,7 +27,7 @@ thread_local! {
 }
 
 impl Common {
-    fn seat(&self, member: usize, core: usize) -> &Seat {
+    pub(super) fn seat(&self, member: usize, core: usize) -> &Seat {
         &self.head().seats[member][core]
     }
 

@@ -170,7 +170,7 @@ impl World {
 
     fn bury_victim(&mut self) {
         self.dead.lock().unwrap().insert(1);
-        if self.region.head().lock.load(Relaxed) != 0 {
+        if !lock::is_free(&self.region.head().lock) {
             // It may have died in the middle of the policy's code.
             let (memory, ..) = self.region.policy_memory();
             // SAFETY: nobody uses the policy: the lock is held by the dead.
@@ -326,11 +326,12 @@ fn whoever_is_stopped_the_others_go_on() {
     }
 }
 
-/// One who dies before it has woken the worker to whom it gave a core, and one who dies with a
-/// core: the sleeper has it soon, watched or not.
+/// One who dies with a core, one who dies before it has woken the worker to whom it gave a core,
+/// and one who has only filled that one's seat: the sleeper has it soon, watched or not.
 #[test]
 fn whoever_sleeps_is_looked_after() {
-    for (watched, gives) in [(false, false), (false, true), (true, false), (true, true)] {
+    for case in 0..6 {
+        let (watched, gives, calls) = (case % 2 == 1, case >= 2, case >= 4);
         let mut world = World::new("rr", 1);
         let [victim, sleeper, _] = &world.views[..] else { unreachable!() };
         let enqueue = |view: &Common, task, place, why| {
@@ -361,11 +362,14 @@ fn whoever_sleeps_is_looked_after() {
             if gives {
                 enqueue(victim, running, Place::Local(0), Why::Yielded);
                 assert_eq!(victim.next(0, true, 0), None);
+                if calls {
+                    victim.seat(1, 0).word.store(1, Relaxed);
+                }
             } else {
                 world.dead.lock().unwrap().insert(1);
             }
             sleep.join().expect("no panic");
-            assert!(sleeper.is_given(0), "watched {watched}, gives {gives}");
+            assert!(sleeper.is_given(0), "watched {watched}, gives {gives}, calls {calls}");
             sleeper.leave();
         });
         world.views.clear();

@@ -3,6 +3,7 @@
 //! A sleep with a time limit does the same, and costs two changes of a kernel timer on a core's way
 //! from one application to another.
 
+use super::lock::Members;
 use super::{Acquire, Common, Life, Release};
 use std::time::Duration;
 
@@ -23,9 +24,11 @@ impl Common {
         (0..self.region.cores()).for_each(|core| self.rouse(core));
     }
 
-    /// A worker of this application sleeps on this core, or is awake and does the same itself.
+    /// The worker of this application on this core may sleep. Its seat does not tell: who wakes it
+    /// fills the seat first, and may have died before the second step. One that is awake does the
+    /// same itself.
     fn look_after(&self, core: usize) {
-        if !self.is_asleep(core) || self.has_left() {
+        if self.has_left() {
             return;
         }
         if self.is_aside(self.me) {
