@@ -215,6 +215,20 @@ impl Running {
         }
     }
 
+    /// Is this clock to look at a busy worker until `soon`, because others wait there?
+    pub(crate) fn will_look(&self, slot: &Slot, now: Ticks, soon: Ticks) -> bool {
+        match self {
+            Running::Off => false,
+            Running::Posix(_) => {
+                let armed = slot.armed.load(Relaxed);
+                (now..=soon).contains(&armed)
+            }
+            Running::Thread(_) | Running::Core(_) | Running::Delegated => {
+                slot.policy_due().is_some_and(|(_, due)| due <= soon)
+            }
+        }
+    }
+
     /// Has the worker a timer of its own, which will not fire?
     pub(crate) fn own_timer_is_off(&self, slot: &Slot) -> bool {
         matches!(self, Running::Posix(_)) && slot.armed.load(Relaxed) == tsc::NEVER

@@ -2,7 +2,8 @@
 //!
 //! It does not sleep in the epoll instance, which would hand it the listener's wake-ups: it waits
 //! for the instance to become readable, and takes events as a worker would. While threads are short
-//! it looks seldom ([`Pace`]), and while nobody waits for files, or no worker is busy, not at all.
+//! it looks seldom ([`Pace`]), more so where clocks look anyway: who is stopped polls. While nobody
+//! waits for files, or no worker is busy, it does not look at all.
 //!
 //! It also rings the [bells](bell) that workers have put off and do not come to.
 
@@ -97,23 +98,33 @@ enum Outlook {
     /// A worker listens, or one has polled within the last quantum, or all will poll before one of
     /// their threads could be interrupted for an arrival; until that time.
     Short(Ticks),
+    /// No thread has been long lately, and a clock looks at each busy worker soon, because others
+    /// wait there, too: if threads run for long, it stops them, and that worker polls.
+    Watched,
     /// A thread may be interrupted, and nobody has asked for files for a quantum.
     Long,
 }
 
-/// Looks at the workers at `now`.
-fn look(rt: &Inner, now: Ticks) -> Outlook {
+/// Looks at the workers at `now`. `calm`: no thread has been long lately.
+fn look(rt: &Inner, calm: bool, now: Ticks) -> Outlook {
     if !REACTOR.is_awaited() {
         return Outlook::Nothing;
     }
     // While threads are short a dispatch seems to have begun a little earlier than it has.
-    let busy = rt.slots().iter().filter(|slot| slot.run_since() != 0);
+    let busy = || rt.slots().iter().filter(|slot| slot.run_since() != 0);
     let over = |since: Ticks| since + rt.watch.quantum;
-    let first = busy.map(|slot| slot.affordable_at().max(over(slot.run_since()))).min();
+    let first = busy().map(|slot| slot.affordable_at().max(over(slot.run_since()))).min();
     let Some(first) = first else { return Outlook::Nothing };
     let polled = rt.slots().iter().map(Slot::polled_at).max().unwrap_or(0);
     let at = first.max(over(polled));
-    if at <= now && !REACTOR.has_listener() { Outlook::Long } else { Outlook::Short(at) }
+    let soon = now + tsc::from_duration(Pace::MOST);
+    if calm && busy().all(|slot| rt.clock.will_look(slot, now, soon)) {
+        Outlook::Watched
+    } else if at <= now && !REACTOR.has_listener() {
+        Outlook::Long
+    } else {
+        Outlook::Short(at)
+    }
 }
 
 /// How long it pauses between looks.
@@ -125,15 +136,22 @@ struct Gait {
 }
 
 impl Gait {
-    /// After a look at `now` that has found this.
-    fn pause(&mut self, rt: &Inner, found: Outlook, now: Ticks) -> Ticks {
-        let stopped = rt.slots().iter().map(|slot| slot.long_at.load(Relaxed)).max();
-        self.long_at = self.long_at.max(stopped.unwrap_or(0));
+    /// Has no thread outlived its quantum lately?
+    fn is_calm(&self) -> bool {
+        self.later != 0
+    }
+
+    /// After a look at `now` that has found this; a thread has outlived its quantum last at
+    /// `long_at`.
+    fn pause(&mut self, found: Outlook, long_at: Ticks, now: Ticks) -> Ticks {
+        self.long_at = self.long_at.max(long_at);
         if let Some(pace) = &self.pace {
             self.later = pace.in_vain(self.later, self.long_at, now);
         }
         let pause = self.quantum + self.later;
         match found {
+            // As late as a clock may be.
+            Outlook::Watched => pause.max(tsc::from_duration(Pace::MOST)),
             // A bell needs no preemption, so it does not wait until one can be paid for.
             Outlook::Short(at) if !bell::exists() => pause.max(at.saturating_sub(now)),
             _ => pause,
@@ -155,9 +173,10 @@ pub(crate) fn run(rt: &'static Inner) {
             bell::ring_all();
         }
         let now = tsc::now();
-        let found = look(rt, now);
+        let found = look(rt, gait.is_calm(), now);
         quiet = if found == Outlook::Nothing { quiet + 1 } else { 0 };
-        let pause = gait.pause(rt, found, now);
+        let long_at = rt.slots().iter().map(|slot| slot.long_at.load(Relaxed)).max();
+        let pause = gait.pause(found, long_at.unwrap_or(0), now);
         // A worker that sleeps is better: it runs at once what it hears of.
         if found == Outlook::Long && !rt.idle.wake_to_listen(rt) && listen(rt) {
             continue;
@@ -167,7 +186,7 @@ pub(crate) fn run(rt: &'static Inner) {
         } else if watch.sleep.announce()
             && !rt.stopping.load(Relaxed)
             && !bell::is_due()
-            && look(rt, tsc::now()) == Outlook::Nothing
+            && look(rt, false, tsc::now()) == Outlook::Nothing
         {
             watch.sleep.sleep(u64::MAX, None);
         }
@@ -184,4 +203,30 @@ fn listen(rt: &Inner) -> bool {
     let patience = if bell::exists() { LONG } else { PATIENCE };
     let _ = sys::ppoll(&mut file, Some(patience), rt.config.signal);
     file[0].revents != 0 && !rt.stopping.load(Relaxed) && REACTOR.poll(rt, None) != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_looks_seldom_while_threads_are_short() {
+        tsc::init();
+        let us = |us| tsc::from_duration(Duration::from_micros(us));
+        let (quantum, price) = (us(50), us(10));
+        let pace = Some(Pace::new(quantum, price, tsc::from_duration));
+        let mut gait = Gait { quantum, pace, later: 0, long_at: 0 };
+        let now = us(1_000_000);
+        let mut pause = |found, long_at| gait.pause(found, long_at, now);
+        // A long one has just been there.
+        assert_eq!(pause(Outlook::Short(now), now), quantum);
+        assert!(!gait.is_calm());
+        gait.long_at = 0;
+        let mut pause = |found| (0..10).map(|_| gait.pause(found, 0, now)).max();
+        assert_eq!(pause(Outlook::Short(now)), Some(20 * price));
+        assert!(gait.is_calm());
+        let mut pause = |found| gait.pause(found, 0, now);
+        assert_eq!(pause(Outlook::Watched), us(1_000));
+        assert_eq!(pause(Outlook::Long), 20 * price, "nobody is stopped any more");
+    }
 }
