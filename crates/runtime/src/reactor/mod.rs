@@ -6,6 +6,7 @@ mod file;
 pub(crate) mod heard;
 mod source;
 mod wait;
+mod waits;
 mod watch;
 
 pub(crate) use epoll::Events;
@@ -23,10 +24,11 @@ use crate::thread::raw;
 use crate::tsc;
 use crate::worker::scheduler;
 use crate::worker::slot::Slot;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering::*};
 use file::{ANY, FileKind};
 use quaver_sched::{Place, Why};
 use std::time::Duration;
+use waits::Waits;
 
 /// How often a worker that dispatches takes events.
 pub(crate) const POLL: Duration = Duration::from_micros(20);
@@ -50,7 +52,7 @@ pub(crate) struct Reactor {
     wake: AtomicI32,
     creating: SpinLock<()>,
     /// Threads that wait for files.
-    waiting: AtomicUsize,
+    waits: Waits,
     /// The worker that sleeps in the instance, and one more.
     listener: AtomicU32,
 }
@@ -59,7 +61,7 @@ pub(crate) static REACTOR: Reactor = Reactor {
     epoll: AtomicI32::new(-1),
     wake: AtomicI32::new(-1),
     creating: SpinLock::new(()),
-    waiting: AtomicUsize::new(0),
+    waits: Waits::new(),
     listener: AtomicU32::new(NOBODY),
 };
 
@@ -103,7 +105,12 @@ impl Reactor {
     /// Is there a thread that waits for a file?
     #[inline]
     pub(crate) fn is_awaited(&self) -> bool {
-        self.waiting.load(Relaxed) != 0
+        self.waits.are_any()
+    }
+
+    /// Is there one that an event has made runnable, and that has not run since?
+    pub(crate) fn has_told_somebody(&self) -> bool {
+        self.waits.have_been_told()
     }
 
     /// Does a worker sleep where files are heard?
@@ -241,6 +248,9 @@ impl Reactor {
                 }
             }
             let quiet = state.unlock();
+            if n != 0 {
+                self.waits.tell(n as u64);
+            }
             for waiter in waiters.iter().flatten() {
                 woken += u64::from(wake(*waiter));
             }
@@ -253,7 +263,7 @@ impl Reactor {
 
     /// A runtime starts. The threads of those before never run again, wherever they wait.
     pub(crate) fn runtime_starts(&self) {
-        self.waiting.store(0, SeqCst);
+        self.waits.forget_all();
     }
 
     /// The epoll instance is the parent's.
@@ -268,7 +278,7 @@ impl Reactor {
                 epoll::close(fd);
             }
         }
-        self.waiting.store(0, SeqCst);
+        self.waits.forget_all();
         self.listener.store(NOBODY, SeqCst);
         // SAFETY: the caller's contract.
         unsafe {

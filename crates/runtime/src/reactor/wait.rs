@@ -2,6 +2,7 @@
 
 use super::file::{self, ANY, File, FileKind, FileState};
 use super::heard::{self, Seen};
+use super::waits::CountedWait;
 use super::{REACTOR, epoll};
 use crate::os::pages::Pages;
 use crate::overlay;
@@ -75,22 +76,6 @@ pub(super) fn pop_matching(list: &mut WaitList<u32>, bits: u32) -> Option<Waiter
             at = list.after(Some(at))?;
         }
         Some(list.take(at).signal(Signal::Woken))
-    }
-}
-
-/// Counts a thread that waits.
-struct CountedWait;
-
-impl CountedWait {
-    fn begin() -> CountedWait {
-        REACTOR.waiting.fetch_add(1, SeqCst);
-        CountedWait
-    }
-}
-
-impl Drop for CountedWait {
-    fn drop(&mut self) {
-        REACTOR.waiting.fetch_sub(1, Relaxed);
     }
 }
 
@@ -171,14 +156,18 @@ pub(super) fn wait_source(
     if count.load(Relaxed) != seen {
         return Ok(true);
     }
-    let _waits = CountedWait::begin();
+    let mut wait = CountedWait::begin(&REACTOR.waits);
     // SAFETY: new, in no list; it stays where it is until it has been signalled, or is removed
     // below.
     unsafe { state.waiters.push_back(NonNull::from(&node)) };
     drop(state);
     let _waiting = park::waits_for(c"file", core::ptr::without_provenance::<()>(fd as usize));
     be_heard();
-    Ok(node.wait_deadline(deadline).is_some() || !leave_list(file, &node))
+    let told = node.wait_deadline(deadline).is_some() || !leave_list(file, &node);
+    if told {
+        wait.was_told();
+    }
+    Ok(told)
 }
 
 /// A stack in user space serves this descriptor from now on; who waits for it looks again.
@@ -312,7 +301,7 @@ fn wait_in(
     interrupted: impl Fn() -> bool,
 ) -> FileWait {
     let me = park::current();
-    let _waits = CountedWait::begin();
+    let mut wait = CountedWait::begin(&REACTOR.waits);
     let mut used = 0;
     let mut end = None;
     for wanted in files.iter().filter(|wanted| wanted.fd >= 0) {
@@ -362,7 +351,9 @@ fn wait_in(
         }
     });
     for (node, file) in places {
-        leave_list(file, node);
+        if !leave_list(file, node) {
+            wait.was_told();
+        }
     }
     end
 }
