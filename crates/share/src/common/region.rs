@@ -5,6 +5,7 @@ use super::QueueError;
 use super::layout::{Entry, Head, MAGIC, MOST_MEMBERS, SPEC};
 use crate::door::{ticks, ticks_per_us};
 use crate::layout::MOST_PLACES;
+use quaver_sched::random::splitmix64;
 use quaver_sched::{Footprint, Spec};
 use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat,
@@ -19,10 +20,13 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Far from where the kernel and linkers put anything: places for queues begin here, so far apart.
+/// Far from where the kernel and linkers put anything: places for queues are here. A process keeps
+/// the memory of each queue that it has had, so the next one must be elsewhere in all likelihood:
+/// there are as many places as there is room for.
 const FIRST: u64 = 0x2000_0000_0000;
-const APART: u64 = 1 << 34;
-const PLACES: u64 = 1 << 10;
+const ROOM: u64 = 1 << 44;
+/// Places that are looked at before there is said to be none.
+const TRIES: u64 = 1 << 10;
 
 /// Tasks of a member, so that all of them have numbers of 30 bits.
 const MOST_TASKS: u32 = (1 << 30) / MOST_MEMBERS as u32;
@@ -119,9 +123,12 @@ impl Region {
         let file = memfd_create("quaver-queue", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, plan.size as u64)?;
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        let first = u64::from(std::process::id()).wrapping_mul(7) ^ ticks() >> 4;
-        for attempt in 0..PLACES {
-            let at = FIRST + (first + attempt) % PLACES * APART;
+        let apart = plan.size.next_power_of_two() as u64;
+        // Mixed, for what tells two of them apart is in few bits.
+        let mut mixed = ticks() ^ u64::from(std::process::id()) << 40;
+        let first = splitmix64(&mut mixed);
+        for attempt in 0..TRIES {
+            let at = FIRST + first.wrapping_add(attempt) % (ROOM / apart) * apart;
             let region = match mapped(&file, Some(at), plan.size) {
                 Err(Errno::EXIST) => continue,
                 at => Region::over(file, at?, spec.clone(), &plan, tasks),

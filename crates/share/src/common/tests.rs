@@ -59,15 +59,8 @@ struct World {
 impl World {
     fn new(policy: &str, seed: u64) -> World {
         let spec = policy.parse().expect("a policy");
-        // Another test may have taken the place meanwhile.
-        let open = || {
-            let file = Common::create(&spec, &[0, 1], TASKS).expect("memory");
-            match Region::open(file) {
-                Err(QueueError::Address) => None,
-                region => Some(Arc::new(region.expect("the same code"))),
-            }
-        };
-        let region = std::iter::repeat_with(open).flatten().next().expect("a place");
+        let file = Common::create(&spec, &[0, 1], TASKS).expect("memory");
+        let region = Arc::new(Region::open(file).expect("a place, and the same code"));
         let mut world = World {
             region,
             dead: Arc::default(),
@@ -391,6 +384,17 @@ fn a_number_is_inherited_with_the_lock() {
     world.tasks[VICTIM] = [Known::None; TASKS as usize];
     world.check(&[1, 2]);
     world.finish(&[1, 2]);
+}
+
+/// A process keeps the memory of all queues that it has had, of which their makers know nothing.
+#[test]
+fn the_next_queue_is_elsewhere() {
+    let spec = Spec::default();
+    let make = |_| Common::create(&spec, &[0, 1], TASKS).expect("memory");
+    let queues: Vec<_> = (0..100).map(make).collect();
+    for queue in queues {
+        Region::open(queue).expect("its place is free");
+    }
 }
 
 #[test]
