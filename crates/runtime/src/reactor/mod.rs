@@ -192,11 +192,15 @@ impl Reactor {
     /// Wakes who waits for `events`. As for [`poll`](Reactor::poll).
     pub(crate) fn deliver(&self, rt: &Inner, slot: Option<&Slot>, events: &Events) -> u64 {
         let mut woken = 0;
+        let mut told = 0;
         for (data, bits) in events.iter() {
             if data != WAKE {
-                woken += self.happened(data as i32, bits, |waiter| wake(rt, slot, waiter));
+                told += self.happened(data as i32, bits, |waiter| {
+                    woken += u64::from(wake(rt, slot, waiter));
+                });
             }
         }
+        self.waits.tell(told);
         let Some(slot) = slot else {
             rt.stats.file_wakes.add_shared(woken, true);
             return woken;
@@ -212,11 +216,12 @@ impl Reactor {
         woken
     }
 
-    /// Wakes who waits for `bits` of file `fd`; how many there were that slept.
-    fn happened(&self, fd: i32, bits: u32, wake: impl Fn(Waiter) -> bool) -> u64 {
+    /// Takes those out of the list of file `fd` that wait for `bits`, to be woken; how many, which
+    /// the caller [tells](Waits::tell).
+    fn happened(&self, fd: i32, bits: u32, mut wake: impl FnMut(Waiter)) -> u64 {
         let Some(file) = file::known(fd) else { return 0 };
         let (reads, writes) = (wait::READS | ANY, wait::WRITES | ANY);
-        let mut woken = 0;
+        let mut told = 0;
         let mut counted = false;
         loop {
             let mut waiters = [None; AT_ONCE];
@@ -248,15 +253,11 @@ impl Reactor {
                 }
             }
             let quiet = state.unlock();
-            if n != 0 {
-                self.waits.tell(n as u64);
-            }
-            for waiter in waiters.iter().flatten() {
-                woken += u64::from(wake(*waiter));
-            }
+            told += n as u64;
+            waiters.iter().flatten().copied().for_each(&mut wake);
             drop(quiet);
             if n < AT_ONCE {
-                return woken;
+                return told;
             }
         }
     }
@@ -292,10 +293,7 @@ impl Reactor {
 /// has such news. From any thread: those that it takes out of a list at once are woken before it
 /// can be preempted.
 pub(crate) fn announce(fd: i32, bits: u32) {
-    REACTOR.happened(fd, bits, |waiter| {
-        park::unpark(waiter);
-        true
-    });
+    REACTOR.waits.tell(REACTOR.happened(fd, bits, park::unpark));
 }
 
 /// Makes a thread that has left its list runnable, with preemption disabled. `slot` as for

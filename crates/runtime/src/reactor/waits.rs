@@ -8,6 +8,8 @@ use core::sync::atomic::{AtomicU64, Ordering::*};
 
 const TOLD: u64 = 1 << 32;
 
+/// The counts. All workers write them all the time.
+#[repr(align(128))]
 pub(super) struct Waits(AtomicU64);
 
 impl Waits {
@@ -28,9 +30,11 @@ impl Waits {
         (self.0.load(Relaxed) >> 32) as i32 > 0
     }
 
-    /// As many were taken out of lists.
+    /// As many were taken out of lists, and may have run since.
     pub(super) fn tell(&self, places: u64) {
-        self.0.fetch_add(places * TOLD, Relaxed);
+        if places != 0 {
+            self.0.fetch_add(places * TOLD, Relaxed);
+        }
     }
 
     /// Nobody waits.
