@@ -35,7 +35,7 @@ impl Counter {
         self.0.fetch_sub(n, Relaxed);
     }
 
-    pub(crate) fn get(&self) -> u64 {
+    fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }

@@ -170,18 +170,18 @@ impl Reactor {
     }
 
     /// Takes what has happened, and wakes who waits for it. `slot`: the caller is its carrier, with
-    /// preemption disabled, and about to look for work; `None`: it is none of the carriers'.
-    /// Returns how many were woken.
-    pub(crate) fn poll(&self, rt: &Inner, slot: Option<&Slot>) -> u64 {
-        let Some(epoll) = self.instance() else { return 0 };
-        let mut woken = 0;
+    /// preemption disabled, and about to look for work; `None`: it is none of the carriers'. `true`
+    /// if somebody was woken.
+    pub(crate) fn poll(&self, rt: &Inner, slot: Option<&Slot>) -> bool {
+        let Some(epoll) = self.instance() else { return false };
+        let mut woken = false;
         // Bounded: workers have other things to do.
         for _ in 0..4 {
             let mut events = Events::new();
             if epoll::take(epoll, &mut events).is_err() {
                 break;
             }
-            woken += self.deliver(rt, slot, &events);
+            woken |= self.deliver(rt, slot, &events);
             if !events.is_full() {
                 break;
             }
@@ -190,7 +190,7 @@ impl Reactor {
     }
 
     /// Wakes who waits for `events`. As for [`poll`](Reactor::poll).
-    pub(crate) fn deliver(&self, rt: &Inner, slot: Option<&Slot>, events: &Events) -> u64 {
+    pub(crate) fn deliver(&self, rt: &Inner, slot: Option<&Slot>, events: &Events) -> bool {
         let mut woken = 0;
         let mut told = 0;
         for (data, bits) in events.iter() {
@@ -203,7 +203,7 @@ impl Reactor {
         self.waits.tell(told);
         let Some(slot) = slot else {
             rt.stats.file_wakes.add_shared(woken, true);
-            return woken;
+            return woken != 0;
         };
         if woken != 0 {
             slot.stats.file_wakes.add(woken);
@@ -213,7 +213,7 @@ impl Reactor {
                 rt.idle.wake_one(rt);
             }
         }
-        woken
+        woken != 0
     }
 
     /// Takes those out of the list of file `fd` that wait for `bits`, to be woken; how many, which

@@ -202,7 +202,7 @@ fn listen(rt: &Inner) -> bool {
     // A bell that is put off meanwhile does not wake it.
     let patience = if bell::exists() { LONG } else { PATIENCE };
     let _ = sys::ppoll(&mut file, Some(patience), rt.config.signal);
-    file[0].revents != 0 && !rt.stopping.load(Relaxed) && REACTOR.poll(rt, None) != 0
+    file[0].revents != 0 && !rt.stopping.load(Relaxed) && REACTOR.poll(rt, None)
 }
 
 #[cfg(test)]

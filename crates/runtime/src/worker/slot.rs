@@ -448,7 +448,7 @@ impl Slot {
         }
         self.poll_if_due(now);
         match self.policy().task_dequeue(self.id, now) {
-            None if self.poll_for_work(now) => self.policy().task_dequeue(self.id, now),
+            None if self.poll(now) => self.policy().task_dequeue(self.id, now),
             // It runs long, so nobody who has sent something should wait for its next stop.
             Some(pick) if bell::is_due() && pick.class == Class::Preempted => {
                 bell::ring_all();

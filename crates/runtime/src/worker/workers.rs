@@ -65,7 +65,7 @@ impl Workers for Inner {
                 true => self.policy.has_work(worker),
                 false => self.policy.has_work_at_hand(worker),
             } || self.is_due(worker, now)
-                || REACTOR.is_awaited() && REACTOR.poll(self, Some(slot)) != 0;
+                || REACTOR.is_awaited() && REACTOR.poll(self, Some(slot));
             now = tsc::now();
             if looks_elsewhere {
                 elsewhere = now + between * self.idle.looking();

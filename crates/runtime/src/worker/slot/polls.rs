@@ -63,21 +63,15 @@ impl Slot {
         self.polls.at.load(Relaxed)
     }
 
-    /// Nobody waits for this worker. Makes threads runnable whose files are ready. As for
-    /// [`pick`](Slot::pick).
-    #[cold]
-    pub(crate) fn poll_for_work(&self, now: Ticks) -> bool {
-        self.poll(now)
-    }
-
     /// Makes threads runnable whose files are ready. As for [`pick`](Slot::pick).
-    fn poll(&self, now: Ticks) -> bool {
+    #[cold]
+    pub(super) fn poll(&self, now: Ticks) -> bool {
         let (rt, polls) = (self.rt(), &self.polls);
         polls.at.store(now, Relaxed);
         polls.next.store(now.saturating_add(rt.poll_every), Relaxed);
         if bell::is_due() {
             bell::ring_all();
         }
-        REACTOR.is_awaited() && REACTOR.poll(rt, Some(self)) != 0
+        REACTOR.is_awaited() && REACTOR.poll(rt, Some(self))
     }
 }
