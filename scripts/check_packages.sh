@@ -6,7 +6,7 @@ set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-packages=(quaver-sched quaver-macros quaver-probe-abi quaver-share quaver quaver-load quaver-sim)
+packages=(quaver-sched quaver-macros quaver-probe-abi quaver-rsb quaver-share quaver quaver-load quaver-sim)
 
 options=()
 for package in "${packages[@]}"; do

@@ -50,7 +50,7 @@ pub(crate) use kernel::KernelParker;
 #[cfg(any(not(loom), shuttle))]
 pub(crate) use spin::patience_here;
 #[cfg(not(loom))]
-pub(crate) use spin::set_parallel;
+pub(crate) use spin::set_workers;
 pub(crate) use spin::{Relax, Section, SpinGuard, SpinLock, patience};
 
 use std::ffi::CStr;

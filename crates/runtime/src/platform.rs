@@ -25,6 +25,9 @@ pub struct Facts {
     pub invariant_tsc: bool,
     /// Stack guards cost no memory mapping each (`MADV_GUARD_INSTALL`).
     pub guard_install: bool,
+    /// The kernel leaves wrong predictions of returns. They are put right after each system call of
+    /// the runtime's (`quaver-rsb`).
+    pub refills_returns: bool,
     /// The process runs with CET shadow stacks, under which no runtime can be built.
     pub shadow_stack: bool,
     /// Bytes of the largest signal frame on this CPU.
@@ -40,12 +43,14 @@ pub struct Facts {
 /// Looks at the machine. Reads files and makes system calls; takes well under a millisecond.
 pub fn facts() -> Facts {
     let cpus = sys::affinity();
+    quaver_rsb::prepare();
     Facts {
         parallelism: std::thread::available_parallelism().map_or(1, usize::from).min(cpus.len()),
         cpus,
         fsgsbase: segment::kernel_has_fsgsbase(),
         invariant_tsc: tsc::invariant(),
         guard_install: stack::guard_install_works(),
+        refills_returns: quaver_rsb::is_needed(),
         shadow_stack: preempt::shadow_stack_active(),
         signal_frame: stack::min_signal_frame(),
         min_stack_size: stack::min_stack_size(),

@@ -272,6 +272,7 @@ impl Runtime {
         tls: Option<&'static tls::Layout>,
     ) -> Result<Runtime, BuildError> {
         tsc::init();
+        quaver_rsb::prepare();
         quaver_sched::set_relax(let_holder_run);
         segment::init();
         interpose::link();
@@ -280,9 +281,7 @@ impl Runtime {
         preempt::refresh();
         fork::watch()
             .map_err(|error| BuildError::Os { what: "install a handler for forks", error })?;
-        // One worker gains nothing by spinning for a holder that only it could run.
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        park::set_parallel(cpus > 1 && config.workers > 1);
+        park::set_workers(config.workers);
         let mark = tls.map_or_else(tls::shared::mark_below_tp, tls::Layout::mark_below_tp);
         preempt::install(config.signal, config.resume == Resume::Sigreturn, mark).map_err(
             |error| match error.kind() {

@@ -28,6 +28,7 @@ pub(crate) unsafe fn syscall6(nr: i64, a: [u64; 6]) -> i64 {
             options(nostack)
         );
     }
+    quaver_rsb::refill();
     ret
 }
 

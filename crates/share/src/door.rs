@@ -21,11 +21,11 @@
 //! broker, except that who rings does not wait in e while the broker [guards](Doors::guard) the
 //! bell.
 
+use crate::futex;
 use crate::layout::{AWAKE, PARKED, Page, RUNG, Table, ring_of};
 use crate::layout::{MOST_APPS, MOST_PLACES};
 use crate::map::Mapping;
 use crate::pages::Pages;
-use rustix::thread::futex;
 use std::array;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
@@ -99,14 +99,9 @@ pub(crate) fn ticks_per_us() -> u32 {
     (u128::from(to - from) * 1000 / took.as_nanos().max(1)).clamp(1, u128::from(u32::MAX)) as u32
 }
 
-/// Wakes who sleeps on the word of a place.
-pub(crate) fn wake(word: &AtomicU32) {
-    // It fails only for addresses that are none.
-    let _ = futex::wake(word, futex::Flags::empty(), 1);
-}
-
 impl Doors {
     pub(crate) fn new(table: Mapping, own: Mapping, me: usize) -> Doors {
+        quaver_rsb::prepare();
         let seen = Box::new(array::from_fn(|_| array::from_fn(|_| AtomicU32::new(0))));
         let mut doors = Doors {
             table,
@@ -197,9 +192,7 @@ impl Doors {
         if asleep() {
             place.parks.fetch_add(1, Relaxed);
             let limit = limit.map_or(BACKSTOP, |limit| limit.min(BACKSTOP));
-            let limit = limit.try_into().expect("milliseconds");
-            // All outcomes mean: look again.
-            let _ = futex::wait(&place.word, futex::Flags::empty(), PARKED, Some(&limit));
+            let _ = futex::wait(&place.word, PARKED, Some(limit));
         }
         if place.word.swap(AWAKE, AcqRel) != RUNG {
             return None;
@@ -228,7 +221,7 @@ impl Doors {
             return Rung::Awake;
         }
         if !self.is_looked_at(place) {
-            wake(&at.word);
+            futex::wake(&at.word);
             return Rung::Woken;
         }
         let (table, ring) = (self.table(), ring_of(self.me, rings));
@@ -247,7 +240,7 @@ impl Doors {
             }
             if ticks().saturating_sub(begun) > bound {
                 at.forced.fetch_add(1, Relaxed);
-                wake(&at.word);
+                futex::wake(&at.word);
                 return Rung::Forced;
             }
             std::hint::spin_loop();
@@ -332,7 +325,7 @@ impl Doors {
         let own = &self.own().places[place];
         own.heard.store(ring, Release);
         own.answered.fetch_add(1, Relaxed);
-        wake(&at.word);
+        futex::wake(&at.word);
         true
     }
 }

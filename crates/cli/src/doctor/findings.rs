@@ -128,6 +128,7 @@ pub(crate) mod tests {
         runtime.parallelism = 8;
         runtime.fsgsbase = true;
         runtime.guard_install = true;
+        runtime.refills_returns = false;
         runtime.shadow_stack = false;
         runtime.signal_frame = 3632;
         runtime.tls_error = None;

@@ -197,15 +197,21 @@ impl<T> DerefMut for SpinGuard<'_, T> {
     }
 }
 
-/// Do user threads run in parallel? Set by the runtime when it starts and stops.
+/// Do user threads run in parallel? Set by the runtime when it starts.
 #[cfg(not(loom))]
 static PARALLEL: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
-/// The runtime says whether it has more than one worker: only then can a user thread hope that the
-/// holder of a lock is running.
+/// The runtime says how many workers it has. Only where several run at a time can a user thread
+/// hope that the holder of a lock is running.
 #[cfg(not(loom))]
-pub(crate) fn set_parallel(yes: bool) {
-    PARALLEL.store(yes, Relaxed);
+pub(crate) fn set_workers(workers: usize) {
+    PARALLEL.store(workers > 1 && cpus() > 1, Relaxed);
+}
+
+#[cfg(not(loom))]
+fn cpus() -> usize {
+    static CPUS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// How many pauses a thread may spend on a held lock.
@@ -224,14 +230,9 @@ pub(crate) fn patience_here() -> u32 {
 /// be running.
 #[cfg(not(loom))]
 pub(crate) fn patience(waiter: Waiter) -> u32 {
-    use std::sync::OnceLock;
-    static CPUS: OnceLock<usize> = OnceLock::new();
-
     let running_elsewhere = match waiter {
         Waiter::User { .. } => PARALLEL.load(Relaxed),
-        Waiter::Kernel(_) => {
-            *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get())) > 1
-        }
+        Waiter::Kernel(_) => cpus() > 1,
     };
     if running_elsewhere { TRIES } else { 0 }
 }

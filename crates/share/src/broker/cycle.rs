@@ -7,8 +7,7 @@
 
 use super::ranks::{Binding, Rank};
 use crate::class;
-use crate::door::wake;
-use rustix::thread::futex;
+use crate::futex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -42,6 +41,7 @@ pub(super) fn measure(cpu: usize, binding: Binding) -> Duration {
 }
 
 fn measured(cpu: usize, binding: Binding) -> Option<Duration> {
+    quaver_rsb::prepare();
     let bed = Arc::new(Bed::default());
     let (tell, told) = channel();
     let place =
@@ -60,7 +60,7 @@ fn measured(cpu: usize, binding: Binding) -> Option<Duration> {
             wake_up(&waker, &tell);
         }
         waker.over.store(true, Release);
-        wake(&waker.slept);
+        futex::wake(&waker.slept);
     });
     let cycle = match (begun, waking) {
         (Ok(_), Ok(_)) => told.recv_timeout(PATIENCE).ok(),
@@ -74,8 +74,7 @@ fn measured(cpu: usize, binding: Binding) -> Option<Duration> {
 fn sleep(bed: &Bed) {
     while !bed.over.load(Acquire) {
         let slept = bed.slept.fetch_add(1, AcqRel) + 1;
-        let limit = TIME.try_into().expect("milliseconds");
-        let _ = futex::wait(&bed.slept, futex::Flags::empty(), slept, Some(&limit));
+        let _ = futex::wait(&bed.slept, slept, Some(TIME));
     }
 }
 
@@ -99,7 +98,7 @@ fn wake_up(bed: &Bed, tell: &Sender<Duration>) {
     while cycles.len() < CYCLES + WARM_UP && Instant::now() < deadline {
         let before = bed.slept.load(Acquire);
         let begun = Instant::now();
-        wake(&bed.slept);
+        futex::wake(&bed.slept);
         if !slept_beyond(before) {
             break;
         }

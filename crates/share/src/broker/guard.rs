@@ -3,7 +3,8 @@
 
 use super::table::OwnTable;
 use crate::class::{self, Class};
-use crate::door::{bits, ticks, wake};
+use crate::door::{bits, ticks};
+use crate::futex;
 use crate::layout::{MOST_APPS, MOST_PLACES, RUNG};
 use crate::pages::Pages;
 use std::io;
@@ -61,7 +62,7 @@ fn watch(table: &OwnTable, pages: &Pages, stop: &AtomicBool) {
                     (same, u64::MAX) if same == rings => {}
                     (same, since) if same == rings && since != 0 => {
                         if now.saturating_sub(since) > bound {
-                            wake(&place.word);
+                            futex::wake(&place.word);
                             *seen = (rings, u64::MAX);
                         }
                     }

@@ -141,6 +141,7 @@ impl Common {
     ///
     /// The file is no queue of the same version, or all places are taken.
     pub fn join(files: impl Into<Files>) -> Result<Common, QueueError> {
+        quaver_rsb::prepare();
         let Files { memory, device } = files.into();
         let who = life::of(std::process::id());
         let who = who.ok_or_else(|| QueueError::System("no /proc here".into()))?;

@@ -8,8 +8,9 @@ use super::device::{Device, Wake};
 use super::layout::Seat;
 use super::watch::EVERY;
 use super::{AcqRel, Acquire, Common, Relaxed, SeqCst, fence};
+use crate::futex;
 use rustix::io::Errno;
-use rustix::thread::{futex, gettid};
+use rustix::thread::gettid;
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Release;
 use std::time::{Duration, Instant};
@@ -50,8 +51,7 @@ impl Common {
         let tid = self.call(seat);
         let woken = |device: &Device| tid != 0 && device.wake(tid, how);
         if !self.device.as_ref().is_some_and(woken) {
-            // It fails only for addresses that are none.
-            let _ = futex::wake(&seat.word, futex::Flags::empty(), 1);
+            futex::wake(&seat.word);
         }
     }
 
@@ -133,8 +133,7 @@ impl Common {
                 None => {
                     self.wake_owed(core);
                     let limited = left.is_some() || !self.is_watched();
-                    let nap = limited.then(|| nap.try_into().expect("short"));
-                    futex::wait(&seat.word, futex::Flags::empty(), 0, nap.as_ref())
+                    futex::wait(&seat.word, 0, limited.then_some(nap))
                 }
             };
             if device.is_some() && !matches!(slept, Ok(()) | Err(Errno::TIME | Errno::INTR)) {
@@ -158,7 +157,7 @@ impl Common {
             if matches!(handed, Ok(()) | Err(Errno::TIME | Errno::INTR)) {
                 return handed;
             }
-            let _ = futex::wake(&next.word, futex::Flags::empty(), 1);
+            futex::wake(&next.word);
         }
         device.rest(0, cpu, nap)
     }

@@ -7,7 +7,7 @@ pub(super) use real::Word;
 
 #[cfg(not(loom))]
 mod real {
-    use rustix::thread::futex;
+    use crate::futex;
     use std::ops::Deref;
     use std::sync::atomic::AtomicU32;
     use std::time::Duration;
@@ -23,13 +23,12 @@ mod real {
 
         /// Sleeps while the word is `expected`, for this long at most; may return early.
         pub(in super::super) fn sleep(&self, expected: u32, nap: Duration) {
-            let nap = nap.try_into().expect("short");
-            let _ = futex::wait(&self.0, futex::Flags::empty(), expected, Some(&nap));
+            let _ = futex::wait(&self.0, expected, Some(nap));
         }
 
         /// Wakes one sleeper.
         pub(in super::super) fn wake(&self) {
-            let _ = futex::wake(&self.0, futex::Flags::empty(), 1);
+            futex::wake(&self.0);
         }
     }
 

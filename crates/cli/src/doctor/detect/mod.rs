@@ -87,6 +87,7 @@ fn runtime_facts<S: Serializer>(
     map.serialize_entry("parallelism", &facts.parallelism)?;
     map.serialize_entry("fsgsbase", &facts.fsgsbase)?;
     map.serialize_entry("guard_install", &facts.guard_install)?;
+    map.serialize_entry("refills_returns", &facts.refills_returns)?;
     map.serialize_entry("shadow_stack", &facts.shadow_stack)?;
     map.serialize_entry("signal_frame_bytes", &facts.signal_frame)?;
     map.serialize_entry("min_stack_bytes", &facts.min_stack_size)?;

@@ -6,7 +6,7 @@ use crate::parse::cpulist;
 const GROUP: &str = "Machine";
 
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
-    vec![kernel(facts), processor(facts), cpus(facts), quota(facts)]
+    vec![kernel(facts), processor(facts), returns(facts), cpus(facts), quota(facts)]
 }
 
 fn kernel(facts: &Facts) -> Finding {
@@ -39,6 +39,18 @@ fn processor(facts: &Facts) -> Finding {
             "a virtual machine ({hypervisor}): arming a timer and signalling another CPU each \
              leave it, about 2 µs"
         )),
+    }
+}
+
+fn returns(facts: &Facts) -> Finding {
+    if facts.runtime.refills_returns {
+        Finding::new(GROUP, "return_predictions", "lost in the kernel (Safe RET)").ok(
+            "put right after each system call of the runtime's, for 10 ns; other programs pay for \
+             wrong guesses",
+        )
+    } else {
+        Finding::new(GROUP, "return_predictions", "kept")
+            .ok("system calls leave them as they are, or nothing can be done about it")
     }
 }
 
@@ -97,6 +109,15 @@ mod tests {
         let finding = find(&facts, "kernel");
         assert_eq!(finding.status, Status::Warn);
         assert!(finding.advice.unwrap().contains("5.9"));
+    }
+
+    #[test]
+    fn a_kernel_that_spoils_predictions_is_named() {
+        let mut facts = perfect();
+        assert_eq!(find(&facts, "return_predictions").value, "kept");
+        facts.runtime.refills_returns = true;
+        let finding = find(&facts, "return_predictions");
+        assert!(finding.value.contains("Safe RET") && finding.status == Status::Ok);
     }
 
     #[test]
