@@ -1,39 +1,86 @@
-//! Return predictions after system calls. Why, and what it brings: this crate's README.
+//! System calls after which returns are predicted. Why, and what it brings: this crate's README.
 //!
-//! [`prepare`] once, then [`refill`] straight after each system call, before the function that made
-//! it returns.
+//! [`prepare`] once, then [`syscall`]; or [`refill`] straight after a system call, before the
+//! function that made it returns.
+//!
+//! Nothing here allocates, takes a lock, or touches `errno`.
 
 #![cfg(target_arch = "x86_64")]
 
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::Once;
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 /// What the kernel does about speculative return stack overflow.
-const VULNERABILITY: &str = "/sys/devices/system/cpu/vulnerabilities/spec_rstack_overflow";
+const VULNERABILITY: &CStr = c"/sys/devices/system/cpu/vulnerabilities/spec_rstack_overflow";
 
-static IS_NEEDED: AtomicBool = AtomicBool::new(false);
+const UNKNOWN: u8 = 0;
+const KEPT: u8 = 1;
+const LOST: u8 = 2;
+/// What becomes of predictions in this kernel.
+static PREDICTIONS: AtomicU8 = AtomicU8::new(UNKNOWN);
 
 /// Finds out whether this kernel leaves wrong predictions; until then [`refill`] does nothing. The
 /// first call reads a file, others cost nothing.
 pub fn prepare() {
-    static ASKED: Once = Once::new();
-    ASKED.call_once(|| {
-        let text = std::fs::read_to_string(VULNERABILITY);
-        let is_lossy = text.is_ok_and(|text| is_lossy(&text));
-        IS_NEEDED.store(is_lossy && !has_shadow_stack(), Relaxed);
-    });
+    if PREDICTIONS.load(Relaxed) == UNKNOWN {
+        let mut text = [0; 64];
+        let lost = is_lossy(read(VULNERABILITY, &mut text)) && !has_shadow_stack();
+        PREDICTIONS.store(if lost { LOST } else { KEPT }, Relaxed);
+    }
 }
 
 /// Whether [`refill`] does something.
 #[inline(always)]
 pub fn is_needed() -> bool {
-    IS_NEEDED.load(Relaxed)
+    PREDICTIONS.load(Relaxed) == LOST
 }
 
 /// Whether a kernel that says this of itself leaves its own addresses in the buffer. Where it lacks
 /// the microcode, it is "Vulnerable: Safe RET, no microcode".
-fn is_lossy(text: &str) -> bool {
-    text.contains("Safe RET")
+fn is_lossy(text: &[u8]) -> bool {
+    text.windows(8).any(|part| part == b"Safe RET")
+}
+
+/// The beginning of a file; nothing if it cannot be read.
+fn read<'a>(path: &CStr, text: &'a mut [u8]) -> &'a [u8] {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    let (path, at) = (path.as_ptr() as u64, text.as_mut_ptr() as u64);
+    // SAFETY: the kernel reads the path and writes the text, or fails; the file is our own.
+    let length = unsafe {
+        let cwd = i64::from(libc::AT_FDCWD) as u64;
+        let file = syscall(libc::SYS_openat, [cwd, path, flags as u64, 0, 0, 0]);
+        if file < 0 {
+            return &[];
+        }
+        let length = syscall(libc::SYS_read, [file as u64, at, text.len() as u64, 0, 0, 0]);
+        syscall(libc::SYS_close, [file as u64, 0, 0, 0, 0, 0]);
+        length
+    };
+    &text[..usize::try_from(length).unwrap_or(0)]
+}
+
+/// Makes a system call, and [refills](refill). The result is the kernel's, a negative error. Blocks
+/// as the call does.
+///
+/// # Safety
+///
+/// The call must keep its promises with these arguments: it may read and write memory.
+#[inline(always)]
+pub unsafe fn syscall(number: i64, arguments: [u64; 6]) -> i64 {
+    let result: i64;
+    let [a, b, c, d, e, f] = arguments;
+    // SAFETY: the kernel changes rax, rcx and r11 only; effects on memory are the caller's promise.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack)
+        );
+    }
+    refill();
+    result
 }
 
 /// Whether this process has a shadow stack (CET), on which calls without returns stay.
@@ -104,7 +151,7 @@ mod tests {
     #[test]
     fn kernels_say_what_they_do() {
         for lossy in ["Mitigation: Safe RET\n", "Vulnerable: Safe RET, no microcode\n"] {
-            assert!(is_lossy(lossy), "{lossy}");
+            assert!(is_lossy(lossy.as_bytes()), "{lossy}");
         }
         for other in [
             "Not affected\n",
@@ -114,7 +161,7 @@ mod tests {
             "Mitigation: IBPB on VMEXIT only\n",
             "Vulnerable: No microcode\n",
         ] {
-            assert!(!is_lossy(other), "{other}");
+            assert!(!is_lossy(other.as_bytes()), "{other}");
         }
     }
 
@@ -153,9 +200,17 @@ mod tests {
     /// The kernel of this machine, whichever it is, is asked once.
     #[test]
     fn the_kernel_is_asked() {
-        let text = std::fs::read_to_string(VULNERABILITY).unwrap_or_default();
+        let path = VULNERABILITY.to_str().unwrap();
+        let text = std::fs::read(path).unwrap_or_default();
+        assert!(text.starts_with(read(VULNERABILITY, &mut [0; 64])));
         prepare();
-        prepare();
+        assert_ne!(PREDICTIONS.load(Relaxed), UNKNOWN);
         assert!(!is_needed() || is_lossy(&text));
+    }
+
+    #[test]
+    fn files_that_are_not_there_are_empty() {
+        assert_eq!(read(c"/sys/nothing", &mut [0; 8]), b"");
+        assert_eq!(read(c"/sys", &mut [0; 8]), b"");
     }
 }

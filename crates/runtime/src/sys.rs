@@ -4,7 +4,6 @@
 //! interrupted thread) and may not call into libc, and this crate defines the C function `syscall`
 //! itself (see [`crate::interpose`]). Results are the kernel's: negative values are `-errno`.
 
-use core::arch::asm;
 use core::sync::atomic::AtomicU32;
 use std::time::Duration;
 
@@ -16,20 +15,8 @@ use std::time::Duration;
 /// does with them.
 #[inline(always)]
 pub(crate) unsafe fn syscall6(nr: i64, a: [u64; 6]) -> i64 {
-    let ret: i64;
-    // SAFETY: the kernel changes rax, rcx and r11 only; memory effects are the caller's contract.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") nr => ret,
-            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
-            in("r10") a[3], in("r8") a[4], in("r9") a[5],
-            lateout("rcx") _, lateout("r11") _,
-            options(nostack)
-        );
-    }
-    quaver_rsb::refill();
-    ret
+    // SAFETY: handed on to the caller.
+    unsafe { quaver_rsb::syscall(nr, a) }
 }
 
 /// As [`syscall6`], for up to three arguments.
