@@ -347,10 +347,11 @@ fn a_server_shares_its_cpu_with_a_program() {
         return eprintln!("skipped: {notes}");
     }
     assert_eq!(report["crashes"], serde_json::json!([]));
+    const WINDOW: &str = "LC p99 ratio of a window";
     let rows = report["rows"].as_array().expect("rows");
     for load in [5, 20, 50] {
         for variant in ["quaver probed", "quaver plain", "SCHED_IDLE"] {
-            for what in ["LC p99 ratio", "BE share", "LC p50", "LC p99"] {
+            for what in ["LC p99 ratio", WINDOW, "BE share", "LC p50", "LC p99"] {
                 let name = format!("{what}, load {load} %");
                 let is_it = |row: &&Value| {
                     row["name"] == name && row["implementation"] == format!("{variant} (10 us)")

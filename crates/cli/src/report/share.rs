@@ -7,8 +7,9 @@ use super::benchmarks::Row;
 use crate::chart::{Chart, Curve, Line, number};
 
 /// Rows that are drawn: their names, what y is, whether its axis is logarithmic, and the aim.
-const DRAWN: [(&str, &str, bool, Option<f64>); 2] = [
+const DRAWN: [(&str, &str, bool, Option<f64>); 3] = [
     ("LC p99 ratio", "LC p99 by that of alone spinning", true, Some(1.15)),
+    ("LC p99 ratio of a window", "LC p99 of a window by that of alone spinning", true, Some(1.15)),
     ("BE share", "BE, % of what requests leave", false, None),
 ];
 

@@ -17,6 +17,7 @@ use quaver_share::{Member, Tally};
 
 use super::critical::{Server, Waiting};
 use super::page::Page;
+use super::windows;
 use super::{BestEffortSpec, ShareSpec, Variant};
 use crate::bench::child::Work;
 use crate::process;
@@ -223,6 +224,8 @@ fn serve(
         worker.join().expect("no panic")?;
         let (took, done, bells, binding) = measured.join().expect("no panic")?;
         let mut metrics = bells.unwrap_or_default();
+        let p99 = windows::p99_ns(answers.recorder());
+        metrics.extend(p99.map(|ns| ("window_p99_us", ns as f64 / 1e3)));
         if let Some(program) = &program {
             let left = 1.0 - f64::from(spec.load_percent) / 100.0;
             let whole = took.as_nanos() as f64 / 1e3 * program.speed;
