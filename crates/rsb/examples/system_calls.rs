@@ -85,8 +85,7 @@ fn report(what: &str, mut ratios: Vec<(f64, f64)>) {
 
 fn main() -> Result<()> {
     const ROUNDS: usize = 60;
-    quaver_rsb::prepare();
-    if !quaver_rsb::is_needed() {
+    if !quaver_rsb::prepare() {
         println!("this kernel leaves predictions as they are, so nothing is refilled");
         return Ok(());
     }

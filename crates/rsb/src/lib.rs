@@ -3,60 +3,34 @@
 //! [`prepare`] once, then [`syscall`]; or [`refill`] straight after a system call, before the
 //! function that made it returns.
 //!
-//! Nothing here allocates, takes a lock, or touches `errno`.
+//! Nothing here but `prepare` allocates, takes a lock, or touches `errno`.
 
 #![cfg(target_arch = "x86_64")]
 
-use core::ffi::CStr;
-use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::Once;
 
 /// What the kernel does about speculative return stack overflow.
-const VULNERABILITY: &CStr = c"/sys/devices/system/cpu/vulnerabilities/spec_rstack_overflow";
+const VULNERABILITY: &str = "/sys/devices/system/cpu/vulnerabilities/spec_rstack_overflow";
 
-const UNKNOWN: u8 = 0;
-const KEPT: u8 = 1;
-const LOST: u8 = 2;
-/// What becomes of predictions in this kernel.
-static PREDICTIONS: AtomicU8 = AtomicU8::new(UNKNOWN);
+static IS_NEEDED: AtomicBool = AtomicBool::new(false);
 
-/// Finds out whether this kernel leaves wrong predictions; until then [`refill`] does nothing. The
-/// first call reads a file, others cost nothing.
-pub fn prepare() {
-    if PREDICTIONS.load(Relaxed) == UNKNOWN {
-        let mut text = [0; 64];
-        let lost = is_lossy(read(VULNERABILITY, &mut text)) && !has_shadow_stack();
-        PREDICTIONS.store(if lost { LOST } else { KEPT }, Relaxed);
-    }
-}
-
-/// Whether [`refill`] does something.
-#[inline(always)]
-pub fn is_needed() -> bool {
-    PREDICTIONS.load(Relaxed) == LOST
+/// Finds out whether this kernel leaves wrong predictions, and so whether [`refill`] does
+/// something; until then it does nothing. The first call reads a file, others cost nothing.
+pub fn prepare() -> bool {
+    static ASKED: Once = Once::new();
+    ASKED.call_once(|| {
+        let text = std::fs::read_to_string(VULNERABILITY);
+        let is_lossy = text.is_ok_and(|text| is_lossy(&text));
+        IS_NEEDED.store(is_lossy && !has_shadow_stack(), Relaxed);
+    });
+    IS_NEEDED.load(Relaxed)
 }
 
 /// Whether a kernel that says this of itself leaves its own addresses in the buffer. Where it lacks
 /// the microcode, it is "Vulnerable: Safe RET, no microcode".
-fn is_lossy(text: &[u8]) -> bool {
-    text.windows(8).any(|part| part == b"Safe RET")
-}
-
-/// The beginning of a file; nothing if it cannot be read.
-fn read<'a>(path: &CStr, text: &'a mut [u8]) -> &'a [u8] {
-    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    let (path, at) = (path.as_ptr() as u64, text.as_mut_ptr() as u64);
-    // SAFETY: the kernel reads the path and writes the text, or fails; the file is our own.
-    let length = unsafe {
-        let cwd = i64::from(libc::AT_FDCWD) as u64;
-        let file = syscall(libc::SYS_openat, [cwd, path, flags as u64, 0, 0, 0]);
-        if file < 0 {
-            return &[];
-        }
-        let length = syscall(libc::SYS_read, [file as u64, at, text.len() as u64, 0, 0, 0]);
-        syscall(libc::SYS_close, [file as u64, 0, 0, 0, 0, 0]);
-        length
-    };
-    &text[..usize::try_from(length).unwrap_or(0)]
+fn is_lossy(text: &str) -> bool {
+    text.contains("Safe RET")
 }
 
 /// Makes a system call, and [refills](refill). The result is the kernel's, a negative error. Blocks
@@ -83,23 +57,23 @@ pub unsafe fn syscall(number: i64, arguments: [u64; 6]) -> i64 {
     result
 }
 
-/// Whether this process has a shadow stack (CET), on which calls without returns stay.
-fn has_shadow_stack() -> bool {
-    let pointer: u64;
-    // SAFETY: reads a register; without shadow stacks this does nothing.
-    unsafe {
-        core::arch::asm!("rdsspq {}", inout(reg) 0u64 => pointer,
-            options(nomem, nostack, preserves_flags));
-    }
-    pointer != 0
+/// Does this process run with CET shadow stacks? Calls without returns stay there, and a switch of
+/// threads would have to switch them, too.
+pub fn has_shadow_stack() -> bool {
+    const ARCH_SHSTK_STATUS: u64 = 0x5005;
+    let mut features = 0u64;
+    let at = &raw mut features as u64;
+    // SAFETY: the kernel writes one word, or fails.
+    let result = unsafe { syscall(libc::SYS_arch_prctl, [ARCH_SHSTK_STATUS, at, 0, 0, 0, 0]) };
+    result == 0 && features & 1 != 0
 }
 
-/// Puts 16 harmless addresses above what the kernel has left, if [`is_needed`]. Takes 10 ns, and
-/// 128 bytes of stack below the caller's. Never blocks; may be interrupted and preempted at any
+/// Puts 16 harmless addresses above what the kernel has left, if [`prepare`] says so. Takes 10 ns,
+/// and 128 bytes of stack below the caller's. Never blocks; may be interrupted and preempted at any
 /// instruction, and called in handlers of signals.
 #[inline(always)]
 pub fn refill() {
-    if is_needed() {
+    if IS_NEEDED.load(Relaxed) {
         refill_here();
     }
 }
@@ -151,7 +125,7 @@ mod tests {
     #[test]
     fn kernels_say_what_they_do() {
         for lossy in ["Mitigation: Safe RET\n", "Vulnerable: Safe RET, no microcode\n"] {
-            assert!(is_lossy(lossy.as_bytes()), "{lossy}");
+            assert!(is_lossy(lossy), "{lossy}");
         }
         for other in [
             "Not affected\n",
@@ -161,7 +135,7 @@ mod tests {
             "Mitigation: IBPB on VMEXIT only\n",
             "Vulnerable: No microcode\n",
         ] {
-            assert!(!is_lossy(other.as_bytes()), "{other}");
+            assert!(!is_lossy(other), "{other}");
         }
     }
 
@@ -200,17 +174,8 @@ mod tests {
     /// The kernel of this machine, whichever it is, is asked once.
     #[test]
     fn the_kernel_is_asked() {
-        let path = VULNERABILITY.to_str().unwrap();
-        let text = std::fs::read(path).unwrap_or_default();
-        assert!(text.starts_with(read(VULNERABILITY, &mut [0; 64])));
-        prepare();
-        assert_ne!(PREDICTIONS.load(Relaxed), UNKNOWN);
-        assert!(!is_needed() || is_lossy(&text));
-    }
-
-    #[test]
-    fn files_that_are_not_there_are_empty() {
-        assert_eq!(read(c"/sys/nothing", &mut [0; 8]), b"");
-        assert_eq!(read(c"/sys", &mut [0; 8]), b"");
+        let text = std::fs::read_to_string(VULNERABILITY).unwrap_or_default();
+        assert_eq!(prepare(), is_lossy(&text) && !has_shadow_stack());
+        assert_eq!(prepare(), IS_NEEDED.load(Relaxed));
     }
 }

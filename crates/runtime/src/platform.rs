@@ -43,15 +43,14 @@ pub struct Facts {
 /// Looks at the machine. Reads files and makes system calls; takes well under a millisecond.
 pub fn facts() -> Facts {
     let cpus = sys::affinity();
-    quaver_rsb::prepare();
     Facts {
         parallelism: std::thread::available_parallelism().map_or(1, usize::from).min(cpus.len()),
         cpus,
         fsgsbase: segment::kernel_has_fsgsbase(),
         invariant_tsc: tsc::invariant(),
         guard_install: stack::guard_install_works(),
-        refills_returns: quaver_rsb::is_needed(),
-        shadow_stack: preempt::shadow_stack_active(),
+        refills_returns: quaver_rsb::prepare(),
+        shadow_stack: quaver_rsb::has_shadow_stack(),
         signal_frame: stack::min_signal_frame(),
         min_stack_size: stack::min_stack_size(),
         instrumented: preempt::instrumented(),

@@ -250,7 +250,7 @@ impl Runtime {
         if !thread::raw::attached() && segment::is_in_use() {
             return Err(BuildError::OtherRuntime);
         }
-        if preempt::shadow_stack_active() {
+        if quaver_rsb::has_shadow_stack() {
             return Err(BuildError::ShadowStack);
         }
         let tls = match config.tls {

@@ -5,19 +5,8 @@
 //! itself (see [`crate::interpose`]). Results are the kernel's: negative values are `-errno`.
 
 use core::sync::atomic::AtomicU32;
+pub(crate) use quaver_rsb::syscall as syscall6;
 use std::time::Duration;
-
-/// Executes system call `nr`.
-///
-/// # Safety
-///
-/// As for the system call itself: pointers among the arguments must be valid for what the kernel
-/// does with them.
-#[inline(always)]
-pub(crate) unsafe fn syscall6(nr: i64, a: [u64; 6]) -> i64 {
-    // SAFETY: handed on to the caller.
-    unsafe { quaver_rsb::syscall(nr, a) }
-}
 
 /// As [`syscall6`], for up to three arguments.
 ///

@@ -3,25 +3,12 @@
 use super::own_stack;
 use crate::arch::entry;
 use crate::os::reserved::set_action;
-use crate::sys;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 use std::io;
 
 pub(super) static SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// Leave the handler by `rt_sigreturn` even where user-mode resume would work.
 pub(super) static USE_SIGRETURN: AtomicBool = AtomicBool::new(false);
-
-/// Does this process run with CET shadow stacks? A switch of threads would have to switch those,
-/// too, and does not.
-pub(crate) fn shadow_stack_active() -> bool {
-    const ARCH_SHSTK_STATUS: u64 = 0x5005;
-    let mut features = 0u64;
-    // SAFETY: the kernel writes one word, or fails.
-    let r = unsafe {
-        sys::syscall3(libc::SYS_arch_prctl, ARCH_SHSTK_STATUS, &mut features as *mut _ as u64, 0)
-    };
-    r == 0 && features & 1 != 0
-}
 
 /// Installs the handler for `signal`. `mark` is [`entry::handler`]'s.
 ///

@@ -29,7 +29,7 @@ pub(crate) use gate::{
     assert_disabled, assert_enabled, disable, enable, in_section, take_deferred,
 };
 pub(crate) use in_library::InLibrary;
-pub(crate) use install::{install, shadow_stack_active, signal_is_valid};
+pub(crate) use install::{install, signal_is_valid};
 pub(crate) use instrumented::instrumented;
 pub(crate) use notify::{Stage, attach, begins, ends, register, send, takes};
 pub(crate) use own_stack::on_alternate_stack;
