@@ -89,16 +89,27 @@ impl Common {
         self.policy.task_init(task, attributes, now);
     }
 
-    pub(super) fn ready(&self, place: Place, task: Task, why: Why, now: Time) {
-        let entry = self.entry(task);
-        let word = entry.word.load(Relaxed);
-        let core = (word & CORE) as usize;
-        // Named by the core where it ran, it would count as granted there.
-        let there = self.now(core.min(self.region.cores() - 1));
+    pub(super) fn end(&self, task: Task, now: Time) {
+        self.unname(task);
+        self.set(&self.entry(task).word, 0);
+        self.policy.task_terminate(task, now);
+    }
+
+    /// The core where a task ran may name it until its worker asks for the next. The task, or a new
+    /// one of its number, would count as granted there as soon as it is ready.
+    fn unname(&self, task: Task) {
+        let core = (self.entry(task).word.load(Relaxed) & CORE) as usize;
+        let core = core.min(self.region.cores() - 1);
+        let there = self.now(core);
         if there.member == Some(self.me) && there.pick.is_some_and(|pick| pick.task == task) {
             self.set_now(core, Now { pick: None, ..there });
         }
-        self.set(&entry.word, word | LIVE | READY);
+    }
+
+    pub(super) fn ready(&self, place: Place, task: Task, why: Why, now: Time) {
+        self.unname(task);
+        let word = &self.entry(task).word;
+        self.set(word, word.load(Relaxed) | LIVE | READY);
         self.policy.task_enqueue(place, task, why, now);
         #[cfg(all(test, not(loom)))]
         super::tests::death::may_strike();

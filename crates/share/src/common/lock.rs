@@ -50,6 +50,12 @@ pub(super) fn is_free(word: &Word) -> bool {
     word.load(Relaxed) & HOLDER == 0
 }
 
+/// Whether somebody has waited for long.
+#[cfg(all(test, not(loom)))]
+pub(super) fn has_sleepers(word: &Word) -> bool {
+    word.load(Relaxed) & SLEEPERS != 0
+}
+
 /// Waits for the lock. `me` is not held by another thread of this process, unless `inherits`: then
 /// the process that had this number before may have died with the lock.
 pub(super) fn acquire<'a>(

@@ -35,6 +35,7 @@ pub(crate) use glance::Glance;
 pub use layout::MOST_MEMBERS;
 
 use crate::door::ticks;
+use decide::Section;
 use device::Device;
 use layout::{Now, READY};
 use life::Life;
@@ -209,10 +210,10 @@ impl Common {
     /// picks; if `steals`, from other cores' queues. `None` with [`is_away`](Self::is_away):
     /// another application has the core now, and the worker goes to [`rests`](Self::rests).
     pub fn next(&self, core: usize, steals: bool, now: Time) -> Option<Pick> {
-        if self.is_away(core) || self.has_left() {
+        if self.is_away(core) {
             return None;
         }
-        let section = self.lock();
+        let section = self.enter()?;
         let pick = self.choose(core, steals, now);
         drop(section);
         pick.map(|pick| Pick { task: self.local(pick.task), ..pick })
@@ -237,8 +238,10 @@ impl Common {
         if self.has_left() {
             return;
         }
-        if self.now(core).member == Some(self.me) && !self.is_given(core) {
-            let section = self.lock();
+        if self.now(core).member == Some(self.me)
+            && !self.is_given(core)
+            && let Some(section) = self.enter()
+        {
             self.set_now(core, Now::NOBODY);
             self.fill(&section);
             if self.is_away(core) {
@@ -257,6 +260,16 @@ impl Common {
 
     fn has_left(&self) -> bool {
         self.left.load(Acquire)
+    }
+
+    /// The lock, unless this application has left, maybe while the caller waited for the lock:
+    /// whatever it put there would be the next one's of this number.
+    fn enter(&self) -> Option<Section<'_>> {
+        if self.has_left() {
+            return None;
+        }
+        let section = self.lock();
+        (!self.has_left()).then_some(section)
     }
 
     /// In the child of a fork, which has no part in the queue and does not have its memory: from

@@ -14,24 +14,19 @@ impl Policy for Common {
     }
 
     fn task_init(&self, task: Task, attributes: &Attributes, now: Time) {
-        if !self.has_left() {
-            let _section = self.lock();
+        if let Some(_section) = self.enter() {
             self.begin(self.global(task), attributes, now);
         }
     }
 
     fn task_terminate(&self, task: Task, now: Time) {
-        if !self.has_left() {
-            let _section = self.lock();
-            let task = self.global(task);
-            self.set(&self.entry(task).word, 0);
-            self.policy.task_terminate(task, now);
+        if let Some(_section) = self.enter() {
+            self.end(self.global(task), now);
         }
     }
 
     fn task_enqueue(&self, place: Place, task: Task, why: Why, now: Time) {
-        if !self.has_left() {
-            let section = self.lock();
+        if let Some(section) = self.enter() {
             self.ready(place, self.global(task), why, now);
             self.fill(&section);
         }
@@ -42,8 +37,7 @@ impl Policy for Common {
     }
 
     fn task_stopped(&self, worker: usize, task: Task, ran: Time) {
-        if !self.has_left() {
-            let _section = self.lock();
+        if let Some(_section) = self.enter() {
             self.policy.task_stopped(worker, self.global(task), ran);
         }
     }
@@ -57,8 +51,7 @@ impl Policy for Common {
     }
 
     fn set_priority(&self, task: Task, priority: u8) {
-        if !self.has_left() {
-            let _section = self.lock();
+        if let Some(_section) = self.enter() {
             let task = self.global(task);
             let word = &self.entry(task).attributes;
             let others = word.load(Relaxed) & !(0xff << 16);
@@ -76,15 +69,12 @@ impl Policy for Common {
     }
 
     fn preempt_at(&self, worker: usize, running: &Running, timer: Option<Time>) -> Option<Time> {
-        if self.has_left() {
-            return None;
-        }
-        if self.is_away(worker) {
+        if self.is_away(worker) && !self.has_left() {
             // The application was stopped meanwhile.
             return Some(running.since);
         }
         let task = self.global(running.task);
-        let section = self.lock();
+        let section = self.enter()?;
         let due = self.policy.preempt_at(worker, &Running { task, ..*running }, timer);
         drop(section);
         due.or_else(|| {
@@ -102,10 +92,6 @@ impl Policy for Common {
     }
 
     fn waiting(&self) -> usize {
-        if self.has_left() {
-            return 0;
-        }
-        let _section = self.lock();
-        self.policy.waiting()
+        self.enter().map_or(0, |_section| self.policy.waiting())
     }
 }

@@ -112,10 +112,19 @@ impl World {
 
     /// The worker of this member on this core goes on.
     fn work(&mut self, member: usize, core: usize) {
-        let what = self.random(5);
+        let what = self.random(7);
         let old = self.running[core];
         if what == 0 {
             return self.spawn(member, Place::Local(core));
+        }
+        if let (Some((_, task)), 5..) = (old, what) {
+            // What it ran is over, or waits, before it asks for the next.
+            self.running[core] = None;
+            if what == 5 {
+                self.views[member].task_terminate(Task(task), 0);
+                self.tasks[member][task as usize] = Known::None;
+            }
+            return;
         }
         let steals = what != 1;
         let pick = self.views[member].next(core, steals, 0);
@@ -240,7 +249,7 @@ fn everybody_gets_what_is_theirs() {
 fn whenever_one_dies_the_others_lose_nothing() {
     let (mut deaths, mut rebuilt) = (0, 0);
     for policy in POLICIES {
-        for seed in 0..4 {
+        for seed in 0..5 {
             for steps in (1 + seed % 3..).step_by(3) {
                 let mut world = World::new(policy, seed);
                 let mut died = false;
@@ -384,6 +393,29 @@ fn a_number_is_inherited_with_the_lock() {
     world.tasks[VICTIM] = [Known::None; TASKS as usize];
     world.check(&[1, 2]);
     world.finish(&[1, 2]);
+}
+
+/// Who brings a task while its application leaves may get the lock when the number is another's.
+#[test]
+fn whoever_has_left_brings_nothing() {
+    let world = World::new("two-queue", 1);
+    let victim = &world.views[VICTIM];
+    victim.task_init(Task(0), &Attributes::default(), 0);
+    let section = world.views[1].lock();
+    std::thread::scope(|s| {
+        s.spawn(|| victim.task_enqueue(Place::Shared, Task(0), Why::New, 0));
+        while !lock::has_sleepers(&world.region.head().lock) {
+            std::thread::yield_now();
+        }
+        s.spawn(|| victim.leave());
+        while !victim.has_left() {
+            std::thread::yield_now();
+        }
+        drop(section);
+    });
+    let new = world.join(4);
+    assert_eq!((new.number(), new.next(0, true, 0)), (VICTIM, None));
+    world.check(&[]);
 }
 
 /// A process keeps the memory of all queues that it has had, of which their makers know nothing.
