@@ -91,8 +91,9 @@ pub enum Concerns {
 ///   `balance(w)`, `task_stopped(w)`) come from that worker only, one at a time; `task_enqueue`
 ///   with `Place::Shared`, `preempt_at`, `has_work` and `waiting` may come from anywhere, at any
 ///   time.
-/// * The host calls with preemption disabled. Implementations may spin briefly; they never block,
-///   allocate in `task_enqueue`/`task_dequeue`, or panic on legal input.
+/// * The host calls with preemption disabled, and maybe in a handler that has interrupted the
+///   allocator. Implementations may spin briefly; once built they never block, allocate, or panic
+///   on legal input.
 /// * `now` never goes back on one worker; different workers may differ by a little.
 ///
 /// # Ordering

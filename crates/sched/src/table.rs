@@ -8,15 +8,10 @@
 //! (`Spec::build_at`). Policies do not know it: the `site` says, for a kernel thread that is making
 //! one, where tables come from.
 
-use alloc::{boxed::Box, vec::Vec};
+use alloc::boxed::Box;
 #[cfg(any(test, feature = "std"))]
 use core::alloc::Layout;
-use core::{
-    fmt,
-    ops::Deref,
-    ptr::{self, NonNull},
-    slice,
-};
+use core::{fmt, ops::Deref, ptr::NonNull, slice};
 
 use crate::{
     queue::HeapNode,
@@ -41,6 +36,18 @@ unsafe impl<T: Sync> Sync for Table<T> {}
 impl<T> Table<T> {
     fn owned(elements: Box<[T]>) -> Self {
         Table { slice: NonNull::from(Box::leak(elements)), owned: true }
+    }
+
+    /// Elements that `make` makes, of these numbers from 0 on. In a site's memory nothing uses the
+    /// heap.
+    pub(crate) fn of(len: usize, make: impl FnMut(usize) -> T) -> Self {
+        let elements = (0..len).map(make);
+        let Some(at) = Self::placed(len) else { return Self::owned(elements.collect()) };
+        for (index, element) in elements.enumerate() {
+            // SAFETY: memory of the site for `len` elements, which nobody else uses.
+            unsafe { at.add(index).write(element) };
+        }
+        Table { slice: NonNull::slice_from_raw_parts(at, len), owned: false }
     }
 
     /// There are no sites.
@@ -75,7 +82,7 @@ impl<T> Table<T> {
     where
         T: Default,
     {
-        (0..len).map(|_| T::default()).collect()
+        Self::of(len as usize, |_| T::default())
     }
 }
 
@@ -104,21 +111,6 @@ impl<T> Drop for Table<T> {
             // SAFETY: what `owned` has leaked.
             drop(unsafe { Box::from_raw(self.slice.as_ptr()) });
         }
-    }
-}
-
-impl<T> FromIterator<T> for Table<T> {
-    fn from_iter<I: IntoIterator<Item = T>>(elements: I) -> Self {
-        let mut elements: Vec<T> = elements.into_iter().collect();
-        let len = elements.len();
-        let Some(at) = Self::placed(len) else { return Self::owned(elements.into_boxed_slice()) };
-        // SAFETY: memory of the site for `len` elements; they move there, and the vector forgets
-        // them.
-        unsafe {
-            elements.set_len(0);
-            ptr::copy_nonoverlapping(elements.as_ptr(), at.as_ptr(), len);
-        }
-        Table { slice: NonNull::slice_from_raw_parts(at, len), owned: false }
     }
 }
 

@@ -19,6 +19,7 @@ mod futex;
 mod layout;
 mod map;
 mod pages;
+mod procfs;
 mod rest;
 mod threads;
 mod wire;

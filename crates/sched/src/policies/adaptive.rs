@@ -93,7 +93,7 @@ impl Adaptive {
             times,
             inner: TwoQueue::new(workers, max_tasks, inner),
             attained: table::zeroed_u64(max_tasks),
-            workers: (0..workers).map(|_| CachePadded(observed())).collect(),
+            workers: Table::of(workers, |_| CachePadded(observed())),
             next_choice: AtomicU64::new(0),
             last_choice: AtomicU64::new(0),
         }

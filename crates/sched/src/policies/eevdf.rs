@@ -146,7 +146,7 @@ impl Eevdf {
             quantum,
             nodes: Nodes::new(max_tasks),
             attributes: AttributeTable::new(max_tasks),
-            workers: (0..workers).map(|_| CachePadded(worker())).collect(),
+            workers: Table::of(workers, |_| CachePadded(worker())),
             looks: Looks::new(workers),
             moves: Moves::new(workers),
             tasks: table::zeroed_u64(max_tasks),

@@ -45,7 +45,7 @@ impl Looks {
             running: AtomicU32::new(0),
             watched: AtomicUsize::new(0),
         };
-        Looks((0..workers).map(|_| CachePadded(look())).collect())
+        Looks(Table::of(workers, |_| CachePadded(look())))
     }
 
     /// Is it time for `worker` to look? Then it does, and the next time is later. That worker only.

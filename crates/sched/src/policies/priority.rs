@@ -85,7 +85,7 @@ impl Priority {
             levels: core::array::from_fn(|_| List::new()),
             ages_since: table::zeroed_u64(max_tasks),
             quantum_ends: table::zeroed_u64(max_tasks),
-            running: (0..workers).map(|_| CachePadded(AtomicU64::new(Runs::NOTHING.0))).collect(),
+            running: Table::of(workers, |_| CachePadded(AtomicU64::new(Runs::NOTHING.0))),
         }
     }
 

@@ -34,7 +34,7 @@ pub(super) struct Resumed {
 impl Resumed {
     pub(super) fn new(workers: usize) -> Self {
         let front = |_| CachePadded(AtomicU32::new(0));
-        Resumed { queues: WorkerQueues::new(workers), fronts: (0..workers).map(front).collect() }
+        Resumed { queues: WorkerQueues::new(workers), fronts: Table::of(workers, front) }
     }
 
     /// At the tail. That worker only.

@@ -61,7 +61,7 @@ impl ShinjukuShenango {
             critical: List::new(),
             best_effort: List::new(),
             enqueued_at: table::zeroed_u64(max_tasks),
-            lent: (0..workers).map(|_| CachePadded(AtomicBool::new(false))).collect(),
+            lent: Table::of(workers, |_| CachePadded(AtomicBool::new(false))),
         }
     }
 

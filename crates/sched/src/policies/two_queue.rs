@@ -165,7 +165,7 @@ impl TwoQueue {
             preempted: Resumed::new(workers),
             history: times.history.map(|longer_than| History::new(max_tasks, longer_than)),
             preempted_at: table::zeroed_u64(max_tasks),
-            workers: (0..workers).map(|_| CachePadded(Worker::new())).collect(),
+            workers: Table::of(workers, |_| CachePadded(Worker::new())),
             looks: Looks::new(workers),
             alone: workers == 1,
             own_first: false,

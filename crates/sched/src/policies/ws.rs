@@ -49,7 +49,7 @@ impl WorkStealing {
             links: Links::new(max_tasks),
             shared: List::new(),
             queues: WorkerQueues::new(workers),
-            turns: (0..workers).map(|_| CachePadded(Turns::new())).collect(),
+            turns: Table::of(workers, |_| CachePadded(Turns::new())),
             looks: Looks::new(workers),
         }
     }

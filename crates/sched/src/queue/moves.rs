@@ -22,7 +22,7 @@ pub(crate) struct Moves(Table<CachePadded<AtomicU64>>);
 
 impl Moves {
     pub(crate) fn new(workers: usize) -> Self {
-        Moves((0..workers).map(|_| CachePadded(AtomicU64::new(0))).collect())
+        Moves(Table::of(workers, |_| CachePadded(AtomicU64::new(0))))
     }
 
     /// Carry out a move of tasks into the queue of `worker`. That worker only; moves do not nest.

@@ -39,7 +39,7 @@ impl<const N: usize> WorkerQueues<N> {
             // Never 0, the fixed point of xorshift: an odd multiple of an odd number is odd.
             random: AtomicU32::new((2 * index as u32 + 1).wrapping_mul(0x9e37_79b9)),
         };
-        let queues = (0..workers).map(|index| CachePadded(new(index))).collect();
+        let queues = Table::of(workers, |index| CachePadded(new(index)));
         WorkerQueues { workers: queues, moves: Moves::new(workers) }
     }
 

@@ -1,7 +1,7 @@
 //! What an application uses, from the kernel. (Not from what it says of itself.)
 
+use crate::procfs::{LINE, fields, line};
 use crate::threads::threads;
-use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
@@ -39,29 +39,17 @@ struct Thread {
 impl Thread {
     fn look(pid: i32, tid: i32) -> Option<Thread> {
         let (mut stat, mut schedstat) = ([0; LINE], [0; LINE]);
-        let stat = line(&format!("/proc/{pid}/task/{tid}/stat"), &mut stat)?;
-        let schedstat = line(&format!("/proc/{pid}/task/{tid}/schedstat"), &mut schedstat)?;
+        let stat = line(format_args!("/proc/{pid}/task/{tid}/stat"), &mut stat)?;
+        let schedstat = line(format_args!("/proc/{pid}/task/{tid}/schedstat"), &mut schedstat)?;
         let (runnable, cpu) = parse_stat(stat)?;
         let ran = str::from_utf8(schedstat).ok()?.split_whitespace().next()?.parse().ok()?;
         Some(Thread { runnable, cpu, ran: Duration::from_nanos(ran) })
     }
 }
 
-/// Lines of the kernel's about a thread are shorter: 52 numbers.
-const LINE: usize = 2048;
-
-/// A line of the kernel's, by three system calls: the broker reads two for each thread ten times a
-/// second, before everything else on its CPU.
-fn line<'a>(path: &str, space: &'a mut [u8; LINE]) -> Option<&'a [u8]> {
-    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let length = rustix::io::read(&file, &mut space[..]).ok()?;
-    Some(&space[..length])
-}
-
-/// State and CPU of a thread, from its line in `stat`. The name may contain anything.
+/// State and CPU of a thread, from its line in `stat`.
 fn parse_stat(stat: &[u8]) -> Option<(bool, usize)> {
-    let name_end = stat.iter().rposition(|&byte| byte == b')')?;
-    let mut fields = str::from_utf8(&stat[name_end + 1..]).ok()?.split_whitespace();
+    let mut fields = fields(stat)?;
     let runnable = fields.next()? == "R";
     // The third field of all was the state; the CPU is the 39th.
     Some((runnable, fields.nth(35)?.parse().ok()?))

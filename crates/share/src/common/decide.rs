@@ -1,5 +1,6 @@
 //! What is done under the lock. Each change of a word leaves a state from which `bury` and
-//! `rebuild` can go on, whoever dies after it.
+//! `rebuild` can go on, whoever dies after it. Nothing here uses the heap: the caller may have
+//! interrupted the allocator.
 
 use super::layout::{
     ASIDE, CORE, Entry, Head, LIVE, Now, READY, attributes_from_word, attributes_to_word,
@@ -233,14 +234,15 @@ impl Common {
     pub(super) fn bury(&self, member: usize, section: &Section<'_>) {
         let waits = |task| self.entry(task).word.load(Relaxed) & READY != 0;
         let any_waits = self.tasks_of(member).any(waits);
-        if any_waits {
-            // A policy has no way to take a task out, so all come out and those of others go back,
-            // in the same order as far as there is one.
-            let all: Vec<Task> = self.take_all();
-            self.forget(member, |task| self.policy.task_terminate(task, ticks()));
-            all.into_iter().filter(|&task| waits(task)).for_each(|task| self.put_back(task));
-        } else {
-            self.forget(member, |task| self.policy.task_terminate(task, ticks()));
+        // A policy has no way to take a task out, so all come out and those of others go back, in
+        // the same order as far as there is one.
+        let mut next = if any_waits { self.take_all() } else { None };
+        self.forget(member, |task| self.policy.task_terminate(task, ticks()));
+        while let Some(task) = next {
+            next = self.after(task);
+            if waits(task) {
+                self.put_back(task);
+            }
         }
         self.fill(section);
     }
@@ -262,9 +264,23 @@ impl Common {
         self.set(&self.head().members[member].aside, 0);
     }
 
-    fn take_all(&self) -> Vec<Task> {
-        let core = |core| std::iter::from_fn(move || self.pick(core, true, ticks()));
-        (0..self.region.cores()).flat_map(core).map(|pick| pick.task).collect()
+    /// Takes all tasks out of the policy: the first one, which names the next one.
+    fn take_all(&self) -> Option<Task> {
+        let mut ends: Option<(Task, Task)> = None;
+        for core in 0..self.region.cores() {
+            while let Some(Pick { task, .. }) = self.pick(core, true, ticks()) {
+                self.entry(task).next.store(0, Relaxed);
+                if let Some((_, last)) = ends {
+                    self.entry(last).next.store(task.0 + 1, Relaxed);
+                }
+                ends = Some((ends.map_or(task, |(first, _)| first), task));
+            }
+        }
+        ends.map(|(first, _)| first)
+    }
+
+    fn after(&self, task: Task) -> Option<Task> {
+        self.entry(task).next.load(Relaxed).checked_sub(1).map(Task)
     }
 
     fn put_back(&self, task: Task) {
@@ -277,8 +293,8 @@ impl Common {
         self.forget(dead, |_| {});
         // SAFETY: the lock is held, and the policy is used under the lock only.
         unsafe { self.region.build() };
-        let granted: Vec<Option<Task>> =
-            (0..self.region.cores()).map(|core| self.now(core).pick.map(|p| p.task)).collect();
+        let is_named = |core, task| self.now(core).pick.is_some_and(|pick: Pick| pick.task == task);
+        let is_granted = |task| (0..self.region.cores()).any(|core| is_named(core, task));
         for task in (0..MOST_MEMBERS).flat_map(|member| self.tasks_of(member)) {
             let word = self.entry(task).word.load(Relaxed);
             if word & LIVE != 0 {
@@ -286,7 +302,7 @@ impl Common {
                 self.policy.task_init(task, &attributes_from_word(attributes), ticks());
             }
             let aside = word & ASIDE != 0;
-            if word & READY != 0 && !aside && !granted.contains(&Some(task)) {
+            if word & READY != 0 && !aside && !is_granted(task) {
                 self.put_back(task);
             }
         }

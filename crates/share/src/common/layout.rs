@@ -83,6 +83,8 @@ pub(super) struct Entry {
     /// to.
     pub(super) word: AtomicU32,
     pub(super) attributes: AtomicU32,
+    /// While tasks are taken out of the policy: the number after that of the next one; 0: the last.
+    pub(super) next: AtomicU32,
 }
 
 pub(super) const LIVE: u32 = 1 << 31;

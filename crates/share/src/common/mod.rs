@@ -15,6 +15,8 @@ mod decide;
 mod device;
 #[cfg(feature = "broker")]
 mod glance;
+#[cfg(all(test, not(loom)))]
+mod heap;
 mod layout;
 mod life;
 mod lock;
@@ -101,7 +103,8 @@ impl From<OwnedFd> for Files {
 ///
 /// Every operation may wait for a lock that others hold for less than a microsecond; the caller
 /// must not be preempted by its own scheduler meanwhile. All calls for one core come from its
-/// worker, one at a time.
+/// worker, one at a time. Nothing uses the heap but [`create`](Self::create),
+/// [`join`](Self::join) and [`cpus`](Self::cpus), so handlers of signals may call the rest.
 pub struct Common {
     region: Arc<Region>,
     policy: &'static dyn Policy,
