@@ -86,7 +86,7 @@ until [ -S "$QUAVER_SHARE_SOCKET" ]; do
     kill -0 "$broker" || die "no broker: $(cat "$work/broker")"
     sleep 0.1
 done
-for program in threads locks blocking sockets; do
+for program in $programs; do
     (run_one "$program" --share queue) &
     first=$!
     run_one threads --share queue

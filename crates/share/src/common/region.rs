@@ -157,18 +157,22 @@ impl Region {
         Err(QueueError::Address)
     }
 
-    /// As [`open`](Self::open); the same memory if this process has it already.
+    /// As [`open`](Self::open); the same memory if this process has it already. A forked child has
+    /// none of its parent's.
     pub(super) fn open_once(file: OwnedFd) -> Result<Arc<Region>, QueueError> {
-        static OPEN: Mutex<Vec<Arc<Region>>> = Mutex::new(Vec::new());
+        static OPEN: Mutex<Vec<(u32, Arc<Region>)>> = Mutex::new(Vec::new());
         let identity = |file: &OwnedFd| fstat(file).map(|stat| (stat.st_dev, stat.st_ino));
-        let wanted = identity(&file)?;
+        let (wanted, process) = (identity(&file)?, std::process::id());
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = |region: &&Arc<Region>| identity(&region.file) == Ok(wanted);
-        if let Some(region) = open.iter().find(same) {
+        let same = |&&(owner, ref region): &&(u32, Arc<Region>)| {
+            owner == process && identity(&region.file) == Ok(wanted)
+        };
+        if let Some((_, region)) = open.iter().find(same) {
             return Ok(region.clone());
         }
-        open.push(Arc::new(Region::open(file)?));
-        Ok(open[open.len() - 1].clone())
+        let region = Arc::new(Region::open(file)?);
+        open.push((process, region.clone()));
+        Ok(region)
     }
 
     /// The queue in this file.
