@@ -229,6 +229,7 @@ impl Common {
     }
 
     /// Whether this application's worker was given a task on this core which it has not taken yet.
+    /// Without the lock it may say so of one that has just become ready and is given to nobody.
     pub fn is_given(&self, core: usize) -> bool {
         let now = self.now(core);
         let ready = |pick: Pick| self.entry(pick.task).word.load(Acquire) & READY != 0;
@@ -242,8 +243,10 @@ impl Common {
             return;
         }
         if self.now(core).member == Some(self.me)
-            && !self.is_given(core)
             && let Some(section) = self.enter()
+            // Asked under the lock: a task that this core names and that becomes ready is not named
+            // any more first, so without it both may be seen.
+            && !self.is_given(core)
         {
             self.set_now(core, Now::NOBODY);
             self.fill(&section);

@@ -7,6 +7,7 @@ use quaver_sched::{Attributes, Place, Task, Why};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 /// Dying in the middle of a change: by a panic, after which the lock stays as it is.
 pub(super) mod death {
@@ -394,6 +395,45 @@ fn a_number_is_inherited_with_the_lock() {
     world.tasks[VICTIM] = [Known::None; TASKS as usize];
     world.check(&[1, 2]);
     world.finish(&[1, 2]);
+}
+
+/// A worker rests while the task that it ran becomes ready: the core has it, then or at once.
+#[test]
+fn a_core_is_not_left_with_nothing() {
+    let world = World::new("rr", 1);
+    let view = &world.views[0];
+    let ready = |task, why| view.task_enqueue(Place::Shared, Task(task), why, 0);
+    for task in [0, 1] {
+        view.task_init(Task(task), &Attributes::default(), 0);
+        ready(task, Why::New);
+    }
+    // One is for a worker that computes, the other for one that has nothing else.
+    let mut takes = (0..CORES).map(|core| view.next(core, true, 0).expect("for each").task.0);
+    let (core, task) = (1, takes.nth(1).expect("two cores"));
+    let blocks = AtomicBool::new(false);
+    let worker = || {
+        for _ in 0..200_000 {
+            blocks.store(true, Release);
+            while view.next(core, true, 0).is_none() {
+                view.rests(core);
+                // From here on it looks only for what it is given.
+                let until = Instant::now() + Duration::from_secs(10);
+                while !view.is_given(core) {
+                    assert!(Instant::now() < until, "{:?}", view.now(core));
+                    std::hint::spin_loop();
+                }
+            }
+        }
+    };
+    std::thread::scope(|s| {
+        let (worker, mut seed) = (s.spawn(worker), 1);
+        while !worker.is_finished() {
+            if blocks.swap(false, AcqRel) {
+                (0..splitmix64(&mut seed) % 20).for_each(|_| std::hint::spin_loop());
+                ready(task, Why::Woken);
+            }
+        }
+    });
 }
 
 /// Who brings a task while its application leaves may get the lock when the number is another's.
