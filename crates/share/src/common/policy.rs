@@ -69,8 +69,8 @@ impl Policy for Common {
     }
 
     fn preempt_at(&self, worker: usize, running: &Running, timer: Option<Time>) -> Option<Time> {
-        if self.is_away(worker) && !self.has_left() {
-            // The application was stopped meanwhile.
+        if (self.is_away(worker) || self.is_given(worker)) && !self.has_left() {
+            // The application was stopped meanwhile: another one has the core, or another task.
             return Some(running.since);
         }
         let task = self.global(running.task);
