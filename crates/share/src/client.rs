@@ -4,6 +4,7 @@ use crate::SOCKET;
 use crate::class::{self, Class, USUAL};
 use crate::common::Files;
 use crate::door::Doors;
+use crate::files::{complain, have_own, out_of_the_way};
 use crate::layout::{MAGIC, MOST_APPS, Page, Table, VERSION};
 use crate::map::Mapping;
 use crate::threads::put_all;
@@ -17,11 +18,11 @@ use rustix::net::{
     socket_with,
 };
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// Beside the values of [`State`]: this process has left.
@@ -100,7 +101,7 @@ pub(crate) fn dial(path: &Path) -> Result<OwnedFd, Errno> {
         set_socket_timeout(&socket, direction, Some(PATIENCE))?;
     }
     connect(&socket, &SocketAddrUnix::new(path)?)?;
-    Ok(socket)
+    Ok(out_of_the_way(socket))
 }
 
 /// A failed exchange with the broker.
@@ -170,10 +171,16 @@ impl Member {
             service: m.service,
         };
         set_socket_timeout(&*socket, Timeout::Recv, None)?;
+        let (ready, is_ready) = mpsc::channel();
         std::thread::Builder::new()
             .name("quaver-share".into())
-            .spawn(move || thread.listen())
+            .spawn(move || {
+                let thread = thread.with_own_files();
+                let _ = ready.send(());
+                thread.listen();
+            })
             .map_err(|e| Failure::Refused(format!("no thread can be made here: {e}")))?;
+        let _ = is_ready.recv();
         let class = class.filter(|_| m.service == Service::LatencyCritical);
         Ok(Member { doors, service: m.service, class, socket, state })
     }
@@ -365,6 +372,18 @@ struct Listener {
 }
 
 impl Listener {
+    /// On the thread that listens, while others have the socket, too. What the broker sends takes
+    /// no descriptor of the program's then.
+    fn with_own_files(self) -> Listener {
+        if !have_own(Some(self.socket.as_fd())) {
+            return self;
+        }
+        // SAFETY: this thread's own descriptor from now on; the other one is that of the member,
+        // which has not been told yet that this thread is there.
+        let own = unsafe { OwnedFd::from_raw_fd(self.socket.as_raw_fd()) };
+        Listener { socket: Arc::new(own), ..self }
+    }
+
     fn listen(&self) {
         let (ended, orderly) = self.hear();
         let own = [std::process::id() as i32];
@@ -392,7 +411,7 @@ impl Listener {
                 Err(Errno::INTR) => {}
                 Ok(Some((Ok(message), files))) => match message.subject {
                     Subject::Expelled => {
-                        eprintln!("quaver-share: expelled by the broker: {}", message.text);
+                        complain(&format!("expelled by the broker: {}", message.text));
                         return (State::Expelled, true);
                     }
                     Subject::Ended => return (State::Alone, true),

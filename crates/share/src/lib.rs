@@ -15,6 +15,7 @@ pub mod class;
 mod client;
 pub mod common;
 mod door;
+mod files;
 mod futex;
 mod layout;
 mod map;

@@ -339,6 +339,10 @@ impl Common {
 }
 
 impl Members for Common {
+    fn asks(&self) -> bool {
+        self.is_watch() || !self.is_watched()
+    }
+
     fn life(&self, member: usize) -> Life {
         let who = self.head().members[member].who.load(Acquire);
         if who == 0 { Life::Ended } else { (self.look)(who) }

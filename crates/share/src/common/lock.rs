@@ -28,6 +28,10 @@ const PATIENCE: u32 = 20;
 
 /// Those that have the lock in common.
 pub(super) trait Members {
+    /// Whether the caller may ask how others do. Who may not relies on one who does.
+    fn asks(&self) -> bool {
+        true
+    }
     fn life(&self, member: usize) -> Life;
     /// Continues one that is stopped.
     fn go_on(&self, member: usize);
@@ -44,10 +48,16 @@ pub(super) struct Held<'a> {
     pub(super) after: Option<usize>,
 }
 
+/// Which turn of whose it is; `None`: nobody has the lock.
+pub(super) fn turn(word: &Word) -> Option<u32> {
+    let seen = word.load(Relaxed);
+    (seen & HOLDER != 0).then_some(seen & !SLEEPERS)
+}
+
 /// Whether nobody has the lock.
 #[cfg(test)]
 pub(super) fn is_free(word: &Word) -> bool {
-    word.load(Relaxed) & HOLDER == 0
+    turn(word).is_none()
 }
 
 /// Whether somebody has waited for long.
@@ -82,7 +92,7 @@ pub(super) fn acquire<'a>(
                 spin_loop();
                 continue;
             }
-            Some(holder) => match members.life(holder) {
+            Some(holder) => match if members.asks() { members.life(holder) } else { Life::Runs } {
                 _ if inherits && holder == me => {}
                 Life::Ended => {}
                 life => {

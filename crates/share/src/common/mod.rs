@@ -37,6 +37,7 @@ pub(crate) use glance::Glance;
 pub use layout::MOST_MEMBERS;
 
 use crate::door::ticks;
+use crate::files::out_of_the_way;
 use decide::Section;
 use device::Device;
 use layout::{Now, READY};
@@ -44,7 +45,7 @@ use life::Life;
 use quaver_sched::{Pick, Policy, Spec, Time};
 use region::Region;
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU8, fence};
@@ -149,8 +150,9 @@ impl Common {
         let Files { memory, device } = files.into();
         let who = life::of(std::process::id());
         let who = who.ok_or_else(|| QueueError::System("no /proc here".into()))?;
-        let mut common = Common::join_as(Region::open_once(memory)?, who, Box::new(life::look))?;
-        common.device = device.map(Device);
+        let mut common =
+            Common::join_as(Region::open_once(memory.as_fd())?, who, Box::new(life::look))?;
+        common.device = device.map(|file| Device(out_of_the_way(file)));
         Ok(common)
     }
 

@@ -8,12 +8,11 @@ use crate::layout::MOST_PLACES;
 use quaver_sched::random::splitmix64;
 use quaver_sched::{Footprint, Spec};
 use rustix::fs::{
-    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat,
-    ftruncate, memfd_create,
+    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
 };
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{NonNull, null_mut};
 use std::slice;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -33,11 +32,9 @@ const MOST_TASKS: u32 = (1 << 30) / MOST_MEMBERS as u32;
 
 /// A mapping, which stays for as long as the process lives: policies are used through it.
 pub(super) struct Region {
-    file: OwnedFd,
     head: &'static Head,
     entries: &'static [Entry],
     policy: NonNull<[u8]>,
-    offset: usize,
     pub(super) spec: Spec,
 }
 
@@ -131,7 +128,7 @@ impl Region {
             let at = FIRST + first.wrapping_add(attempt) % (ROOM / apart) * apart;
             let region = match mapped(&file, Some(at), plan.size) {
                 Err(Errno::EXIST) => continue,
-                at => Region::over(file, at?, spec.clone(), &plan, tasks),
+                at => Region::over(at?, spec.clone(), &plan, tasks),
             };
             let head = region.head;
             head.cores.store(cpus.len() as u32, Relaxed);
@@ -149,7 +146,6 @@ impl Region {
             unsafe { region.build() };
             head.magic.store(MAGIC, Release);
             let base = std::ptr::from_ref(region.head).cast_mut();
-            let Region { file, .. } = region;
             // SAFETY: the mapping made above, of which nothing is used any more.
             unsafe { munmap(base.cast(), plan.size) }?;
             return Ok(file);
@@ -159,29 +155,27 @@ impl Region {
 
     /// As [`open`](Self::open); the same memory if this process has it already. A forked child has
     /// none of its parent's.
-    pub(super) fn open_once(file: OwnedFd) -> Result<Arc<Region>, QueueError> {
-        static OPEN: Mutex<Vec<(u32, Arc<Region>)>> = Mutex::new(Vec::new());
-        let identity = |file: &OwnedFd| fstat(file).map(|stat| (stat.st_dev, stat.st_ino));
-        let (wanted, process) = (identity(&file)?, std::process::id());
+    pub(super) fn open_once(file: BorrowedFd<'_>) -> Result<Arc<Region>, QueueError> {
+        type Name = (u32, u64, u64);
+        static OPEN: Mutex<Vec<(Name, Arc<Region>)>> = Mutex::new(Vec::new());
+        let stat = fstat(file)?;
+        let wanted = (std::process::id(), stat.st_dev, stat.st_ino);
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = |&&(owner, ref region): &&(u32, Arc<Region>)| {
-            owner == process && identity(&region.file) == Ok(wanted)
-        };
-        if let Some((_, region)) = open.iter().find(same) {
+        if let Some((_, region)) = open.iter().find(|&&(name, _)| name == wanted) {
             return Ok(region.clone());
         }
         let region = Arc::new(Region::open(file)?);
-        open.push((process, region.clone()));
+        open.push((wanted, region.clone()));
         Ok(region)
     }
 
-    /// The queue in this file.
-    pub(super) fn open(file: OwnedFd) -> Result<Region, QueueError> {
-        let size = fstat(&file)?.st_size as usize;
-        if !fcntl_get_seals(&file)?.contains(SealFlags::SHRINK) || size < size_of::<Head>() {
+    /// The queue in this file, which is not needed any more.
+    pub(super) fn open(file: BorrowedFd<'_>) -> Result<Region, QueueError> {
+        let size = fstat(file)?.st_size as usize;
+        if !fcntl_get_seals(file)?.contains(SealFlags::SHRINK) || size < size_of::<Head>() {
             return Err(QueueError::Foreign);
         }
-        let first = mapped(&file, None, size_of::<Head>())?;
+        let first = mapped(file, None, size_of::<Head>())?;
         // SAFETY: a mapping of this size, of atomics only, which is removed after its last use.
         let head: &Head = unsafe { first.cast().as_ref() };
         let said = Said::by(head);
@@ -192,14 +186,14 @@ impl Region {
         if (plan.size, plan.footprint.mark) != (size, mark) {
             return Err(QueueError::Version);
         }
-        let at = match mapped(&file, Some(address), size) {
+        let at = match mapped(file, Some(address), size) {
             Err(Errno::EXIST) => return Err(QueueError::Address),
             at => at?,
         };
-        Ok(Region::over(file, at, spec, &plan, tasks))
+        Ok(Region::over(at, spec, &plan, tasks))
     }
 
-    fn over(file: OwnedFd, at: NonNull<u8>, spec: Spec, plan: &Plan, tasks: u32) -> Region {
+    fn over(at: NonNull<u8>, spec: Spec, plan: &Plan, tasks: u32) -> Region {
         let all = tasks as usize * MOST_MEMBERS;
         // SAFETY: within the mapping, which is as large as the plan says and never removed; heads
         // and entries consist of atomics.
@@ -211,12 +205,7 @@ impl Region {
             )
         };
         let policy = NonNull::slice_from_raw_parts(policy, plan.size - plan.policy);
-        Region { file, head, entries, policy, offset: plan.policy, spec }
-    }
-
-    #[cfg(all(test, not(loom)))]
-    pub(super) fn file(&self) -> &OwnedFd {
-        &self.file
+        Region { head, entries, policy, spec }
     }
 
     pub(super) fn head(&self) -> &Head {
@@ -247,11 +236,13 @@ impl Region {
     /// Nobody uses the policy or makes it meanwhile: the caller holds the lock, or is the creator.
     pub(super) unsafe fn build(&self) {
         let (memory, cores, all) = self.policy_memory();
-        let (offset, length) = (self.offset as u64, memory.len() as u64);
-        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        if fallocate(self.file.as_fd(), punch, offset, length).is_err() {
-            // SAFETY: the policy's memory, which nobody uses.
-            unsafe { memory.cast::<u8>().write_bytes(0, memory.len()) };
+        let base = memory.cast::<u8>().as_ptr();
+        // SAFETY: the policy's memory, which nobody uses; its pages are zero afterwards. Otherwise
+        // they are made so.
+        unsafe {
+            if madvise(base.cast(), memory.len(), Advice::LinuxRemove).is_err() {
+                base.write_bytes(0, memory.len());
+            }
         }
         let per_us = u128::from(self.head.ticks_per_us.load(Relaxed));
         let to_time = |time: Duration| (time.as_nanos() * per_us / 1000) as u64;

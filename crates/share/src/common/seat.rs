@@ -141,7 +141,7 @@ impl Common {
                 device = None;
                 continue;
             }
-            if self.is_asleep(core) && slept != Err(Errno::INTR) {
+            if self.is_asleep(core) && slept != Err(Errno::INTR) && !self.is_watched() {
                 self.look_at_owner(core);
             }
         }

@@ -3,7 +3,7 @@
 use super::layout::{ASIDE, Entry, MOST_MEMBERS, READY};
 use super::*;
 use quaver_sched::random::splitmix64;
-use quaver_sched::{Attributes, Place, Task, Why};
+use quaver_sched::{Attributes, Place, Running, Task, Why};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -48,6 +48,7 @@ enum Known {
 }
 
 struct World {
+    file: OwnedFd,
     region: Arc<Region>,
     dead: Arc<Mutex<BTreeSet<u64>>>,
     stopped: Arc<Mutex<BTreeSet<u64>>>,
@@ -61,8 +62,9 @@ impl World {
     fn new(policy: &str, seed: u64) -> World {
         let spec = policy.parse().expect("a policy");
         let file = Common::create(&spec, &[0, 1], TASKS).expect("memory");
-        let region = Arc::new(Region::open(file).expect("a place, and the same code"));
+        let region = Arc::new(Region::open(file.as_fd()).expect("a place, and the same code"));
         let mut world = World {
+            file,
             region,
             dead: Arc::default(),
             stopped: Arc::default(),
@@ -330,6 +332,30 @@ fn whoever_is_stopped_the_others_go_on() {
     }
 }
 
+/// What runs when its application goes on gives way to what its core was given by then.
+#[test]
+fn a_core_that_was_given_another_task_runs_it() {
+    let world = World::new("two-queue", 1);
+    let view = &world.views[VICTIM];
+    for task in [0, 1, 2] {
+        view.task_init(Task(task), &Attributes::default(), 0);
+        view.task_enqueue(Place::Shared, Task(task), Why::New, 0);
+    }
+    let running = [0, 1].map(|core| {
+        let pick = view.next(core, true, 0).expect("three tasks for two cores");
+        Running { task: pick.task, class: pick.class, since: 7 }
+    });
+    let is_due = |core: usize| view.preempt_at(core, &running[core], None) == Some(7);
+    assert!(!is_due(0) && !is_due(1), "not before a quantum is over");
+    world.stopped.lock().unwrap().insert(1);
+    world.views[1].tend();
+    world.stopped.lock().unwrap().clear();
+    view.tend();
+    let given = usize::from(view.is_given(1));
+    assert!(view.is_given(given) && is_due(given) && !is_due(1 - given));
+    assert_eq!(view.next(given, true, 0).map(|pick| pick.task), Some(Task(2)));
+}
+
 /// One who dies with a core, one who dies before it has woken the worker to whom it gave a core,
 /// and one who has only filled that one's seat: the sleeper has it soon, watched or not.
 #[test]
@@ -466,7 +492,7 @@ fn the_next_queue_is_elsewhere() {
     let make = |_| Common::create(&spec, &[0, 1], TASKS).expect("memory");
     let queues: Vec<_> = (0..100).map(make).collect();
     for queue in queues {
-        Region::open(queue).expect("its place is free");
+        Region::open(queue.as_fd()).expect("its place is free");
     }
 }
 
@@ -483,9 +509,9 @@ fn others_are_refused() {
     assert_eq!(Common::join_as(world.region.clone(), 99, look).unwrap_err(), QueueError::Full);
     drop(more);
     // A second time in one process: the address is taken.
-    let again = world.region.file().try_clone().unwrap();
+    let again = world.file.try_clone().unwrap();
     assert_eq!(Common::join(again).unwrap_err(), QueueError::Address);
     world.region.head().mark.store(1, Relaxed);
-    let again = world.region.file().try_clone().unwrap();
+    let again = world.file.try_clone().unwrap();
     assert_eq!(Common::join(again).unwrap_err(), QueueError::Version);
 }

@@ -270,6 +270,8 @@ fn noise_in_a_page_harms_its_owner_only() {
     for _ in 0..6 {
         let mut wild = started("wild", &place.socket());
         goes_on(&mut critical, 2);
+        let why = wild.line("quaver-share: expelled by the broker: ").expect("it says so");
+        assert!(!why.is_empty());
         assert_eq!(wild.line("ended ").as_deref(), Some("Expelled"));
         goes_on(&mut critical, 1);
         assert!(effort.line("computed").is_some());
