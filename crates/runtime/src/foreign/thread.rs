@@ -118,22 +118,8 @@ impl UserThread {
     /// counts ([`count_run_time`]). Time in calls that block outside the workers is not in it; time
     /// in which the kernel ran something else in the worker's place is. Never blocks.
     pub fn run_time(self) -> Option<Duration> {
-        let rt = Inner::latest().filter(|rt| rt.accounts)?;
-        let t = self.block()?;
-        let mut before = t.ran.load(Acquire);
-        loop {
-            let running = rt
-                .slots()
-                .iter()
-                .find_map(|slot| slot.running().filter(|(_, r)| r.task.0 == self.0));
-            let now = running.map_or(0, |(_, r)| tsc::now().saturating_sub(r.since));
-            let ran = t.ran.load(Acquire);
-            // Else it was taken off its slot meanwhile.
-            if ran == before {
-                return Some(tsc::to_duration(ran + now));
-            }
-            before = ran;
-        }
+        Inner::latest().filter(|rt| rt.accounts)?;
+        Some(tsc::to_duration(self.block()?.ran.get()))
     }
 
     /// The thread pointer of its TLS block, which is what `pthread_self` returns on it.

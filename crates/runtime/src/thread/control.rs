@@ -2,6 +2,7 @@
 
 use super::label::Label;
 use super::life::Life;
+use super::run_time::RunTime;
 use super::stack::OwnStack;
 use crate::park::Waiter;
 use crate::preempt::{fault::claim::Claim, probe::Pacing};
@@ -110,9 +111,8 @@ pub(crate) struct Uthread {
     pub(crate) stack_top: AtomicUsize,
     /// A stack of its own, and `region` and `stack_top` as they were before.
     pub(crate) own_stack: UnsafeCell<Option<(OwnStack, usize, usize)>>,
-    /// Ticks that it has run before its present run, where somebody counts them. Written by who
-    /// takes it off its slot.
-    pub(crate) ran: AtomicU64,
+    /// How long it has run, where somebody counts that.
+    pub(crate) ran: RunTime,
     /// Unique in the process, never reused.
     pub(crate) id: Cell<u64>,
     /// A [`Waiter`] as a word. Written by the owner of the `JoinHandle` only, before it
@@ -171,7 +171,7 @@ impl Uthread {
             region: AtomicUsize::new(0),
             stack_top: AtomicUsize::new(0),
             own_stack: UnsafeCell::new(None),
-            ran: AtomicU64::new(0),
+            ran: RunTime::default(),
             id: Cell::new(0),
             joiner: AtomicPtr::new(core::ptr::null_mut()),
             permit: AtomicU64::new(0),

@@ -141,7 +141,7 @@ impl<'a> Start<'a> {
         let id = LocalPool::next_id(slot.map(|s| unsafe { s.pool() }));
         t.id.set(id);
         t.permit.store(id << 1, Relaxed);
-        t.ran.store(0, Relaxed);
+        t.ran.reset();
         t.phase.store(phase::ALIVE, Relaxed);
         t.pacing.begin();
         let stats = slot.map_or(&rt.stats, |s| &s.stats);

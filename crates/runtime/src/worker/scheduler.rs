@@ -81,6 +81,9 @@ fn start(c: &Carrier, slot: &Slot, pick: Pick, now: Ticks) -> &'static Uthread {
     t.deferred.set(deferred::NONE);
     t.extended.set(false);
     slot.start_run(pick, now);
+    if slot.rt().accounts {
+        t.ran.begin(now);
+    }
     slot.stats.switches.add(1);
     c.set_current(t);
     t
@@ -201,7 +204,7 @@ pub(crate) unsafe fn leave_and_come_home(t: &'static Uthread, why: Why) {
 #[cold]
 fn account(slot: &Slot, t: &Uthread, now: Ticks) {
     let ran = now.saturating_sub(slot.run_since());
-    t.ran.store(t.ran.load(Relaxed) + ran, Relaxed);
+    t.ran.end(now);
     slot.policy().task_stopped(slot.id, t.task(), ran);
 }
 
