@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use quaver_sched::Spec;
+use quaver_sched::{Spec, quantum_for};
 use quaver_share::broker::{Binding, Broker, BrokerError, Options, Policy};
 
 use super::Place;
@@ -48,7 +48,8 @@ pub(super) struct BrokerArgs {
     #[arg(long, value_name = "CPU")]
     guard: Option<usize>,
     /// A run queue with this policy for applications of this user that trust each other
-    /// (`QUAVER_SHARE=queue`), such as `two-queue` or `cfs:quantum=50us`
+    /// (`QUAVER_SHARE=queue`), such as `two-queue` or `cfs:quantum=50us`; without a quantum, it has
+    /// the one that this machine can afford
     #[arg(long, value_name = "POLICY")]
     queue: Option<Spec>,
     /// Users that may join, beside root and the broker's own, by number
@@ -102,10 +103,23 @@ impl BrokerArgs {
             slice: self.slice,
             budget: self.budget,
             guard: self.guard,
-            queue: self.queue.clone(),
+            queue: self.queue.clone().map(with_quantum),
             users: self.users.clone(),
             ..Options::new(&self.place.socket, cpus)
         })
+    }
+}
+
+/// The policy with the quantum that a program by itself would choose here, by what a preemption
+/// takes, if none was given.
+fn with_quantum(policy: Spec) -> Spec {
+    if policy.has_own_quantum() {
+        return policy;
+    }
+    let program = quaver::Builder::new().clock(quaver::Clock::PosixTimer).build();
+    match program.ok().and_then(|program| program.preemption_price()) {
+        Some(price) => policy.rescaled(Some(quantum_for(price))),
+        None => policy,
     }
 }
 
@@ -114,6 +128,7 @@ impl BrokerArgs {
 pub(super) fn run(args: &BrokerArgs) -> anyhow::Result<ExitCode> {
     let options = args.options()?;
     let cpus = parse::cpulist::format(&options.cpus);
+    let queue = options.queue.as_ref().map_or(String::new(), |policy| format!(", queue {policy}"));
     // Before there is anything to remove.
     let interrupt = Interrupt::install()?;
     let mut broker = Broker::bind(options).map_err(advised)?;
@@ -121,7 +136,7 @@ pub(super) fn run(args: &BrokerArgs) -> anyhow::Result<ExitCode> {
         eprintln!("quaver: {note}");
     }
     let (binding, socket) = (broker.binding().name(), args.place.socket.display());
-    output::print(&format!("share: CPUs {cpus}, binding {binding}, serving at {socket}\n"))?;
+    output::print(&format!("share: CPUs {cpus}, binding {binding}{queue}, serving at {socket}\n"))?;
     broker.run(|| interrupt.raised().is_some()).context("cannot wait for applications")?;
     Ok(ExitCode::SUCCESS)
 }
@@ -135,5 +150,23 @@ fn advised(error: BrokerError) -> anyhow::Error {
         anyhow::anyhow!("{error:#}; name another place with --socket, or run as root")
     } else {
         error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantum_is_what_a_program_would_choose() {
+        let given: Spec = "rr:quantum=7ms".parse().unwrap();
+        assert_eq!(with_quantum(given.clone()), given);
+        let builder = quaver::Builder::new().clock(quaver::Clock::PosixTimer).policy_str("eevdf");
+        let quaver::ActivePolicy::BuiltIn(chosen) = builder.build().unwrap().policy() else {
+            panic!("a policy of our own")
+        };
+        assert_eq!(with_quantum("eevdf".parse().unwrap()), chosen);
+        let none: Spec = "fifo".parse().unwrap();
+        assert_eq!(with_quantum(none.clone()), none);
     }
 }
