@@ -8,7 +8,9 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdint.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -122,6 +124,22 @@ static void check_flood(int burners) {
     __atomic_store_n(&stop, 0, __ATOMIC_RELAXED);
 }
 
+static long raw(long number, long a, long b, long c, long d) {
+    register long fourth __asm__("r10") = d;
+    __asm__ volatile("syscall" : "+a"(number) : "D"(a), "S"(b), "d"(c), "r"(fourth) : "rcx", "r11", "memory");
+    return number;
+}
+
+/* By the process itself, to a kernel thread that did not run for a while. To the C library one is a cancellation. */
+static void check_own_flood(void) {
+    uint64_t all = ~0ull, before;
+    EXPECT(raw(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, 8) == 0);
+    long process = raw(SYS_getpid, 0, 0, 0, 0), thread = raw(SYS_gettid, 0, 0, 0, 0);
+    for (int i = 0; i < FLOOD; i++)
+        raw(SYS_tgkill, process, thread, CANCEL, 0);
+    EXPECT(raw(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, 8) == 0);
+}
+
 static void *wait_for_ever(void *p) {
     for (;;)
         pause();
@@ -138,6 +156,8 @@ int main(int argc, char **argv) {
     EXPECT(pthread_create(&t, NULL, wait_for_ever, NULL) == 0 && pthread_cancel(t) == 0);
     EXPECT(pthread_join(t, &result) == 0 && result == PTHREAD_CANCELED);
     check_flood(burners);
+    if (on_user_threads())
+        check_own_flood();
     pid_t child = fork();
     if (child == 0)
         in_child(burners);

@@ -17,6 +17,9 @@
         }                                                                                                              \
     } while (0)
 
+/* As the tests run programs: with these options. */
+static inline int on_user_threads(void) { return getenv("QUAVER_WORKERS") || getenv("QUAVER_SHARE"); }
+
 static inline void spin(long n) {
     for (volatile long i = 0; i < n; i = i + 1) {
     }

@@ -121,10 +121,9 @@ static void change_kernel_thread(void) {
     if (pid == 0)
         _exit(change(CLONE_FS) == 0 ? 3 : 99);
     ends_with(pid, 3);
-    int on_user_threads = getenv("QUAVER_WORKERS") || getenv("QUAVER_SHARE");
     errno = 0;
-    EXPECT(change(CLONE_FS) == (on_user_threads ? -1 : 0));
-    EXPECT(errno == (on_user_threads ? EPERM : 0));
+    EXPECT(change(CLONE_FS) == (on_user_threads() ? -1 : 0));
+    EXPECT(errno == (on_user_threads() ? EPERM : 0));
 }
 
 int main(int argc, char **argv) {
