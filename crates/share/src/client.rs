@@ -11,7 +11,7 @@ use crate::threads::put_all;
 use crate::wire::{self, Message, Subject};
 use quaver_sched::Service;
 use quaver_sched::share::Membership;
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, shutdown,
@@ -100,7 +100,7 @@ pub(crate) fn dial(path: &Path) -> Result<OwnedFd, Errno> {
     for direction in [Timeout::Recv, Timeout::Send] {
         set_socket_timeout(&socket, direction, Some(PATIENCE))?;
     }
-    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    retry_on_intr(|| connect(&socket, &SocketAddrUnix::new(path)?))?;
     Ok(out_of_the_way(socket))
 }
 
@@ -124,7 +124,9 @@ impl From<&str> for Failure {
 
 /// The next message, which must be there soon.
 fn next(socket: &OwnedFd) -> Result<(Message, Vec<OwnedFd>), Failure> {
-    let (message, files) = wire::receive(socket)?.ok_or("it has hung up")?;
+    // One with a time limit ends when the process is stopped and goes on, too.
+    let received = retry_on_intr(|| wire::receive(socket))?;
+    let (message, files) = received.ok_or("it has hung up")?;
     let message = message?;
     match message.subject {
         Subject::Refused | Subject::Expelled => Err(Failure::Refused(message.text)),
@@ -342,7 +344,8 @@ pub fn status(path: &Path) -> Result<String, JoinError> {
         wire::send(&socket, &Message::new(Subject::Status, [0; 4]), &[])?;
         let mut text = vec![0; 1 << 18];
         let flags = rustix::net::RecvFlags::empty();
-        let (length, _) = rustix::net::recv(socket.as_fd(), &mut text[..], flags)?;
+        let (length, _) =
+            retry_on_intr(|| rustix::net::recv(socket.as_fd(), &mut text[..], flags))?;
         text.truncate(length);
         String::from_utf8(text).map_err(|_| "its answer is no text".into())
     };
