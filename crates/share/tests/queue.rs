@@ -114,6 +114,10 @@ fn applications_take_turns_on_the_cores() {
     let place = Place::new("queue", "q.sock");
     let broker = Here::start(options(&place, "rr:quantum=50us"));
     let mut actors = [(); 2].map(|()| start("runs_for_ever", &place.socket()));
+    // One may begin long before the other.
+    for actor in &mut actors {
+        actor.line("round ").expect("it begins");
+    }
     for actor in &mut actors {
         let said = goes_on(actor);
         assert!(said[1] > 100, "cores change hands: {said:?}");
