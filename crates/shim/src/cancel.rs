@@ -11,11 +11,12 @@
 //! [`look_up`] finds out whether it has hit the right one.
 
 use crate::interrupt::Call;
-use crate::signal::{self, deliver};
+use crate::signal::{self, courier, deliver};
 use crate::state::{self, Thread, cancel};
 use crate::sys;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::*;
+use core::time::Duration;
 use libc::siginfo_t;
 use quaver::foreign::futex::{Deadline, Limits};
 use quaver::foreign::thread::UserThread;
@@ -58,7 +59,8 @@ fn see_to(info: *mut siginfo_t, context: *mut c_void, at_home: bool) {
         if (*info).si_code != libc::SI_TKILL || (*info).si_pid() != signal::process() {
             return;
         }
-        take_others();
+        // One look is as good as many.
+        while courier::wait_for_kernels(signal::bit(KICK), Some(Duration::ZERO)).is_some() {}
         signal::set_kernel_mask(
             (&raw const (*context.cast::<libc::ucontext_t>()).uc_sigmask).cast::<u64>().read(),
         );
@@ -82,15 +84,6 @@ fn see_to(info: *mut siginfo_t, context: *mut c_void, at_home: bool) {
         }
     }
     sys::set_errno(errno);
-}
-
-/// Takes what else there is of [`KICK`], which is blocked: one look is as good as many.
-fn take_others() {
-    let set = 1u64 << (KICK - 1);
-    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    let take = [&raw const set as usize, 0, &raw const at_once as usize, size_of_val(&set), 0, 0];
-    // SAFETY: a complete set of the kernel's size; nothing is written.
-    while unsafe { sys::call(libc::SYS_rt_sigtimedwait, take) } == KICK as isize {}
 }
 
 fn look_up_here(me: &'static Thread, context: *mut c_void) {
@@ -258,7 +251,7 @@ pub(crate) fn request(t: &'static Thread) -> c_int {
         if state::me().is_some_and(|me| core::ptr::eq(me, t)) {
             test();
         }
-        crate::signal::courier::seek(t);
+        courier::seek(t);
     }
     0
 }

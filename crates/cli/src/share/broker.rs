@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use quaver_sched::{Spec, quantum_for};
+use quaver_sched::Spec;
 use quaver_share::broker::{Binding, Broker, BrokerError, Options, Policy};
 
 use super::Place;
@@ -110,16 +110,13 @@ impl BrokerArgs {
     }
 }
 
-/// The policy with the quantum that a program by itself would choose here, by what a preemption
-/// takes, if none was given.
+/// The policy as a program by itself would have it here: without a quantum, with the one that it
+/// chooses by what a preemption takes.
 fn with_quantum(policy: Spec) -> Spec {
-    if policy.has_own_quantum() {
-        return policy;
-    }
-    let program = quaver::Builder::new().clock(quaver::Clock::PosixTimer).build();
-    match program.ok().and_then(|program| program.preemption_price()) {
-        Some(price) => policy.rescaled(Some(quantum_for(price))),
-        None => policy,
+    let program = quaver::Builder::new().clock(quaver::Clock::PosixTimer).policy(policy.clone());
+    match program.build().map(|program| program.policy()) {
+        Ok(quaver::ActivePolicy::BuiltIn(policy)) => policy,
+        _ => policy,
     }
 }
 
@@ -161,11 +158,11 @@ mod tests {
     fn a_quantum_is_what_a_program_would_choose() {
         let given: Spec = "rr:quantum=7ms".parse().unwrap();
         assert_eq!(with_quantum(given.clone()), given);
-        let builder = quaver::Builder::new().clock(quaver::Clock::PosixTimer).policy_str("eevdf");
-        let quaver::ActivePolicy::BuiltIn(chosen) = builder.build().unwrap().policy() else {
-            panic!("a policy of our own")
-        };
-        assert_eq!(with_quantum("eevdf".parse().unwrap()), chosen);
+        let program = quaver::Builder::new().clock(quaver::Clock::PosixTimer).build().unwrap();
+        let chosen = program.preemption_price().map(quaver_sched::quantum_for);
+        drop(program);
+        let eevdf: Spec = "eevdf".parse().unwrap();
+        assert_eq!(with_quantum(eevdf.clone()), eevdf.rescaled(chosen));
         let none: Spec = "fifo".parse().unwrap();
         assert_eq!(with_quantum(none.clone()), none);
     }

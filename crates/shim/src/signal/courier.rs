@@ -181,7 +181,7 @@ fn take(limit: Option<Duration>) -> Option<siginfo_t> {
 
 /// Waits for a signal of `set` from the kernel, all of which the calling kernel thread blocks, for
 /// less than a second or for ever.
-pub(super) fn wait_for_kernels(set: u64, limit: Option<Duration>) -> Option<siginfo_t> {
+pub(crate) fn wait_for_kernels(set: u64, limit: Option<Duration>) -> Option<siginfo_t> {
     // SAFETY: an all-zero structure, filled by the kernel; a complete set.
     unsafe {
         let mut info: siginfo_t = core::mem::zeroed();
