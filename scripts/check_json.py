@@ -1,6 +1,6 @@
 """Checks the shape of the JSON that `quaver doctor`, `demo`, `bench`, `selftest`, `report` and `load` promise to scripts.
 
-    python3 check_json.py doctor|demo|figures|bench|net|servers|random|load|lock|selftest-lock FILE
+    python3 check_json.py doctor|demo|figures|bench|net|servers|fuzz|share|random|load|lock|selftest-lock FILE
     python3 check_json.py selftest FILE PREEMPTIONS
     python3 check_json.py probes FILE HITS
 
@@ -117,6 +117,18 @@ def fuzz(document):
     need(document["programs"] >= 200, f"only {document['programs']} programs")
     need(document["runs"] >= 2 * document["programs"], f"only {document['runs']} runs")
     return f"{document['programs']} programs, {document['runs']} runs"
+
+
+def share(document):
+    need_number(document, "differences")
+    need(document["differences"] == 0, "a program that shares cores does not do as it should")
+    rows = document["rows"]
+    need(len(rows) == 4, f"{len(rows)} scenes")
+    for row in rows:
+        for name in ("runs", "compared", "killed", "stops"):
+            need_number(row, name)
+        need(row["compared"] > 0, f"{row['scene']}: no program was left alone")
+    return ", ".join(f"{row['scene']}: {row['runs']} runs" for row in rows)
 
 
 def probes(document, least):
@@ -281,6 +293,7 @@ CHECKS = {
     "selftest": selftest,
     "selftest-lock": selftest_lock,
     "fuzz": fuzz,
+    "share": share,
     "probes": probes,
     "random": random,
     "load": load,

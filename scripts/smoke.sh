@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the commands in their quick forms and checks the shape of their JSON; timings decide nothing.
 #
-#   scripts/smoke.sh doctor|demo|figures|bench|bench-all|lock|net|servers|selftest|boundaries-all|fuzz|fuzz-all PROGRAMS
+#   scripts/smoke.sh doctor|demo|figures|bench|bench-all|lock|net|servers|selftest|boundaries-all|fuzz|fuzz-all|share|share-all PROGRAMS
 #   scripts/smoke.sh probes|probes-all|random|random-all PROGRAMS
 #   scripts/smoke.sh torture-all PROGRAMS COUNTS
 #
@@ -45,6 +45,8 @@ boundaries-all)
 # Another seed each time in the long form: the same programs find nothing new.
 fuzz) "$quaver" selftest fuzz --programs 200 --json "$out/fuzz.json" ;;
 fuzz-all) "$quaver" selftest fuzz --programs 10000 --seed "$RANDOM" --json "$out/fuzz.json" ;;
+share) "$quaver" selftest share --seconds 3 --json "$out/share.json" ;;
+share-all) "$quaver" selftest share --seconds 900 --seed "$RANDOM" --json "$out/share.json" ;;
 # Programs with preemption probes, all of which hit.
 probes)
     least=1000000

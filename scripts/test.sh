@@ -91,6 +91,7 @@ computing() {
     step cargo-quaver scripts/check_cargo_quaver.sh
     step smoke-selftest scripts/smoke.sh selftest "$programs"
     step fuzz scripts/smoke.sh fuzz "$programs"
+    step smoke-share scripts/smoke.sh share "$programs"
     step probes-selftest scripts/smoke.sh probes "$programs"
     if have csmith; then
         step probes-random scripts/smoke.sh random "$programs"
@@ -151,6 +152,7 @@ if [ "$size" = full ]; then
     step servers scripts/check_servers.sh "$programs"
     step bench-all scripts/smoke.sh bench-all "$programs"
     step fuzz-all scripts/smoke.sh fuzz-all "$programs"
+    step share-all scripts/smoke.sh share-all "$programs"
     step probes-all scripts/smoke.sh probes-all "$programs"
     if have csmith; then
         step random-all scripts/smoke.sh random-all "$programs"

@@ -123,6 +123,16 @@ class Shape(unittest.TestCase):
         self.wrong(check_json.fuzz, {**good, "programs": 20}, "only 20 programs")
         self.wrong(check_json.fuzz, {**good, "runs": 200}, "only 200 runs")
 
+    def test_scenes_that_differ_or_left_nobody_alone_are_refused(self):
+        def document(scenes, **other):
+            row = {"scene": "ws", "runs": 9, "compared": 4, "killed": 2, "stops": 3, **other}
+            return {"differences": 0, "rows": [row] * scenes}
+
+        check_json.share(document(4))
+        self.wrong(check_json.share, {**document(4), "differences": 1}, "as it should")
+        self.wrong(check_json.share, document(3), "3 scenes")
+        self.wrong(check_json.share, document(4, compared=0), "ws: no program was left alone")
+
 
 class Docs(unittest.TestCase):
     def test_a_message_is_known_by_its_longest_fixed_part(self):

@@ -176,6 +176,13 @@ fn what_does_not_exist_is_named() {
 }
 
 #[test]
+fn a_scene_that_does_not_exist_is_named() {
+    let output = selftest(&["share", "--only", "two-queue,solitude"]);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && text.contains("'solitude'"), "{text}");
+}
+
+#[test]
 fn the_list_has_both_kinds() {
     let output = selftest(&["--list"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod boundaries;
+pub mod chaos;
 pub mod fuzz;
 pub mod libraries;
 pub mod outcome;

@@ -2,6 +2,7 @@
 //!
 //! Each scenario or program is a job that runs in a process of its own: see `child`.
 
+mod chaos;
 mod child;
 mod fuzz;
 mod hunting;
@@ -106,6 +107,8 @@ enum What {
     Fuzz,
     /// Compile programs with preemption probes, make every probe hit, and compare their results
     Probes,
+    /// Run programs that share cores, and kill and stop some of them
+    Share,
     /// Whether locks, their monitor and `quaver lock` work here: seconds
     Lock,
     /// Boundaries and torture
@@ -156,6 +159,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if args.what == What::Probes {
         return probes::run(&args);
+    }
+    if args.what == What::Share {
+        return chaos::run(&args);
     }
     if args.list {
         output::print(&plan::listing())?;

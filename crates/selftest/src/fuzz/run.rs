@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// The interpreter, compiled with this crate.
@@ -69,7 +69,18 @@ impl Place {
                 }
                 command
             }
+            Way::Shared { role } => {
+                let role = format!("{role}@{}", self.socket().display());
+                let mut command = Command::new(&self.quaver);
+                command.args(["run", "--share", &role]).arg("--").arg(interpreter);
+                command
+            }
         }
+    }
+
+    /// Where the broker of programs that share cores is to listen.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("share.sock")
     }
 
     /// Runs programs, from number `first` on. One in which nothing moves for `patience` is killed.
@@ -84,60 +95,115 @@ impl Place {
         way: Way,
         patience: Duration,
     ) -> std::io::Result<Trace> {
+        self.start(programs, first, way)?.end(patience, |_| Ok(()))
+    }
+
+    /// The same, of a process that is then waited for.
+    ///
+    /// # Errors
+    ///
+    /// Files cannot be written, or the process not started.
+    pub fn start(
+        &self,
+        programs: &[Vec<Operation>],
+        first: usize,
+        way: Way,
+    ) -> std::io::Result<Running> {
         let folder = tempfile::tempdir_in(self.folder.path())?;
         let [input, trace, words] = ["programs", "trace", "words"].map(|n| folder.path().join(n));
         std::fs::write(&input, program::text(programs))?;
-        let records: usize = programs.iter().map(Vec::len).sum();
+        let sizes: Vec<usize> = programs.iter().map(Vec::len).collect();
+        let records: usize = sizes.iter().sum();
         File::create(&trace)?.set_len(((records + 1) * record::SIZE) as u64)?;
         let mut command = self.command(way);
         command.arg(&input).arg(&trace).arg(first.to_string());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&words)?);
         crate::torture::shimmed::launch::end_with_parent(&mut command);
         command.process_group(0);
-        let mut child = command.spawn()?;
-        let status = watch(&mut child, &trace, patience);
+        Ok(Running { child: command.spawn()?, folder, sizes })
+    }
+}
+
+/// A process that runs programs, and a group of its own.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    folder: tempfile::TempDir,
+    /// Operations of each program.
+    sizes: Vec<usize>,
+}
+
+impl Running {
+    /// Sends a signal to it and what it has started.
+    ///
+    /// # Errors
+    ///
+    /// It has ended, and all that it has started, too.
+    pub fn signal(&self, signal: i32) -> std::io::Result<()> {
+        // SAFETY: no memory; the group of a child that is or was ours alone.
+        let sent = unsafe { libc::kill(-(self.child.id() as i32), signal) };
+        if sent == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    }
+
+    /// Waits for its end, and calls `meanwhile` each few milliseconds. If nothing moves in it for
+    /// `patience`, it is killed.
+    ///
+    /// # Errors
+    ///
+    /// Files cannot be read, or `meanwhile` fails.
+    pub fn end(
+        mut self,
+        patience: Duration,
+        meanwhile: impl FnMut(&Running) -> std::io::Result<()>,
+    ) -> std::io::Result<Trace> {
+        let status = self.watch(patience, meanwhile);
         // Also what it has started.
-        // SAFETY: no memory; the group of a child that was ours alone.
-        unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+        let _ = self.signal(libc::SIGKILL);
         let trouble = match status? {
             None => Some(Trouble::Hangs),
             Some(status) if status.success() => None,
             Some(status) => {
-                let words = std::fs::read_to_string(&words).unwrap_or_default();
+                let words = self.folder.path().join("words");
+                let words = std::fs::read_to_string(words).unwrap_or_default();
                 let last = words.lines().last().unwrap_or_default();
                 Some(Trouble::Ended(format!("{status} {last}").trim().into()))
             }
         };
-        let mut all = record::read(&trace)?.into_iter();
-        let programs = programs.iter().map(|p| all.by_ref().take(p.len()).collect()).collect();
+        let mut all = record::read(&self.trace())?.into_iter();
+        let programs = self.sizes.iter().map(|&n| all.by_ref().take(n).collect()).collect();
         Ok(Trace { programs, trouble })
     }
-}
 
-/// Waits for its end; none: it was killed, since nothing moved.
-fn watch(
-    child: &mut Child,
-    trace: &Path,
-    patience: Duration,
-) -> std::io::Result<Option<std::process::ExitStatus>> {
-    let (mut before, mut moved, mut looked) = (Vec::new(), Instant::now(), Instant::now());
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        std::thread::sleep(Duration::from_millis(2));
-        if looked.elapsed() < LOOK {
-            continue;
-        }
-        looked = Instant::now();
-        let now = std::fs::read(trace)?;
-        if now != before {
-            before = now;
-            moved = Instant::now();
-        } else if moved.elapsed() >= patience {
-            child.kill()?;
-            child.wait()?;
-            return Ok(None);
+    fn trace(&self) -> PathBuf {
+        self.folder.path().join("trace")
+    }
+
+    /// None: it was killed, since nothing moved.
+    fn watch(
+        &mut self,
+        patience: Duration,
+        mut meanwhile: impl FnMut(&Running) -> std::io::Result<()>,
+    ) -> std::io::Result<Option<ExitStatus>> {
+        let (mut before, mut moved, mut looked) = (Vec::new(), Instant::now(), Instant::now());
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(Some(status));
+            }
+            meanwhile(self)?;
+            std::thread::sleep(Duration::from_millis(2));
+            if looked.elapsed() < LOOK {
+                continue;
+            }
+            looked = Instant::now();
+            let now = std::fs::read(self.trace())?;
+            if now != before {
+                before = now;
+                moved = Instant::now();
+            } else if moved.elapsed() >= patience {
+                self.child.kill()?;
+                self.child.wait()?;
+                return Ok(None);
+            }
         }
     }
 }

@@ -14,6 +14,11 @@ pub enum Way {
         /// `--workers`.
         workers: usize,
     },
+    /// The same, on cores that it shares with others.
+    Shared {
+        /// `--share`.
+        role: &'static str,
+    },
 }
 
 /// Those that are compared with the native one.
@@ -34,6 +39,7 @@ impl fmt::Display for Way {
             Way::Shim { quantum, workers } => {
                 write!(f, "--quantum {quantum} --workers {workers}")
             }
+            Way::Shared { role } => write!(f, "--share {role}"),
         }
     }
 }
