@@ -140,6 +140,33 @@ static void compute(const long *a, struct record *r) {
     r->e = errno;
 }
 
+#define CROWD 50
+
+static void *short_life(void *p) {
+    long *seed = p;
+    *seed = (long)burn(50 + (*seed & 255), (uint64_t)*seed);
+    return seed;
+}
+
+/* crowd ROUNDS SEED: threads that soon end, over and over. */
+static void crowd(const long *a, struct record *r) {
+    for (long round = 0; round < a[0]; round++) {
+        pthread_t all[CROWD];
+        long seeds[CROWD];
+        int made = 0;
+        for (; made < CROWD; made++) {
+            seeds[made] = a[1] + round * CROWD + made;
+            if ((r->e = pthread_create(&all[made], NULL, short_life, &seeds[made])) != 0)
+                break;
+        }
+        while (made-- > 0) {
+            void *value = NULL;
+            r->r |= pthread_join(all[made], &value) != 0 || value != &seeds[made];
+            r->x ^= seeds[made];
+        }
+    }
+}
+
 pthread_rwlock_t children = PTHREAD_RWLOCK_INITIALIZER;
 
 /* run_child HOW CODE: a child that ends with CODE, or by a signal; and how it ended. */
@@ -204,6 +231,7 @@ const struct entry thread_operations[] = {
     {"key_get", key_get},
     {"ended_keys", ended_keys},
     {"compute", compute},
+    {"crowd", crowd},
     {"run_child", run_child},
     {"cpu_time", cpu_time},
     {NULL, NULL},

@@ -20,7 +20,7 @@ const STANDARD: [i64; 5] = [10, 12, 28, 29, 14];
 const QUEUED: [i64; 4] = [36, 37, 40, 50];
 
 /// All steps, and how often each is chosen.
-const ALL: [(&str, Step, u64); 58] = [
+const ALL: [(&str, Step, u64); 59] = [
     ("mutex", locks::mutex, 4),
     ("contended mutex", locks::contended_mutex, 3),
     ("robust mutex", locks::robust, 3),
@@ -78,6 +78,7 @@ const ALL: [(&str, Step, u64); 58] = [
     ("cancelled later", cancel::later, 2),
     ("thread", threads::thread, 3),
     ("keys", threads::keys, 1),
+    ("crowds", threads::crowds, 3),
     ("computation", threads::compute, 3),
 ];
 

@@ -62,6 +62,17 @@ pub(super) fn keys(c: &mut Chain<'_>) {
     c.step(a, "key_delete", &[k]);
 }
 
+/// Several make threads that soon end, whose numbers and stacks go to each other's.
+pub(super) fn crowds(c: &mut Chain<'_>) {
+    let all: Vec<_> = c
+        .some_threads()
+        .into_iter()
+        .map(|t| (t, "crowd", vec![1 + c.rng.below(5) as i64, c.rng.below(1000) as i64]))
+        .collect();
+    c.all(&all);
+    c.finish();
+}
+
 /// Many compute, and somebody waits beside them.
 pub(super) fn compute(c: &mut Chain<'_>) {
     let [a, b] = c.threads();
