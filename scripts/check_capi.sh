@@ -32,7 +32,7 @@ read -ra static_cflags <<<"$(pkg-config --cflags quaver)"
 static=("${static_cflags[@]}" "$prefix/lib/libquaver.a" -lgcc_s -lutil -lrt -lpthread -lm -ldl)
 programs=0
 # For programs with probes.
-cargo build --locked -p quaver-cli -p quaver-probes
+"${build_all[@]}"
 quaver=$(target_dir)/debug/quaver
 export XDG_CACHE_HOME=$work/cache
 
