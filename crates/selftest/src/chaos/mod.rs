@@ -2,10 +2,10 @@
 //! at any instant: the others must not notice.
 //!
 //! ```text
-//!   broker ── scene: one run queue by a policy, or a latency-critical program beside best-effort ones
+//!   broker ── scene: one run queue, or a latency-critical program beside best-effort ones
 //!     │
-//!     ├─ actor ─ program, program, program, ...    each a process of some of the fuzzer's programs,
-//!     ├─ actor ─ program, program, ...             with a fate
+//!     ├─ actor ─ program, program, ...    each a process of some of the fuzzer's programs,
+//!     ├─ actor ─ program, program, ...    with a fate
 //!     └─ actor ─ ...
 //! ```
 //!
