@@ -55,13 +55,18 @@ fn who_raises_itself_over_and_over_is_frozen_until_the_broker_ends() {
     };
     let place = Place::new("share-freeze", "share.sock");
     let broker = Here::start(Options::new(place.socket(), vec![cpus()[0]]));
+    let frozen = || {
+        let gone = broker.status().expelled;
+        gone.iter().filter(|gone| gone.why.contains("raises its own rank")).count()
+    };
     let mut climber = start("role_climber", &place.socket());
     climber.line("ready").expect("it has joined");
-    soon("it is expelled", || {
-        broker.status().expelled.iter().any(|gone| gone.why.contains("raises its own rank"))
-    });
+    soon("it is expelled", || frozen() == 1);
+    let mut another = start("role_climber", &place.socket());
+    another.line("ready").expect("it has the number of the first");
+    soon("it is expelled, too", || frozen() == 2);
     let pid = climber.child.id();
-    let group = root.join(format!("quaver-share-{}-0", std::process::id()));
+    let group = root.join(format!("quaver-share-{}-{pid}", std::process::id()));
     let events = || fs::read_to_string(group.join("cgroup.events")).expect("it is frozen there");
     soon("it is frozen", || events().contains("frozen 1"));
     let before = used(pid);

@@ -12,12 +12,19 @@ use quaver_sched::{Attributes, Place as At, Policy, Task, Why};
 use quaver_share::broker::Options;
 use quaver_share::common::Common;
 use quaver_share::{class, common_queue};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const TASKS: u32 = 6;
+
+/// Until it is dropped: no other test runs. Each keeps all CPUs busy, and together their
+/// applications wait for each other far more than they work.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn now() -> u64 {
     // SAFETY: every x86-64 has this instruction.
@@ -111,6 +118,7 @@ fn goes_on(actor: &mut Actor) -> Vec<u64> {
 
 #[test]
 fn applications_take_turns_on_the_cores() {
+    let _alone = alone();
     let place = Place::new("queue", "q.sock");
     let broker = Here::start(options(&place, "rr:quantum=50us"));
     let mut actors = [(); 2].map(|()| start("runs_for_ever", &place.socket()));
@@ -139,6 +147,7 @@ fn applications_take_turns_on_the_cores() {
 
 #[test]
 fn whoever_is_killed_the_others_go_on() {
+    let _alone = alone();
     let place = Place::new("queue-kill", "q.sock");
     let mut seed = u64::from(std::process::id());
     for policy in ["two-queue", "cfs"] {
@@ -160,6 +169,7 @@ fn whoever_is_killed_the_others_go_on() {
 
 #[test]
 fn whoever_is_stopped_the_others_go_on() {
+    let _alone = alone();
     let place = Place::new("queue-stop", "q.sock");
     let broker = Here::start(options(&place, "rr"));
     let mut actors = [(); 2].map(|()| start("runs_for_ever", &place.socket()));
@@ -178,6 +188,7 @@ fn whoever_is_stopped_the_others_go_on() {
 
 #[test]
 fn strangers_have_no_part() {
+    let _alone = alone();
     let place = Place::new("queue-none", "q.sock");
     let at = Membership::common().at(place.socket().to_str().expect("UTF-8"));
     let error = common_queue(&at).unwrap_err().to_string();

@@ -1,17 +1,18 @@
 //! Plain programs that raise their own rank are frozen by cgroup v2 while they are lowered again,
 //! and for good when they do it over and over. Only they are in a cgroup of the broker's, and only
-//! for that time.
+//! for that time; it is made the first time, which takes longer than all else.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Before the broker's process and the member's number, in the name of a cgroup.
+/// Before the broker's process and the member's, in the name of a cgroup.
 const NAME: &str = "quaver-share-";
 
-/// Processes that a broker has frozen. Dropped, they go on in the cgroups where they were.
+/// Freezes the processes of one member. Dropped, they go on in the cgroups where they were.
 #[derive(Debug)]
-pub struct Frozen {
+pub struct Freezer {
+    /// A cgroup in which everything stands still.
     folder: PathBuf,
     /// Where each process was; its children go where the first one was.
     homes: Vec<(i32, PathBuf)>,
@@ -34,26 +35,36 @@ fn put(pid: i32, group: &Path) -> io::Result<()> {
     fs::write(group.join("cgroup.procs"), pid.to_string())
 }
 
-impl Frozen {
-    /// Freezes these processes, which are those of the member of this number, of this process's
-    /// broker. What they start meanwhile is frozen, too. Does not wait until they stand still.
+impl Freezer {
+    /// For what belongs to this process, which is alive or frozen.
     ///
     /// # Errors
     ///
     /// There is no cgroup v2, or this process may not make one.
-    pub fn freeze(number: usize, processes: &[i32]) -> io::Result<Frozen> {
+    pub fn new(process: i32) -> io::Result<Freezer> {
         let root = root().ok_or(io::ErrorKind::Unsupported)?;
-        let folder = root.join(format!("{NAME}{}-{number}", std::process::id()));
+        let folder = root.join(format!("{NAME}{}-{process}", std::process::id()));
         fs::create_dir(&folder)?;
-        let mut frozen = Frozen { folder, homes: Vec::new() };
-        fs::write(frozen.folder.join("cgroup.freeze"), "1")?;
+        let freezer = Freezer { folder, homes: Vec::new() };
+        fs::write(freezer.folder.join("cgroup.freeze"), "1")?;
+        Ok(freezer)
+    }
+
+    /// Freezes these processes, and what they start meanwhile. Does not wait until they stand
+    /// still.
+    ///
+    /// # Errors
+    ///
+    /// This process may not move them.
+    pub fn freeze(&mut self, processes: &[i32]) -> io::Result<()> {
+        let root = self.folder.parent().ok_or(io::ErrorKind::NotFound)?;
         for &pid in processes {
             // One that has ended needs no home.
-            let Some(home) = home(&root, pid) else { continue };
-            frozen.homes.push((pid, home));
-            put(pid, &frozen.folder)?;
+            let Some(home) = home(root, pid) else { continue };
+            self.homes.push((pid, home));
+            put(pid, &self.folder)?;
         }
-        Ok(frozen)
+        Ok(())
     }
 
     /// Whether all stand still.
@@ -67,10 +78,9 @@ impl Frozen {
         let all = fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
         all.lines().filter_map(|pid| pid.parse().ok()).collect()
     }
-}
 
-impl Drop for Frozen {
-    fn drop(&mut self) {
+    /// Lets all go on.
+    pub fn thaw(&mut self) {
         let first = self.homes.first().map(|(_, home)| home);
         for pid in self.processes() {
             let own = self.homes.iter().find(|(other, _)| *other == pid);
@@ -78,6 +88,13 @@ impl Drop for Frozen {
                 let _ = put(pid, home);
             }
         }
+        self.homes.clear();
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        self.thaw();
         let _ = fs::write(self.folder.join("cgroup.freeze"), "0");
         let _ = fs::remove_dir(&self.folder);
     }
@@ -93,7 +110,7 @@ pub(super) fn clear() {
         let dead = |pid: &&str| !Path::new(&format!("/proc/{pid}")).exists();
         if pid.filter(dead).is_some() {
             let folder = group.path();
-            drop(Frozen { homes: vec![(0, root.clone())], folder });
+            drop(Freezer { homes: vec![(0, root.clone())], folder });
         }
     }
 }

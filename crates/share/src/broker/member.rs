@@ -1,5 +1,6 @@
 //! An application, as the broker knows it.
 
+use super::freezer::Freezer;
 use super::peer::Peer;
 use super::ranks::{self, Binding, Rank, Ranked, USUAL};
 use super::usage::{self, Usage};
@@ -57,6 +58,8 @@ pub(super) struct Member {
     ranked: Ranked,
     /// How often it has raised itself.
     offences: u32,
+    /// Of a plain program that has done so.
+    pub(super) freezer: Option<Freezer>,
     /// It has not been told everything: its socket was full.
     pub(super) behind: bool,
     /// The counts about a second ago, and the seconds since.
@@ -92,6 +95,7 @@ impl Member {
             threads: Vec::new(),
             ranked: Ranked::default(),
             offences: 0,
+            freezer: None,
             behind: false,
             before: Default::default(),
             rates: Counts::default(),

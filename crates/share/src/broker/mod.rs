@@ -26,7 +26,7 @@ mod throttle;
 mod usage;
 mod watch;
 
-pub use freezer::Frozen;
+pub use freezer::Freezer;
 pub use ranks::Binding;
 pub use server::{Broker, BrokerError};
 pub use status::{Application, Core, Expulsion, QueueMember, QueueStatus, Status};

@@ -2,7 +2,7 @@
 
 use super::claim::Claim;
 use super::cycle;
-use super::freezer::{self, Frozen};
+use super::freezer::{self, Freezer};
 use super::guard::Guard;
 use super::member::Member;
 use super::peer::Peer;
@@ -95,7 +95,7 @@ pub struct Broker {
     /// Processes that may not join again.
     outcasts: Vec<Peer>,
     /// Those of them that could not be held down otherwise, until the broker ends.
-    pub(super) frozen: Vec<Frozen>,
+    pub(super) frozen: Vec<Freezer>,
     pub(super) expelled: VecDeque<Expulsion>,
     pub(super) notes: Vec<String>,
     pub(super) begun: Instant,

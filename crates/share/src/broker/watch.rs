@@ -1,7 +1,7 @@
 //! Looking at the members: what they have written and used, and whose turn it is.
 
 use super::Policy;
-use super::freezer::Frozen;
+use super::freezer::Freezer;
 use super::member::Member;
 use super::ranks::{Binding, Rank};
 use super::server::{Broker, REMEMBERED};
@@ -60,19 +60,30 @@ impl Broker {
         self.rank();
     }
 
-    /// A plain program has raised itself: it is lowered while it is frozen, and stays frozen if it
-    /// does so again and again.
+    /// A plain program has raised itself: it is lowered, and again while it is frozen, in case that
+    /// it goes on raising itself. It stays frozen if it does so again and again.
     fn hold_down(&mut self, number: usize) {
         let Some(member) = &mut self.members[number] else { return };
         let (name, offences) = (member.name.clone(), member.lowered_anew());
-        let frozen = match Frozen::freeze(number, &usage::family(member.peer.pid)) {
-            Ok(frozen) => frozen,
+        let pid = member.peer.pid;
+        let family = usage::family(pid);
+        put_all(&family, Class::Idle);
+        let frozen = match member.freezer.take() {
+            Some(freezer) => Ok(freezer),
+            None => Freezer::new(pid),
+        };
+        let frozen = frozen.and_then(|mut freezer| freezer.freeze(&family).map(|()| freezer));
+        let mut freezer = match frozen {
+            Ok(freezer) => freezer,
             Err(error) => return self.note(format!("cannot freeze {name}: {error}")),
         };
-        put_all(&frozen.processes(), Class::Idle);
+        put_all(&freezer.processes(), Class::Idle);
         if offences >= MOST_OFFENCES {
-            self.frozen.push(frozen);
+            self.frozen.push(freezer);
             self.expel(number, "it raises its own rank, and is frozen");
+        } else {
+            freezer.thaw();
+            member.freezer = Some(freezer);
         }
     }
 

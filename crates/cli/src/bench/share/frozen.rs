@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use quaver_bench_common::affinity::pin;
 use quaver_bench_common::{Outcome, Sample};
-use quaver_share::broker::Frozen;
+use quaver_share::broker::Freezer;
 use quaver_share::class::Class;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ pub struct FrozenSpec {
 ///
 /// There is no place for temporary files.
 pub fn add(context: &Context, plan: &mut Plan) -> anyhow::Result<()> {
-    if let Err(error) = Frozen::freeze(0, &[]) {
+    if let Err(error) = Freezer::new(0) {
         plan.notes
             .push(format!("share {ROW}: left out: no cgroup v2 that can be written: {error}"));
         return Ok(());
@@ -92,6 +92,8 @@ pub fn run(spec: &FrozenSpec) -> anyhow::Result<Outcome> {
     page.begun(|| program.is_alive())?;
     let pid = program.0.id() as i32;
     let mut took = Vec::new();
+    // The broker has it from the first time on.
+    let mut freezer = Freezer::new(pid)?;
     for _ in 0..spec.rounds {
         let asked = now_ns();
         while now_ns().saturating_sub(page.turns()) > RUNS {
@@ -100,10 +102,10 @@ pub fn run(spec: &FrozenSpec) -> anyhow::Result<Outcome> {
             std::hint::spin_loop();
         }
         let decided = now_ns();
-        let frozen = Frozen::freeze(0, &[pid])?;
-        until("it is frozen", decided, || frozen.is_complete())?;
+        freezer.freeze(&[pid])?;
+        until("it is frozen", decided, || freezer.is_complete())?;
         let last = page.turns();
-        drop(frozen);
+        freezer.thaw();
         took.push(last.saturating_sub(decided));
         until("it goes on", now_ns(), || page.turns() > last)?;
     }
