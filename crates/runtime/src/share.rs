@@ -22,7 +22,7 @@ pub(crate) enum Share {
 }
 
 impl Share {
-    /// Joins. Blocks for up to two seconds if the broker hangs.
+    /// Joins. Blocks for up to ten seconds if the broker hangs.
     pub(crate) fn join(membership: &Membership) -> Result<Share, BuildError> {
         if membership.common {
             return Queue::join(membership).map(Share::Queue);

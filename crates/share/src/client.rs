@@ -29,7 +29,7 @@ use std::time::Duration;
 const LEFT: u32 = 3;
 
 /// A broker that needs longer for an answer is not there.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a process is no member.
 #[derive(Debug, thiserror::Error)]
@@ -140,7 +140,7 @@ fn map(file: Option<&OwnedFd>, writes: bool) -> Result<Mapping, Failure> {
 
 impl Member {
     /// Joins, as the membership says, under `name`. Starts a kernel thread that hears of other
-    /// members. Takes up to two seconds if the broker hangs.
+    /// members. Takes up to ten seconds if the broker hangs.
     ///
     /// # Errors
     ///
@@ -262,7 +262,7 @@ fn failed(path: PathBuf, failure: Failure) -> JoinError {
     }
 }
 
-/// The common queue of the membership's broker, for [`Common::join`]. Takes up to two seconds if
+/// The common queue of the membership's broker, for [`Common::join`]. Takes up to ten seconds if
 /// the broker hangs.
 ///
 /// # Errors

@@ -40,7 +40,7 @@ pub(crate) struct Bells {
 }
 
 impl Bells {
-    /// Joins. Blocks for up to two seconds if the broker hangs.
+    /// Joins. Blocks for up to ten seconds if the broker hangs.
     pub(crate) fn join(membership: &Membership) -> Result<Bells, BuildError> {
         let name = std::env::current_exe().ok();
         let name = name.as_deref().and_then(|path| path.file_name());
