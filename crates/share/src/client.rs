@@ -97,11 +97,14 @@ pub fn socket_path(membership: &Membership) -> PathBuf {
 pub(crate) fn dial(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    // Not after connecting: where the table of descriptors grows, it may take half a second, and
+    // the broker hangs up on who says nothing.
+    let socket = out_of_the_way(socket);
     for direction in [Timeout::Recv, Timeout::Send] {
         set_socket_timeout(&socket, direction, Some(PATIENCE))?;
     }
     retry_on_intr(|| connect(&socket, &SocketAddrUnix::new(path)?))?;
-    Ok(out_of_the_way(socket))
+    Ok(socket)
 }
 
 /// A failed exchange with the broker.

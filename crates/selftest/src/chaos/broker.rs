@@ -42,16 +42,14 @@ impl Broker {
         Ok(broker)
     }
 
-    /// As `kill -9` does.
+    /// As `kill -9` does; the inner error: it has ended before.
     ///
     /// # Errors
     ///
-    /// It has ended before.
-    pub(super) fn kill(mut self) -> io::Result<()> {
-        match self.0.try_wait()? {
-            Some(status) => Err(io::Error::other(format!("the broker has ended: {status}"))),
-            None => Ok(()),
-        }
+    /// The kernel says so.
+    pub(super) fn kill(mut self) -> io::Result<Result<(), String>> {
+        let ended = self.0.try_wait()?;
+        Ok(ended.map_or(Ok(()), |status| Err(format!("it has ended: {status}"))))
     }
 
     /// As SIGTERM does; the inner error: it does not end as it should.

@@ -27,15 +27,6 @@ pub(super) enum Fate {
     },
 }
 
-/// What has been done to a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Came {
-    Nothing,
-    Kill,
-    Stop,
-    Continue,
-}
-
 /// A process takes a few hundred milliseconds; half of the kills meet one that begins.
 const BEGINNING: Duration = Duration::from_millis(60);
 const LIFE: Duration = Duration::from_millis(600);
@@ -63,26 +54,24 @@ impl Fate {
         }
     }
 
-    /// Does what is due.
-    pub(super) fn come(&mut self, process: &Running) -> Came {
+    /// Does what is due. Whether the process has been stopped.
+    pub(super) fn come(&mut self, process: &Running) -> bool {
         let now = Instant::now();
         let sent = |signal| process.signal(signal).is_ok();
         match self {
             Fate::Killed { at, done } if !*done && *at <= now && sent(libc::SIGKILL) => {
                 *done = true;
-                Came::Kill
+                false
             }
             Fate::Stopped { next, stands, rng } if *next <= now => {
                 let (signal, span) =
                     if *stands { (libc::SIGCONT, GOES) } else { (libc::SIGSTOP, STANDS) };
                 *next = now + up_to(span, rng);
-                if !sent(signal) {
-                    return Came::Nothing;
-                }
-                *stands = !*stands;
-                if *stands { Came::Stop } else { Came::Continue }
+                // One that has ended is about to be seen.
+                *stands = sent(signal) && !*stands;
+                *stands
             }
-            _ => Came::Nothing,
+            _ => false,
         }
     }
 

@@ -195,7 +195,9 @@ impl Stage<'_> {
                 std::thread::sleep(Duration::from_millis(20));
             }
             self.no_broker.store(true, SeqCst);
-            broker.kill()?;
+            if let Err(what) = broker.kill()? {
+                self.differs("the broker", what);
+            }
             actors
                 .into_iter()
                 .try_for_each(|actor| actor.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
@@ -244,8 +246,7 @@ impl Stage<'_> {
         let started = self.place.start(&batch.operations, 0, Way::Shared { role })?;
         let mut stops = 0;
         let trace = started.end(PATIENCE, |process| {
-            // One that has ended by now is about to be seen.
-            stops += u64::from(fate.come(process) == fate::Came::Stop);
+            stops += u64::from(fate.come(process));
             Ok(())
         })?;
         let wrong = judge::wrong(batch, &trace, &fate, stops > 0, self.no_broker.load(SeqCst));

@@ -269,9 +269,10 @@ impl Broker {
         }
         let pending = std::mem::take(&mut self.pending);
         for ((socket, since), &ready) in pending.into_iter().zip(&ready[1..]) {
-            if ready {
+            if ready || since.elapsed() >= PATIENCE {
+                // The last look is now: this thread may have had no CPU since it looked.
                 self.serve(socket);
-            } else if since.elapsed() < PATIENCE {
+            } else {
                 self.pending.push((socket, since));
             }
         }
