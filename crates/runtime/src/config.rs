@@ -335,6 +335,8 @@ impl Builder {
     ///
     /// See [`BuildError`].
     pub fn build(mut self) -> Result<crate::Runtime, BuildError> {
+        // Before any thread is made.
+        crate::sys::make_room_for_descriptors();
         let mut share = self.join()?;
         let config = self.check()?;
         if let Some(share) = &mut share {

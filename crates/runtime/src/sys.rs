@@ -161,6 +161,31 @@ pub(crate) fn signal_eventfd(eventfd: i32) {
 /// Programs choose no descriptors from here on for their own, and the kernel gives smaller ones.
 pub(crate) const OUT_OF_THE_WAY: i32 = 512;
 
+/// Lets the process's table of descriptors grow beyond [`OUT_OF_THE_WAY`] while that takes no time.
+/// Where several kernel threads have the table in common, who makes it grow waits for the kernel's
+/// RCU, which takes tens of milliseconds: it would be a worker, at the first wait for a file.
+pub(crate) fn make_room_for_descriptors() {
+    use std::os::unix::fs::MetadataExt;
+    // A folder for each thread, `.` and `..`; glibc's `__libc_single_threaded` stays false where a
+    // thread has ended.
+    let links = std::fs::metadata("/proc/self/task").map(|tasks| tasks.nlink());
+    if !links.is_ok_and(|links| links == 3) {
+        return;
+    }
+    if let Ok(low) = eventfd() {
+        if let Ok(high) = duplicate(low, OUT_OF_THE_WAY) {
+            close(high);
+        }
+        close(low);
+    }
+}
+
+/// Closes a descriptor of this crate's, which nobody uses any more.
+pub(crate) fn close(fd: i32) {
+    // SAFETY: no memory is involved.
+    unsafe { syscall3(libc::SYS_close, fd as u64, 0, 0) };
+}
+
 /// Another descriptor of the same file, not below `least`.
 pub(crate) fn duplicate(fd: i32, least: i32) -> Result<i32, i32> {
     // SAFETY: no memory is involved.

@@ -102,10 +102,5 @@ pub(super) fn clear(eventfd: i32) {
 
 /// The file under a number that programs do not choose for their own; the same if there is none.
 pub(super) fn out_of_the_way(fd: i32) -> i32 {
-    sys::duplicate(fd, sys::OUT_OF_THE_WAY).inspect(|_| close(fd)).unwrap_or(fd)
-}
-
-pub(super) fn close(fd: i32) {
-    // SAFETY: a descriptor of this module's, used by nobody any more.
-    unsafe { syscall6(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]) };
+    sys::duplicate(fd, sys::OUT_OF_THE_WAY).inspect(|_| sys::close(fd)).unwrap_or(fd)
 }

@@ -20,6 +20,7 @@ use crate::idle::Workers;
 use crate::park::{self, SpinLock, Waiter};
 use crate::preempt;
 use crate::runtime::Inner;
+use crate::sys;
 use crate::thread::raw;
 use crate::tsc;
 use crate::worker::scheduler;
@@ -88,13 +89,13 @@ impl Reactor {
             return Ok(epoll);
         }
         let epoll = epoll::out_of_the_way(epoll::create()?);
-        let wake = crate::sys::eventfd().inspect_err(|_| epoll::close(epoll))?;
+        let wake = sys::eventfd().inspect_err(|_| sys::close(epoll))?;
         let wake = epoll::out_of_the_way(wake);
         // Level-triggered: another worker may see it, too, and it is still there for the listener.
         let add = (libc::EPOLL_CTL_ADD, wake, libc::EPOLLIN as u32);
         if let Err(e) = epoll::control(epoll, add, WAKE) {
-            epoll::close(wake);
-            epoll::close(epoll);
+            sys::close(wake);
+            sys::close(epoll);
             return Err(e);
         }
         self.wake.store(wake, Relaxed);
@@ -145,7 +146,7 @@ impl Reactor {
 
     /// Wakes the listener.
     pub(crate) fn call_listener(&self) {
-        crate::sys::signal_eventfd(self.wake.load(Relaxed));
+        sys::signal_eventfd(self.wake.load(Relaxed));
     }
 
     /// The listener is awake.
@@ -276,7 +277,7 @@ impl Reactor {
         for fd in [&self.epoll, &self.wake] {
             let fd = fd.swap(-1, SeqCst);
             if fd >= 0 {
-                epoll::close(fd);
+                sys::close(fd);
             }
         }
         self.waits.forget_all();
