@@ -23,8 +23,8 @@
 //! 3. Another broker at the same place must serve: each actor runs one undisturbed program.
 //! 4. Asked to end, it must, and leave no socket behind.
 //!
-//! A process in which nothing moves for [`PATIENCE`] hangs, which is a difference. Nothing of this
-//! is repeatable to the instruction: the seed chooses programs and fates only.
+//! A process in which nothing moves for 30 s hangs, which is a difference. Nothing of this is
+//! repeatable to the instruction: the seed chooses programs and fates only.
 
 mod broker;
 mod fate;
