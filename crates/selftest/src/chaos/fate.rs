@@ -59,8 +59,8 @@ impl Fate {
         let now = Instant::now();
         let sent = |signal| process.signal(signal).is_ok();
         match self {
-            Fate::Killed { at, done } if !*done && *at <= now && sent(libc::SIGKILL) => {
-                *done = true;
+            Fate::Killed { at, done } if !*done && *at <= now => {
+                *done = sent(libc::SIGKILL);
                 false
             }
             Fate::Stopped { next, stands, rng } if *next <= now => {

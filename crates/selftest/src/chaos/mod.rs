@@ -245,10 +245,7 @@ impl Stage<'_> {
         let role = self.scene.role(actor);
         let started = self.place.start(&batch.operations, 0, Way::Shared { role })?;
         let mut stops = 0;
-        let trace = started.end(PATIENCE, |process| {
-            stops += u64::from(fate.come(process));
-            Ok(())
-        })?;
+        let trace = started.end(PATIENCE, |process| stops += u64::from(fate.come(process)))?;
         let wrong = judge::wrong(batch, &trace, &fate, stops > 0, self.no_broker.load(SeqCst));
         {
             let mut row = lock(&self.row);

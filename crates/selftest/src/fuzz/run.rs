@@ -95,7 +95,7 @@ impl Place {
         way: Way,
         patience: Duration,
     ) -> std::io::Result<Trace> {
-        self.start(programs, first, way)?.end(patience, |_| Ok(()))
+        self.start(programs, first, way)?.end(patience, |_| {})
     }
 
     /// The same, of a process that is then waited for.
@@ -150,11 +150,11 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// Files cannot be read, or `meanwhile` fails.
+    /// Files cannot be read.
     pub fn end(
         mut self,
         patience: Duration,
-        meanwhile: impl FnMut(&Running) -> std::io::Result<()>,
+        meanwhile: impl FnMut(&Running),
     ) -> std::io::Result<Trace> {
         let status = self.watch(patience, meanwhile);
         // Also what it has started.
@@ -182,14 +182,14 @@ impl Running {
     fn watch(
         &mut self,
         patience: Duration,
-        mut meanwhile: impl FnMut(&Running) -> std::io::Result<()>,
+        mut meanwhile: impl FnMut(&Running),
     ) -> std::io::Result<Option<ExitStatus>> {
         let (mut before, mut moved, mut looked) = (Vec::new(), Instant::now(), Instant::now());
         loop {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(Some(status));
             }
-            meanwhile(self)?;
+            meanwhile(self);
             std::thread::sleep(Duration::from_millis(2));
             if looked.elapsed() < LOOK {
                 continue;
