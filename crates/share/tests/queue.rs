@@ -31,6 +31,12 @@ fn now() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
+/// What the calling thread has computed, in nanoseconds.
+fn computed() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 fn common() -> Arc<Common> {
     let at = Membership::common().at(socket().to_str().expect("UTF-8"));
     let file = common_queue(&at).unwrap_or_else(|e| panic!("{e}"));
@@ -47,13 +53,14 @@ fn work(common: &Common, core: usize, runs: &[AtomicU32]) {
             common.wait(core, || true, None);
             continue;
         };
-        let begun = now();
+        let begun = computed();
         runs[pick.task.0 as usize].fetch_add(1, Relaxed);
         for _ in 0..200 {
             std::hint::spin_loop();
         }
         if common.accounts() {
-            common.task_stopped(core, pick.task, now() - begun);
+            // Not what others do on this CPU meanwhile: by that one may be a second ahead.
+            common.task_stopped(core, pick.task, computed() - begun);
         }
         common.task_enqueue(At::Local(core), pick.task, Why::Yielded, now());
     }

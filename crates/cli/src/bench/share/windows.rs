@@ -9,12 +9,14 @@ use quaver_load::Recorder;
 /// Requests in a window, of which the fifth slowest is the p99.
 const WINDOW: usize = 500;
 
-/// The median of the windows' p99, in nanoseconds. A request that was not served is slower than any
-/// other. `None`: there are too few requests for a window.
+/// Of a request that was not served: slower than any other.
+const NEVER: u64 = u64::MAX;
+
+/// The median of the windows' p99, in nanoseconds. `None`: there are too few requests for a window,
+/// or so many were not served that it has no end.
 pub fn p99_ns(recorder: &Recorder) -> Option<u64> {
     let served = recorder.samples().filter(|sample| !sample.warm_up);
-    let latencies: Vec<u64> =
-        served.map(|sample| sample.latency_ns().unwrap_or(u64::MAX)).collect();
+    let latencies: Vec<u64> = served.map(|sample| sample.latency_ns().unwrap_or(NEVER)).collect();
     median_p99(&latencies)
 }
 
@@ -26,7 +28,7 @@ fn median_p99(latencies: &[u64]) -> Option<u64> {
     };
     let mut all: Vec<u64> = latencies.chunks_exact(WINDOW).map(p99).collect();
     all.sort_unstable();
-    all.get(all.len() / 2).copied()
+    all.get(all.len() / 2).copied().filter(|&p99| p99 != NEVER)
 }
 
 #[cfg(test)]
@@ -46,6 +48,15 @@ mod tests {
         let mut latencies = vec![10; 10 * WINDOW];
         latencies[2_000..2_100].fill(5_000_000);
         assert_eq!(median_p99(&latencies), Some(10));
+    }
+
+    #[test]
+    fn what_is_never_served_has_no_latency() {
+        let mut latencies = vec![10; 4 * WINDOW];
+        latencies[..WINDOW].fill(NEVER);
+        assert_eq!(median_p99(&latencies), Some(10));
+        latencies[..3 * WINDOW].fill(NEVER);
+        assert_eq!(median_p99(&latencies), None);
     }
 
     /// A delay that belongs to the mechanism falls into all windows.
