@@ -13,6 +13,7 @@ mod io;
 mod mutex;
 mod name;
 mod net;
+mod raw_calls;
 mod real;
 mod refuse;
 mod robust;

@@ -16,7 +16,7 @@
 //!
 //! Waking is safe in a handler, whatever it has interrupted: [`super::postponed`].
 
-use super::postponed;
+use super::{postponed, raw_calls};
 use crate::park::lot::{Lot, Sleepers};
 use crate::park::{self, Waiter};
 use crate::thread::raw;
@@ -192,13 +192,14 @@ fn is_refused(address: usize, bits: u32, timeout: Option<&libc::timespec>) -> bo
         || timeout.is_some_and(|t| t.tv_sec < 0 || !(0..1_000_000_000).contains(&t.tv_nsec))
 }
 
-/// libc's `syscall`, except that a user thread's private futex waits do not block its worker.
+/// libc's `syscall`, except that a user thread's private futex waits do not block its worker, and
+/// that a host may answer some calls.
 ///
 /// # Safety
 ///
 /// As for libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn syscall(
+pub unsafe extern "C-unwind" fn syscall(
     nr: c_long,
     a: c_long,
     b: c_long,
@@ -211,7 +212,10 @@ pub unsafe extern "C" fn syscall(
     // SAFETY: the caller's contract.
     let r = unsafe {
         match FutexCall::of(nr, &arguments) {
-            None => kernel(nr, &arguments),
+            None => match raw_calls::answer(nr, &arguments) {
+                None => kernel(nr, &arguments),
+                Some(answer) => return answer,
+            },
             Some(call) => futex(call, nr, &arguments),
         }
     };

@@ -15,6 +15,7 @@ mod identity;
 mod load;
 mod postponed;
 pub mod pthread;
+pub mod raw_calls;
 pub mod sleep;
 
 pub(crate) use crate::park::lot::Sleepers;
@@ -30,8 +31,15 @@ use core::ffi::{c_char, c_long, c_void};
 pub(crate) fn link() {
     pthread::link();
     files::link();
-    type Syscall =
-        unsafe extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long;
+    type Syscall = unsafe extern "C-unwind" fn(
+        c_long,
+        c_long,
+        c_long,
+        c_long,
+        c_long,
+        c_long,
+        c_long,
+    ) -> c_long;
     core::hint::black_box((
         futex::syscall as Syscall,
         sleep::sched_yield as extern "C" fn() -> i32,

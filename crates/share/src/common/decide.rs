@@ -393,7 +393,18 @@ impl Drop for Section<'_> {
 /// thread to take it, maybe with the lock again.
 fn stop() {
     let (process, thread) = (std::process::id(), rustix::thread::gettid());
-    // The system call itself: the C library's functions may be others' by now.
-    // SAFETY: no memory is involved.
-    unsafe { libc::syscall(libc::SYS_tgkill, process, thread.as_raw_pid(), libc::SIGSTOP) };
+    // The instruction itself: the C library's functions may be others' by now, and wait for locks.
+    // SAFETY: no memory is involved; the kernel changes these two registers besides the result.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") libc::SYS_tgkill => _,
+            in("rdi") i64::from(process),
+            in("rsi") i64::from(thread.as_raw_pid()),
+            in("rdx") i64::from(libc::SIGSTOP),
+            out("rcx") _,
+            out("r11") _,
+            options(nostack),
+        );
+    }
 }

@@ -23,7 +23,7 @@
 //! timeout. So it is when the preemption signal has hit a kernel thread that has just given its
 //! worker away.
 
-mod descriptors;
+pub(crate) mod descriptors;
 mod files;
 mod others;
 mod poll;

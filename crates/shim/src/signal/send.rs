@@ -238,32 +238,66 @@ pub extern "C-unwind" fn gsignal(signal: c_int) -> c_int {
     raise(signal)
 }
 
+/// Sends to the thread of this process to which `gettid` gives this number. `None`: there is none.
+fn send_to(
+    process: pid_t,
+    tid: pid_t,
+    signal: c_int,
+    describe: impl Fn(c_int) -> siginfo_t,
+) -> Option<c_int> {
+    if managed().is_none() || process != super::process() {
+        return None;
+    }
+    let locked = queue::locked();
+    let found = queue::find(&locked, |t: &Thread| t.number == tid as u32);
+    found.inspect(|t| {
+        t.references.fetch_add(1, Relaxed);
+    });
+    drop(locked);
+    let t = found?;
+    let errno = send(t, signal, describe);
+    t.release();
+    if errno == 0 {
+        return Some(0);
+    }
+    sys::set_errno(errno);
+    Some(-1)
+}
+
 /// See `tgkill(2)`: threads are known by the numbers that `gettid` gives them.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn tgkill(process: pid_t, tid: pid_t, signal: c_int) -> c_int {
-    if managed().is_some() && process == super::process() {
-        let locked = queue::locked();
-        let is_it = |t: &Thread| t.number == tid as u32;
-        let found = queue::find(&locked, is_it);
-        found.inspect(|t| {
-            t.references.fetch_add(1, Relaxed);
-        });
-        drop(locked);
-        if let Some(t) = found {
-            let errno = send(t, signal, |signal| described(signal, libc::SI_TKILL, 0));
-            t.release();
-            if errno != 0 {
-                sys::set_errno(errno);
-                return -1;
-            }
-            return 0;
-        }
-    }
-    // SAFETY: no memory.
-    unsafe {
-        sys::returned(call(
-            libc::SYS_tgkill,
-            [process as usize, tid as usize, signal as usize, 0, 0, 0],
-        )) as c_int
-    }
+    let sent = send_to(process, tid, signal, |signal| described(signal, libc::SI_TKILL, 0));
+    sent.unwrap_or_else(|| {
+        let a = [process as usize, tid as usize, signal as usize, 0, 0, 0];
+        // SAFETY: no memory.
+        sys::returned(unsafe { call(libc::SYS_tgkill, a) }) as c_int
+    })
+}
+
+/// `tgkill` with what the signal tells, see `rt_tgsigqueueinfo(2)`.
+///
+/// # Safety
+///
+/// As there.
+pub(crate) unsafe fn tgsigqueue(
+    process: pid_t,
+    tid: pid_t,
+    signal: c_int,
+    info: *const siginfo_t,
+) -> c_int {
+    let told = |signal| {
+        // SAFETY: the caller's; copied, as the kernel does.
+        let mut told = unsafe { info.read() };
+        told.si_signo = signal;
+        told
+    };
+    let to_thread = |_: &siginfo_t| send_to(process, tid, signal, told);
+    // SAFETY: null, or the caller's.
+    let sent = unsafe { info.as_ref() }.and_then(to_thread);
+    sent.unwrap_or_else(|| {
+        let a = [process as usize, tid as usize, signal as usize, info as usize, 0, 0];
+        // SAFETY: handed on.
+        sys::returned(unsafe { call(libc::SYS_rt_tgsigqueueinfo, a) }) as c_int
+    })
 }

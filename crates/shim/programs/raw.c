@@ -1,0 +1,160 @@
+/* System calls by syscall(): what names a thread or is about its signals is the program's thread's. */
+#define _GNU_SOURCE
+#include "check.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { THREADS = 4 };
+
+static __thread volatile int hits;
+static __thread volatile int value;
+static int started, stop, numbers[THREADS];
+static int ends[2];
+
+static void note(int n, siginfo_t *info, void *context) {
+    (void)n, (void)context;
+    hits++;
+    value = info->si_value.sival_int;
+}
+
+static int number(void) { return (int)syscall(SYS_gettid); }
+
+/* The same for as long as it lives, wherever it runs. */
+static void *keeps_its_number(void *p) {
+    int mine = number();
+    EXPECT(mine == gettid() && mine != getpid());
+    numbers[(long)p] = mine;
+    __atomic_fetch_add(&started, 1, __ATOMIC_RELEASE);
+    do {
+        EXPECT(number() == mine);
+        spin(100);
+    } while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE));
+    return NULL;
+}
+
+static void every_thread_has_a_number(int burners) {
+    pthread_t t[THREADS];
+    EXPECT(number() == getpid());
+    int n = burners ? THREADS : 1;
+    for (long i = 0; i < n; i++)
+        EXPECT(pthread_create(&t[i], NULL, keeps_its_number, (void *)i) == 0);
+    while (__atomic_load_n(&started, __ATOMIC_ACQUIRE) < n)
+        usleep(500);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < i; j++)
+            EXPECT(numbers[i] != numbers[j]);
+    usleep(20000);
+    __atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
+    for (int i = 0; i < n; i++)
+        EXPECT(pthread_join(t[i], NULL) == 0);
+    started = 0;
+}
+
+static void *until_hit(void *p) {
+    *(int *)p = number();
+    __atomic_store_n(&started, 1, __ATOMIC_RELEASE);
+    while (!hits)
+        usleep(100);
+    EXPECT(hits == 1);
+    return NULL;
+}
+
+/* Sends by a raw call to a thread, which is hit once. */
+static void hit(int how) {
+    pthread_t t;
+    int tid;
+    EXPECT(pthread_create(&t, NULL, until_hit, &tid) == 0);
+    while (!__atomic_load_n(&started, __ATOMIC_ACQUIRE))
+        usleep(500);
+    siginfo_t info = {.si_code = SI_QUEUE};
+    info.si_value.sival_int = 7;
+    switch (how) {
+    case 0:
+        EXPECT(syscall(SYS_tgkill, getpid(), tid, 0) == 0);
+        EXPECT(syscall(SYS_tgkill, getpid(), tid, SIGUSR1) == 0);
+        break;
+    case 1:
+        EXPECT(syscall(SYS_tkill, tid, SIGUSR1) == 0);
+        break;
+    default:
+        EXPECT(syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, SIGUSR1, &info) == 0);
+    }
+    EXPECT(pthread_join(t, NULL) == 0);
+    started = 0;
+    EXPECT(hits == 0);
+}
+
+/* What a thread sends its own process comes before the call returns. */
+static void sent_to_itself(void) {
+    EXPECT(syscall(SYS_kill, getpid(), SIGUSR1) == 0 && hits == 1);
+    EXPECT(syscall(SYS_tgkill, getpid(), number(), SIGUSR1) == 0 && hits == 2);
+    siginfo_t info = {.si_code = SI_QUEUE, .si_signo = SIGUSR1};
+    info.si_value.sival_int = 8;
+    EXPECT(syscall(SYS_rt_sigqueueinfo, getpid(), SIGUSR1, &info) == 0 && hits == 3 && value == 8);
+    info.si_value.sival_int = 9;
+    EXPECT(syscall(SYS_rt_tgsigqueueinfo, getpid(), number(), SIGUSR1, &info) == 0 && hits == 4 && value == 9);
+    int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    if (pidfd >= 0) {
+        EXPECT(syscall(SYS_pidfd_send_signal, pidfd, SIGUSR1, NULL, 0) == 0 && hits == 5);
+        EXPECT(syscall(SYS_close, pidfd) == 0);
+    }
+    EXPECT(syscall(SYS_tgkill, getpid(), number(), 1000) == -1 && errno == EINVAL);
+    EXPECT(syscall(SYS_tgkill, getpid(), 1 << 30, SIGUSR1) == -1 && errno == ESRCH);
+    hits = 0;
+}
+
+static void masks(void) {
+    unsigned long usr1 = 1UL << (SIGUSR1 - 1);
+    struct {
+        unsigned long mask, after;
+    } old = {1, 2};
+    sigset_t set;
+    EXPECT(syscall(SYS_rt_sigprocmask, SIG_BLOCK, &usr1, &old, 8) == 0);
+    EXPECT(old.mask == 0 && old.after == 2);
+    EXPECT(pthread_sigmask(SIG_BLOCK, NULL, &set) == 0 && sigismember(&set, SIGUSR1));
+    EXPECT(raise(SIGUSR1) == 0 && hits == 0);
+    EXPECT(syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old.mask, NULL, 8) == 0 && hits == 1);
+    EXPECT(syscall(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &old, 8) == 0 && old.mask == 0);
+    EXPECT(syscall(SYS_rt_sigprocmask, SIG_BLOCK, &usr1, NULL, 4) == -1 && errno == EINVAL);
+    EXPECT(syscall(SYS_rt_sigprocmask, 17, &usr1, NULL, 8) == -1 && errno == EINVAL);
+    hits = 0;
+}
+
+static void *reads(void *p) {
+    char c;
+    EXPECT(read(ends[0], &c, 1) == 1 && c == 'x');
+    return p;
+}
+
+/* A thread that waits keeps its file, and the number is free for others. */
+static void descriptors(void) {
+    pthread_t t;
+    EXPECT(pipe(ends) == 0);
+    int other = dup(ends[1]);
+    EXPECT(pthread_create(&t, NULL, reads, NULL) == 0);
+    usleep(10000);
+    int null = open("/dev/null", O_RDONLY);
+    EXPECT(syscall(SYS_dup3, null, ends[0], O_CLOEXEC) == ends[0]);
+    EXPECT(fcntl(ends[0], F_GETFD) == FD_CLOEXEC);
+    EXPECT(syscall(SYS_dup2, null, ends[1]) == ends[1]);
+    EXPECT(syscall(SYS_close_range, null, null, 0) == 0 && close(null) == -1 && errno == EBADF);
+    EXPECT(write(other, "x", 1) == 1);
+    EXPECT(pthread_join(t, NULL) == 0);
+    EXPECT(syscall(SYS_close, other) == 0 && close(ends[0]) == 0 && close(ends[1]) == 0);
+}
+
+int main(int argc, char **argv) {
+    struct sigaction action = {.sa_sigaction = note, .sa_flags = SA_SIGINFO};
+    EXPECT(sigaction(SIGUSR1, &action, NULL) == 0);
+    every_thread_has_a_number(argc > 1 ? atoi(argv[1]) : 2);
+    for (int how = 0; how < 3; how++)
+        hit(how);
+    sent_to_itself();
+    masks();
+    descriptors();
+    return 0;
+}

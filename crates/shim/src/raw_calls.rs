@@ -1,0 +1,93 @@
+//! System calls that a program makes by `syscall(2)`: those that name a thread, or are about the
+//! signals of one, are answered as the functions of the C library are. To the kernel a thread is
+//! the kernel thread that happens to run it.
+
+use crate::io::descriptors::{close, close_range, dup2, dup3};
+use crate::signal::altstack::sigaltstack;
+use crate::signal::mask::pthread_sigmask;
+use crate::signal::send::{kill, tgkill, tgsigqueue};
+use crate::signal::settle;
+use crate::sys::{self, call};
+use crate::thread::gettid;
+use core::ffi::{c_int, c_long};
+use libc::{sigset_t, stack_t};
+use quaver::foreign::raw_calls;
+
+pub(crate) fn start() {
+    raw_calls::set_answer(answer);
+}
+
+/// # Safety
+///
+/// As for `syscall`.
+unsafe fn answer(number: c_long, a: &[c_long; 6]) -> Option<c_long> {
+    let int = |i: usize| a[i] as c_int;
+    // SAFETY: the caller's contract is that of the function of the same name.
+    let result = unsafe {
+        match number {
+            libc::SYS_gettid => gettid(),
+            libc::SYS_kill => kill(int(0), int(1)),
+            libc::SYS_tkill => tgkill(std::process::id() as c_int, int(0), int(1)),
+            libc::SYS_tgkill => tgkill(int(0), int(1), int(2)),
+            libc::SYS_rt_tgsigqueueinfo => {
+                tgsigqueue(int(0), int(1), int(2), a[3] as *const libc::siginfo_t)
+            }
+            libc::SYS_rt_sigqueueinfo | libc::SYS_pidfd_send_signal => sent(number, a),
+            libc::SYS_rt_sigprocmask => masked(a),
+            libc::SYS_sigaltstack => sigaltstack(a[0] as *const stack_t, a[1] as *mut stack_t),
+            libc::SYS_close => close(int(0)),
+            libc::SYS_close_range => close_range(a[0] as u32, a[1] as u32, int(2)),
+            libc::SYS_dup2 => dup2(int(0), int(1)),
+            libc::SYS_dup3 => dup3(int(0), int(1), int(2)),
+            _ => return None,
+        }
+    };
+    Some(result.into())
+}
+
+/// Sends a signal by way of the kernel. If that was for this process, it comes before the call
+/// returns.
+///
+/// # Safety
+///
+/// As for `syscall`.
+unsafe fn sent(number: c_long, a: &[c_long; 6]) -> c_int {
+    // SAFETY: handed on.
+    let r = sys::returned(unsafe { call(number, a.map(|x| x as usize)) });
+    if r == 0 {
+        settle();
+    }
+    r as c_int
+}
+
+/// The kernel's masks are shorter than the C library's.
+///
+/// # Safety
+///
+/// As for `syscall(SYS_rt_sigprocmask, ...)`.
+unsafe fn masked(a: &[c_long; 6]) -> c_int {
+    const SIZE: c_long = size_of::<u64>() as c_long;
+    if a[3] != SIZE {
+        sys::set_errno(libc::EINVAL);
+        return -1;
+    }
+    let (new, old) = (a[1] as *const u64, a[2] as *mut u64);
+    // SAFETY: the caller's pointers are null or to masks of that size; all zeroes are a set.
+    let errno = unsafe {
+        let (mut set, mut before): (sigset_t, sigset_t) = core::mem::zeroed();
+        if let Some(&new) = new.as_ref() {
+            (&raw mut set).cast::<u64>().write(new);
+        }
+        let set = if new.is_null() { core::ptr::null() } else { &raw const set };
+        let errno = pthread_sigmask(a[0] as c_int, set, &mut before);
+        if errno == 0 && !old.is_null() {
+            old.write((&raw const before).cast::<u64>().read());
+        }
+        errno
+    };
+    if errno == 0 {
+        return 0;
+    }
+    sys::set_errno(errno);
+    -1
+}
