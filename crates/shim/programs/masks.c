@@ -102,9 +102,17 @@ static void check_moments(int (*call)(const sigset_t *)) {
 }
 
 static int in_pselect(const sigset_t *mask) {
-    fd_set sets[3];
+    static int never[2] = {-1, -1};
+    fd_set sets[3], before[3];
     memset(sets, 0, sizeof sets);
-    return pselect(FD_SETSIZE, &sets[0], &sets[1], &sets[2], NULL, mask);
+    EXPECT(never[0] >= 0 || pipe(never) == 0);
+    FD_SET(never[0], &sets[0]);
+    memcpy(before, sets, sizeof sets);
+    int r = pselect(FD_SETSIZE, &sets[0], &sets[1], &sets[2], NULL, mask), error = errno;
+    /* An error leaves them as they were. */
+    EXPECT(r != -1 || memcmp(before, sets, sizeof sets) == 0);
+    errno = error;
+    return r;
 }
 
 static int in_ppoll(const sigset_t *mask) {

@@ -21,7 +21,13 @@ pub unsafe fn select<C: Caller>(
 ) -> isize {
     // SAFETY: the caller's contract.
     let wanted = unsafe { Sets::read(sets, n) };
-    caller.perform(false, &mut Select { caller, n, sets, wanted, span, mask })
+    let mut select = Select { caller, n, sets, wanted, span, mask };
+    let result = caller.perform(false, &mut select);
+    if result < 0 {
+        // An error leaves them as they were.
+        select.restore();
+    }
+    result
 }
 
 const BITS: usize = u64::BITS as usize;

@@ -172,7 +172,8 @@ static int choose(int fd, int events, long ms, const sigset_t *mask, int masked,
     struct timespec s = {ms / 1000, ms % 1000 * 1000000};
     int n = masked ? pselect(fd + 1, &in, &out, NULL, ms < 0 ? NULL : &s, mask)
                    : select(fd + 1, &in, &out, NULL, ms < 0 ? NULL : &v);
-    *got = n <= 0 ? 0 : (FD_ISSET(fd, &in) ? POLLIN : 0) | (FD_ISSET(fd, &out) ? POLLOUT : 0);
+    /* What an error leaves there, too. */
+    *got = (FD_ISSET(fd, &in) ? POLLIN : 0) | (FD_ISSET(fd, &out) ? POLLOUT : 0);
     return n;
 }
 
