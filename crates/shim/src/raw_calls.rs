@@ -4,10 +4,10 @@
 
 use crate::io::descriptors::{close, close_range, dup2, dup3};
 use crate::signal::altstack::sigaltstack;
-use crate::signal::mask::pthread_sigmask;
+use crate::signal::mask::sigprocmask;
 use crate::signal::send::{kill, tgkill, tgsigqueue};
 use crate::signal::settle;
-use crate::sys::{self, call};
+use crate::sys::{call, returned};
 use crate::thread::gettid;
 use core::ffi::{c_int, c_long};
 use libc::{sigset_t, stack_t};
@@ -53,7 +53,7 @@ unsafe fn answer(number: c_long, a: &[c_long; 6]) -> Option<c_long> {
 /// As for `syscall`.
 unsafe fn sent(number: c_long, a: &[c_long; 6]) -> c_int {
     // SAFETY: handed on.
-    let r = sys::returned(unsafe { call(number, a.map(|x| x as usize)) });
+    let r = returned(unsafe { call(number, a.map(|x| x as usize)) });
     if r == 0 {
         settle();
     }
@@ -68,26 +68,20 @@ unsafe fn sent(number: c_long, a: &[c_long; 6]) -> c_int {
 unsafe fn masked(a: &[c_long; 6]) -> c_int {
     const SIZE: c_long = size_of::<u64>() as c_long;
     if a[3] != SIZE {
-        sys::set_errno(libc::EINVAL);
-        return -1;
+        return returned(-(libc::EINVAL as isize)) as c_int;
     }
     let (new, old) = (a[1] as *const u64, a[2] as *mut u64);
     // SAFETY: the caller's pointers are null or to masks of that size; all zeroes are a set.
-    let errno = unsafe {
+    unsafe {
         let (mut set, mut before): (sigset_t, sigset_t) = core::mem::zeroed();
         if let Some(&new) = new.as_ref() {
             (&raw mut set).cast::<u64>().write(new);
         }
         let set = if new.is_null() { core::ptr::null() } else { &raw const set };
-        let errno = pthread_sigmask(a[0] as c_int, set, &mut before);
-        if errno == 0 && !old.is_null() {
+        let r = sigprocmask(a[0] as c_int, set, &mut before);
+        if r == 0 && !old.is_null() {
             old.write((&raw const before).cast::<u64>().read());
         }
-        errno
-    };
-    if errno == 0 {
-        return 0;
+        r
     }
-    sys::set_errno(errno);
-    -1
 }

@@ -5,9 +5,9 @@
 //! `parking_lot`'s locks park the user thread instead of blocking the worker. Who waits, and who is
 //! woken, is in [`crate::park::lot`].
 //!
-//! Only process-private futexes are concerned; everything else goes to the kernel unchanged, and so
-//! does what the kernel refuses. glibc's own locks make the system call inline and are not seen
-//! here: those threads are handed over when they block.
+//! Only process-private futexes are concerned; everything else goes to the kernel unchanged, unless
+//! a host answers it ([`raw_calls`]), and so does what the kernel refuses. glibc's own locks make
+//! the system call inline and are not seen here: those threads are handed over when they block.
 //!
 //! Calls that wake more than one word, or move waiters to another, wake all user threads that the
 //! kernel would have moved. A wait may end for no reason, so that costs them a look at the word.

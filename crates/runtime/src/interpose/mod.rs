@@ -24,24 +24,15 @@ pub(crate) use futex::{
 };
 pub(crate) use postponed::wake_postponed;
 
-use core::ffi::{c_char, c_long, c_void};
+use core::ffi::{c_char, c_void};
 
 /// Makes the linker take these definitions from the library: it takes an object only if something
 /// refers to it.
 pub(crate) fn link() {
     pthread::link();
     files::link();
-    type Syscall = unsafe extern "C-unwind" fn(
-        c_long,
-        c_long,
-        c_long,
-        c_long,
-        c_long,
-        c_long,
-        c_long,
-    ) -> c_long;
     core::hint::black_box((
-        futex::syscall as Syscall,
+        futex::syscall as unsafe extern "C-unwind" fn(_, _, _, _, _, _, _) -> _,
         sleep::sched_yield as extern "C" fn() -> i32,
         identity::setuid as extern "C" fn(libc::uid_t) -> i32,
         load::dlopen as unsafe extern "C" fn(*const c_char, i32) -> *mut c_void,

@@ -257,11 +257,7 @@ fn send_to(
     let t = found?;
     let errno = send(t, signal, describe);
     t.release();
-    if errno == 0 {
-        return Some(0);
-    }
-    sys::set_errno(errno);
-    Some(-1)
+    Some(sys::returned(-(errno as isize)) as c_int)
 }
 
 /// See `tgkill(2)`: threads are known by the numbers that `gettid` gives them.
@@ -292,9 +288,7 @@ pub(crate) unsafe fn tgsigqueue(
         told.si_signo = signal;
         told
     };
-    let to_thread = |_: &siginfo_t| send_to(process, tid, signal, told);
-    // SAFETY: null, or the caller's.
-    let sent = unsafe { info.as_ref() }.and_then(to_thread);
+    let sent = if info.is_null() { None } else { send_to(process, tid, signal, told) };
     sent.unwrap_or_else(|| {
         let a = [process as usize, tid as usize, signal as usize, info as usize, 0, 0];
         // SAFETY: handed on.
