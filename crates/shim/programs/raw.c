@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { THREADS = 4 };
@@ -88,6 +89,18 @@ static void hit(int how) {
     EXPECT(hits == 0);
 }
 
+/* Threads of other processes can be sent signals, too. */
+static void sent_to_another(void) {
+    pid_t child = fork();
+    if (child == 0) {
+        pause();
+        _exit(1);
+    }
+    int status;
+    EXPECT(syscall(SYS_tkill, child, SIGKILL) == 0);
+    EXPECT(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
 /* What a thread sends its own process comes before the call returns. */
 static void sent_to_itself(void) {
     EXPECT(syscall(SYS_kill, getpid(), SIGUSR1) == 0 && hits == 1);
@@ -154,6 +167,7 @@ int main(int argc, char **argv) {
     for (int how = 0; how < 3; how++)
         hit(how);
     sent_to_itself();
+    sent_to_another();
     masks();
     descriptors();
     return 0;

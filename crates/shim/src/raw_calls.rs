@@ -5,7 +5,7 @@
 use crate::io::descriptors::{close, close_range, dup2, dup3};
 use crate::signal::altstack::sigaltstack;
 use crate::signal::mask::sigprocmask;
-use crate::signal::send::{kill, tgkill, tgsigqueue};
+use crate::signal::send::{kill, tgkill, tgsigqueue, tkill};
 use crate::signal::settle;
 use crate::sys::{call, returned};
 use crate::thread::gettid;
@@ -27,7 +27,7 @@ unsafe fn answer(number: c_long, a: &[c_long; 6]) -> Option<c_long> {
         match number {
             libc::SYS_gettid => gettid(),
             libc::SYS_kill => kill(int(0), int(1)),
-            libc::SYS_tkill => tgkill(std::process::id() as c_int, int(0), int(1)),
+            libc::SYS_tkill => tkill(int(0), int(1)),
             libc::SYS_tgkill => tgkill(int(0), int(1), int(2)),
             libc::SYS_rt_tgsigqueueinfo => {
                 tgsigqueue(int(0), int(1), int(2), a[3] as *const libc::siginfo_t)

@@ -5,7 +5,7 @@ use crate::exec;
 use crate::real::real;
 use crate::state::{self, Thread};
 use crate::sys::{self, call};
-use core::ffi::c_int;
+use core::ffi::{c_int, c_long};
 use core::sync::atomic::Ordering::*;
 use libc::{pid_t, pthread_t, siginfo_t, sigval};
 
@@ -260,15 +260,24 @@ fn send_to(
     Some(sys::returned(-(errno as isize)) as c_int)
 }
 
+/// As `tgkill` and `tkill` do; for who is no thread of this process, by the system call.
+fn kill_thread(process: pid_t, tid: pid_t, signal: c_int, number: c_long, a: [usize; 6]) -> c_int {
+    let sent = send_to(process, tid, signal, |signal| described(signal, libc::SI_TKILL, 0));
+    // SAFETY: no memory.
+    sent.unwrap_or_else(|| sys::returned(unsafe { call(number, a) }) as c_int)
+}
+
 /// See `tgkill(2)`: threads are known by the numbers that `gettid` gives them.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn tgkill(process: pid_t, tid: pid_t, signal: c_int) -> c_int {
-    let sent = send_to(process, tid, signal, |signal| described(signal, libc::SI_TKILL, 0));
-    sent.unwrap_or_else(|| {
-        let a = [process as usize, tid as usize, signal as usize, 0, 0, 0];
-        // SAFETY: no memory.
-        sys::returned(unsafe { call(libc::SYS_tgkill, a) }) as c_int
-    })
+    let a = [process as usize, tid as usize, signal as usize, 0, 0, 0];
+    kill_thread(process, tid, signal, libc::SYS_tgkill, a)
+}
+
+/// See `tkill(2)`, which the C library has no function for. The thread may be any process's.
+pub(crate) fn tkill(tid: pid_t, signal: c_int) -> c_int {
+    let a = [tid as usize, signal as usize, 0, 0, 0, 0];
+    kill_thread(super::process(), tid, signal, libc::SYS_tkill, a)
 }
 
 /// `tgkill` with what the signal tells, see `rt_tgsigqueueinfo(2)`.
