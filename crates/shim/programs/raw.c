@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -160,6 +161,43 @@ static void descriptors(void) {
     EXPECT(syscall(SYS_close, other) == 0 && close(ends[0]) == 0 && close(ends[1]) == 0);
 }
 
+static int word;
+
+static long wait_for_word(int value, const struct timespec *limit) {
+    return syscall(SYS_futex, &word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, value, limit, NULL, 0);
+}
+
+static void *sends_later(void *p) {
+    usleep(5000);
+    EXPECT(kill(getpid(), SIGUSR1) == 0);
+    if (p) {
+        usleep(5000);
+        __atomic_store_n(&word, 1, __ATOMIC_RELEASE);
+        EXPECT(syscall(SYS_futex, &word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0) == 1);
+    }
+    return NULL;
+}
+
+/* Handlers run while a thread waits for a futex. Those that restart calls do not end one without a limit. */
+static void signals_while_it_waits(int flags) {
+    struct sigaction old, action = {.sa_sigaction = note, .sa_flags = SA_SIGINFO | flags};
+    EXPECT(sigaction(SIGUSR1, &action, &old) == 0);
+    struct timespec minute = {60, 0};
+    pthread_t t;
+    EXPECT(pthread_create(&t, NULL, sends_later, NULL) == 0);
+    EXPECT(wait_for_word(0, &minute) == -1 && errno == EINTR && hits == 1);
+    EXPECT(pthread_join(t, NULL) == 0);
+    EXPECT(pthread_create(&t, NULL, sends_later, flags ? &word : NULL) == 0);
+    if (flags)
+        EXPECT(wait_for_word(0, NULL) == 0 && word == 1 && hits == 2);
+    else
+        EXPECT(wait_for_word(0, NULL) == -1 && errno == EINTR && hits == 2);
+    EXPECT(pthread_join(t, NULL) == 0);
+    EXPECT(wait_for_word(2, NULL) == -1 && errno == EAGAIN);
+    EXPECT(sigaction(SIGUSR1, &old, NULL) == 0);
+    hits = word = 0;
+}
+
 int main(int argc, char **argv) {
     struct sigaction action = {.sa_sigaction = note, .sa_flags = SA_SIGINFO};
     EXPECT(sigaction(SIGUSR1, &action, NULL) == 0);
@@ -170,5 +208,7 @@ int main(int argc, char **argv) {
     sent_to_another();
     masks();
     descriptors();
+    signals_while_it_waits(0);
+    signals_while_it_waits(SA_RESTART);
     return 0;
 }

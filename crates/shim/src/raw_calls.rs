@@ -1,20 +1,45 @@
 //! System calls that a program makes by `syscall(2)`: those that name a thread, or are about the
 //! signals of one, are answered as the functions of the C library are. To the kernel a thread is
 //! the kernel thread that happens to run it.
+//!
+//! A wait for a futex, which is how threads of Rust programs wait for each other, is one of the
+//! runtime's; handlers run meanwhile.
 
+use crate::cancel;
+use crate::interrupt::Call;
 use crate::io::descriptors::{close, close_range, dup2, dup3};
 use crate::signal::altstack::sigaltstack;
 use crate::signal::mask::sigprocmask;
 use crate::signal::send::{kill, tgkill, tgsigqueue, tkill};
-use crate::signal::settle;
+use crate::signal::{deliver, managed, settle};
 use crate::sys::{call, returned};
 use crate::thread::gettid;
 use core::ffi::{c_int, c_long};
 use libc::{sigset_t, stack_t};
-use quaver::foreign::raw_calls;
+use quaver::foreign::raw_calls::{self, FutexWait, Host};
 
 pub(crate) fn start() {
-    raw_calls::set_answer(answer);
+    raw_calls::set_host(&Host { answer, wait });
+}
+
+/// As in the kernel, a handler without `SA_RESTART` ends it, and where it has a limit any does.
+fn wait(futex: &FutexWait) -> Result<(), c_int> {
+    let Some(me) = managed() else { return futex.wait(&|| false) };
+    let call = Call::begin(me, !futex.has_limit());
+    let wanted = || call.is_broken() || deliver::is_due(me) || me.is_cancelled_anywhere();
+    loop {
+        match futex.wait(&wanted) {
+            Err(libc::EINTR) => {}
+            end => return end,
+        }
+        deliver::deliver_here(me);
+        if me.is_cancelled_anywhere() {
+            cancel::test();
+        }
+        if call.is_broken() {
+            return Err(libc::EINTR);
+        }
+    }
 }
 
 /// # Safety

@@ -16,7 +16,8 @@
 //!
 //! Waking is safe in a handler, whatever it has interrupted: [`super::postponed`].
 
-use super::{postponed, raw_calls};
+use super::postponed;
+use super::raw_calls::{self, FutexWait};
 use crate::park::lot::{Lot, Sleepers};
 use crate::park::{self, Waiter};
 use crate::thread::raw;
@@ -246,12 +247,13 @@ unsafe fn futex(call: FutexCall, nr: c_long, a: &Arguments) -> c_long {
                 // SAFETY: handed on.
                 return in_kernel(address, || unsafe { kernel(nr, a) });
             }
-            let at = timeout.and_then(|t| deadline(t, absolute, realtime));
-            // SAFETY: the caller passes a valid futex word.
-            match unsafe { wait(address as *const AtomicU32, a[2] as u32, bits, at, || false) } {
-                Ok(()) => 0,
-                Err(errno) => (-errno).into(),
-            }
+            let wait = FutexWait {
+                word: address as *const AtomicU32,
+                expected: a[2] as u32,
+                bits,
+                at: timeout.and_then(|t| deadline(t, absolute, realtime)),
+            };
+            wait.ask().map_or_else(|errno| (-errno).into(), |()| 0)
         }
         FutexCall::Wake { number, bits } => {
             let error = Cell::new(0);

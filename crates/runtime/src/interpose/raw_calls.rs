@@ -1,29 +1,66 @@
 //! System calls by libc's function `syscall` that a host of other programs answers itself: where
 //! threads are the program's and not the kernel's, their numbers, masks and signals are not those
-//! that the kernel knows.
+//! that the kernel knows, and a wait for a futex is not one that a signal ends.
 
-use core::ffi::c_long;
-use core::sync::atomic::{AtomicPtr, Ordering::*};
+use super::futex;
+use core::ffi::{c_int, c_long};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
+use std::time::Instant;
 
-/// Answers a call of this number with these arguments as `syscall` does, `errno` included; `None`:
-/// it is the kernel's. It is asked wherever the program is, in handlers of signals too.
-pub type Answer = unsafe fn(c_long, &[c_long; 6]) -> Option<c_long>;
+/// Who answers. Both are asked wherever the program is, in handlers of signals too.
+#[derive(Debug)]
+pub struct Host {
+    /// Answers a call of this number with these arguments as `syscall` does, `errno` included;
+    /// `None`: it is the kernel's. Not asked about futexes.
+    pub answer: unsafe fn(c_long, &[c_long; 6]) -> Option<c_long>,
+    /// Waits for a futex on a user thread. The error is the errno.
+    pub wait: fn(&FutexWait) -> Result<(), c_int>,
+}
 
-static ANSWER: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+static HOST: AtomicPtr<Host> = AtomicPtr::new(core::ptr::null_mut());
 
-/// From now on `answer` is asked first, but for futexes.
-pub fn set_answer(answer: Answer) {
-    ANSWER.store(answer as *mut (), Release);
+/// From now on `host` is asked first.
+pub fn set_host(host: &'static Host) {
+    HOST.store(core::ptr::from_ref(host).cast_mut(), Release);
+}
+
+fn host() -> Option<&'static Host> {
+    // SAFETY: only `set_host` stores there.
+    unsafe { HOST.load(Acquire).as_ref() }
 }
 
 /// # Safety
 ///
 /// As for libc's `syscall`.
 pub(super) unsafe fn answer(number: c_long, arguments: &[c_long; 6]) -> Option<c_long> {
-    let answer = ANSWER.load(Acquire);
-    if answer.is_null() {
-        return None;
+    // SAFETY: the caller's contract is handed on.
+    unsafe { (host()?.answer)(number, arguments) }
+}
+
+/// A wait for a futex by `syscall`, on a user thread.
+#[derive(Debug)]
+pub struct FutexWait {
+    pub(super) word: *const AtomicU32,
+    pub(super) expected: u32,
+    pub(super) bits: u32,
+    pub(super) at: Option<Instant>,
+}
+
+impl FutexWait {
+    /// Does it end at some time?
+    pub fn has_limit(&self) -> bool {
+        self.at.is_some()
     }
-    // SAFETY: only `set_answer` stores there; the caller's contract is handed on.
-    unsafe { core::mem::transmute::<*mut (), Answer>(answer)(number, arguments) }
+
+    /// Waits as a user thread until woken; `EINTR` if `interrupted` says so, which is asked before
+    /// the thread sleeps and whenever it has been interrupted. May be called again after that.
+    pub fn wait(&self, interrupted: &dyn Fn() -> bool) -> Result<(), c_int> {
+        // SAFETY: whoever made it knows that the word is valid and the caller may park.
+        unsafe { futex::wait(self.word, self.expected, self.bits, self.at, interrupted) }
+    }
+
+    /// As the host does it, or to the end.
+    pub(super) fn ask(&self) -> Result<(), c_int> {
+        host().map_or_else(|| self.wait(&|| false), |host| (host.wait)(self))
+    }
 }
