@@ -138,6 +138,13 @@ pub(crate) fn at_call(context: *mut c_void) -> bool {
         && unsafe { sys::is_syscall(interrupted_at(context)) }
 }
 
+/// Has a call just returned an error that comes with a signal?
+pub(crate) fn has_failed(context: *mut c_void) -> bool {
+    [libc::EPIPE, libc::EFBIG]
+        .map(|errno| -i64::from(errno))
+        .contains(&registers(context)[libc::REG_RAX as usize])
+}
+
 /// Is it at the call of a wait for a futex? Others on futexes have effects that must not be missed.
 fn at_futex_wait(context: *mut c_void) -> bool {
     let [number, operation] =

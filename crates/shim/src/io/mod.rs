@@ -316,6 +316,7 @@ fn raw(number: c_long, a: [usize; 6]) -> isize {
     if (result == -(EPIPE as isize) || result == -(EFBIG as isize))
         && let Some(me) = signal::managed()
         && me.blocked_in.load(Relaxed) == 0
+        && !me.signals.in_section()
     {
         deliver::deliver_here(me);
     }

@@ -241,7 +241,7 @@ fn receive(info: &siginfo_t) {
 /// Should `t` look up?
 fn is_wanted(t: &Thread) -> bool {
     let mask = t.signals.mask.load(SeqCst);
-    let due = t.signals.pending.bits() & (!mask | t.signals.waits_for.load(SeqCst)) != 0
+    let due = t.signals.own() & (!mask | t.signals.waits_for.load(SeqCst)) != 0
         || t.is_cancelled_anywhere();
     due && t.ended.load(Acquire) == 0
 }
@@ -255,8 +255,27 @@ pub(crate) fn seek(t: &'static Thread) {
     tell();
 }
 
+/// Is there a thread whose call has brought about a signal that it may not know of?
+static BROUGHT: AtomicBool = AtomicBool::new(false);
+
+/// From now on the courier makes those look up whose calls have brought about signals.
+/// Async-signal-safe.
+pub(super) fn look_for_brought() {
+    BROUGHT.store(true, SeqCst);
+    tell();
+}
+
 /// Makes those look up who should. `false`: there are none.
 fn tell_threads() -> bool {
+    if BROUGHT.swap(false, SeqCst) {
+        let locked = queue::locked();
+        queue::find(&locked, |t| {
+            if t.signals.brought.load(SeqCst) != 0 {
+                queue::seek(&locked, t);
+            }
+            false
+        });
+    }
     // Released without the lock, for then it may be freed.
     loop {
         let locked = queue::locked();

@@ -4,6 +4,7 @@ use super::action::{self, Action};
 use super::{
     FAULTS, OF_CALLS, UNBLOCKABLE, altstack, bit, courier, file, managed, mask, queue, send,
 };
+use crate::cancel;
 use crate::exec;
 use crate::real::real;
 use crate::state::{self, Thread};
@@ -55,7 +56,15 @@ unsafe fn receive(signal: c_int, info: *mut siginfo_t, context: *mut c_void, at_
         // A call that waits is told of it by the courier.
         let taken_here = me.signals.kernel_tid() != 0 && me.blocked_in.load(Relaxed) == 0;
         let own = code == libc::SI_TKILL || by_call || taken_here;
-        if !at_home || !own || !is_outside_runtime(me, context) {
+        if by_call && is_in_shim(context) {
+            // The call delivers it, when it is done with whatever it is in.
+            me.signals.brought.fetch_or(bit(signal), SeqCst);
+            if code != libc::SI_TKILL && !cancel::has_failed(context) {
+                // It came with another one, whose handler begins here. Whose call it was is not
+                // known.
+                courier::look_for_brought();
+            }
+        } else if !at_home || !own || !is_outside_runtime(me, context) {
             courier::forward(info);
         } else if is_interruptible(me, context)
             && me.signals.mask.load(Relaxed) & bit(signal) == 0
@@ -68,7 +77,6 @@ unsafe fn receive(signal: c_int, info: *mut siginfo_t, context: *mut c_void, at_
             deliver(me, context);
             me.interrupt();
         } else {
-            // The call that has brought it about delivers it.
             // SAFETY: the kernel's argument.
             send::to_thread(me, unsafe { &*info });
         }
@@ -110,16 +118,19 @@ pub(super) fn find_code() {
 /// unwinding, so not in the middle of something of the runtime's or the shim's, which wait in ways
 /// that look for handlers themselves.
 pub(crate) fn is_interruptible(me: &Thread, context: *mut c_void) -> bool {
-    let at = crate::cancel::interrupted_at(context);
-    let in_shim = (CODE[0].load(Relaxed)..CODE[1].load(Relaxed)).contains(&at)
-        && !crate::cancel::at_call(context);
+    let in_shim = is_in_shim(context) && !cancel::at_call(context);
     !in_shim && is_outside_runtime(me, context)
+}
+
+/// Was the shim's or the runtime's own code interrupted at `context`?
+fn is_in_shim(context: *mut c_void) -> bool {
+    (CODE[0].load(Relaxed)..CODE[1].load(Relaxed)).contains(&cancel::interrupted_at(context))
 }
 
 /// Is `me`, interrupted at `context`, outside of the runtime, of sections, and of other handlers of
 /// the shim's and the runtime's?
 pub(crate) fn is_outside_runtime(me: &Thread, context: *mut c_void) -> bool {
-    let at = crate::cancel::interrupted_at(context);
+    let at = cancel::interrupted_at(context);
     !region::in_runtime() && !me.signals.in_section() && !region::must_end(at)
 }
 
@@ -247,7 +258,7 @@ fn of_process(me: &Thread) -> u64 {
 /// Is there a signal that `me` should take?
 pub(crate) fn is_due(me: &Thread) -> bool {
     let allowed = !me.signals.mask.load(SeqCst);
-    me.signals.pending.bits() & allowed != 0
+    me.signals.own() & allowed != 0
         || queue::PROCESS.bits() & allowed != 0
             && queue::PROCESS.bits() & allowed & of_process(me) != 0
 }
@@ -266,8 +277,11 @@ fn take(me: &Thread) -> Option<(siginfo_t, Action)> {
 
 /// Runs the handlers of all signals that `me` should take. On `me`, outside of the runtime.
 /// `context` is null or what the kernel has interrupted. `true`: a handler has run.
-pub(crate) fn deliver(me: &Thread, context: *mut c_void) -> bool {
+pub(crate) fn deliver(me: &'static Thread, context: *mut c_void) -> bool {
     let mut ran = false;
+    if me.signals.brought.load(Relaxed) != 0 {
+        send::brought(me);
+    }
     if !is_due(me) {
         return ran;
     }
@@ -281,6 +295,6 @@ pub(crate) fn deliver(me: &Thread, context: *mut c_void) -> bool {
 }
 
 /// [`deliver`], where nothing was interrupted.
-pub(crate) fn deliver_here(me: &Thread) -> bool {
+pub(crate) fn deliver_here(me: &'static Thread) -> bool {
     deliver(me, core::ptr::null_mut())
 }

@@ -21,7 +21,7 @@ pub(super) fn set(me: &Thread, mask: u64) {
 
 /// [`set`], after which somebody else may have to take what `me` was to, or `me` something that is
 /// pending.
-fn change(me: &Thread, before: u64, after: u64) {
+fn change(me: &'static Thread, before: u64, after: u64) {
     set(me, after);
     file::changed(before ^ after);
     if after & !before != 0 {
@@ -36,7 +36,7 @@ fn change(me: &Thread, before: u64, after: u64) {
 }
 
 /// The calling thread blocks again what it did where it jumps to.
-pub(super) fn restore(me: &Thread, mask: u64) {
+pub(super) fn restore(me: &'static Thread, mask: u64) {
     change(me, me.signals.mask.load(Relaxed), mask);
 }
 
@@ -97,7 +97,7 @@ pub unsafe extern "C-unwind" fn pthread_sigmask(
 }
 
 /// The calling thread blocks the signals of a mask of the kernel's and no others.
-pub(crate) fn inherit(me: &Thread, mask: u64) {
+pub(crate) fn inherit(me: &'static Thread, mask: u64) {
     change(me, 0, mask & !UNBLOCKABLE & !RESERVED);
 }
 

@@ -63,7 +63,7 @@ pub(crate) const FAULTS: u64 = bit(libc::SIGSEGV)
     | bit(libc::SIGSYS)
     | bit(libc::SIGABRT);
 
-/// Signals of a call of the thread itself.
+/// Signals of a call of the thread itself, which fails.
 const OF_CALLS: u64 = bit(libc::SIGPIPE) | bit(libc::SIGXFSZ);
 
 /// Signals that the kernel delivers to kernel threads that run user threads: what these bring about
@@ -99,6 +99,8 @@ pub(crate) struct OfThread {
     pub(crate) mask: AtomicU64,
     /// For it alone, and still to be delivered.
     pub(crate) pending: queue::Pending,
+    /// Those that calls of its own have brought about, and that these have still to deliver.
+    brought: AtomicU64,
     /// What it waits for in `sigwait` and its relatives.
     waits_for: AtomicU64,
     /// How many handlers have run on it; and those of them that let no call go on.
@@ -124,6 +126,7 @@ impl OfThread {
         OfThread {
             mask: AtomicU64::new(0),
             pending: queue::Pending::new(),
+            brought: AtomicU64::new(0),
             waits_for: AtomicU64::new(0),
             handled: Cell::new(0),
             handled_hard: Cell::new(0),
@@ -141,6 +144,11 @@ impl OfThread {
     /// A kernel thread of its own, and none of the runtime's? 0: no.
     pub(crate) fn kernel_tid(&self) -> i32 {
         self.kernel_tid.load(Relaxed)
+    }
+
+    /// What is for it alone.
+    fn own(&self) -> u64 {
+        self.pending.bits() | self.brought.load(SeqCst)
     }
 
     /// May no handler run on the thread now, which is the calling one?

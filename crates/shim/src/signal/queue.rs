@@ -229,7 +229,7 @@ pub(crate) fn remove(t: &'static Thread) -> bool {
 }
 
 /// Calls `f` for each thread until it says so; returns that one.
-pub(super) fn find(_: &Locked, f: impl Fn(&Thread) -> bool) -> Option<&'static Thread> {
+pub(super) fn find(_: &Locked, f: impl Fn(&'static Thread) -> bool) -> Option<&'static Thread> {
     // SAFETY: threads of the list exist.
     unsafe {
         let mut at = FIRST.0.get();
@@ -241,6 +241,14 @@ pub(super) fn find(_: &Locked, f: impl Fn(&Thread) -> bool) -> Option<&'static T
         }
     }
     None
+}
+
+/// The thread with this number, which the caller must release.
+pub(crate) fn numbered(number: u32) -> Option<&'static Thread> {
+    let locked = locked();
+    let found = find(&locked, |t| t.number == number)?;
+    found.references.fetch_add(1, Relaxed);
+    Some(found)
 }
 
 /// From now on the courier makes `t` look up, until there is nothing any more that it should look

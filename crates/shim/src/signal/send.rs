@@ -76,6 +76,16 @@ pub(super) fn to_thread(t: &'static Thread, info: &siginfo_t) {
     }
 }
 
+/// What calls of `me`, the calling thread, have brought about has come for it.
+pub(super) fn brought(me: &'static Thread) {
+    let mut rest = me.signals.brought.swap(0, SeqCst);
+    while rest != 0 {
+        let signal = rest.trailing_zeros() as c_int + 1;
+        rest &= rest - 1;
+        to_thread(me, &described(signal, libc::SI_USER, 0));
+    }
+}
+
 /// The calling thread, where it may be sent `signal` without the kernel.
 fn sender(signal: c_int) -> Option<&'static Thread> {
     let ours = valid(signal) && bit(signal) & UNBLOCKABLE == 0;
@@ -248,13 +258,7 @@ fn send_to(
     if managed().is_none() || process != super::process() {
         return None;
     }
-    let locked = queue::locked();
-    let found = queue::find(&locked, |t: &Thread| t.number == tid as u32);
-    found.inspect(|t| {
-        t.references.fetch_add(1, Relaxed);
-    });
-    drop(locked);
-    let t = found?;
+    let t = queue::numbered(tid as u32)?;
     let errno = send(t, signal, describe);
     t.release();
     Some(sys::returned(-(errno as isize)) as c_int)
