@@ -1,4 +1,4 @@
-/* Threads on stacks of the program's, with real-time priorities, and their CPU clocks. */
+/* Threads on stacks of the program's, their real-time priorities, CPUs and niceness, and their CPU clocks. */
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdint.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define SIZE (256 << 10)
@@ -126,6 +127,49 @@ static void priorities(void) {
     EXPECT(sched_setscheduler(0, SCHED_OTHER, &p) == 0 && sched_getscheduler(0) == SCHED_OTHER);
 }
 
+static int is_only_on(cpu_set_t *set, int cpu) { return CPU_COUNT(set) == 1 && CPU_ISSET(cpu, set); }
+
+static void *inherits(void *p) {
+    cpu_set_t set;
+    int tid = gettid();
+    EXPECT(pthread_getaffinity_np(pthread_self(), sizeof set, &set) == 0 && is_only_on(&set, 0));
+    EXPECT(getpriority(PRIO_PROCESS, 0) == 3);
+    /* One of its own, for it alone. */
+    EXPECT(setpriority(PRIO_PROCESS, tid, 7) == 0 && getpriority(PRIO_PROCESS, 0) == 7 && nice(2) == 9);
+    EXPECT(getpriority(PRIO_PROCESS, tid) == 9 && getpriority(PRIO_PROCESS, getpid()) == 3);
+    EXPECT(nice(100) == 19);
+    EXPECT(sched_setaffinity(getpid(), sizeof set, p) == 0);
+    EXPECT(sched_getaffinity(tid, sizeof set, &set) == 0 && is_only_on(&set, 0));
+    return NULL;
+}
+
+/* What a thread asks for is told again, and new threads have it too. */
+static void places(void) {
+    cpu_set_t all, one, set;
+    pthread_t t;
+    CPU_ZERO(&one);
+    CPU_SET(0, &one);
+    /* There is no such one. */
+    CPU_SET(CPU_SETSIZE - 1, &one);
+    EXPECT(sched_getaffinity(0, sizeof all, &all) == 0);
+    EXPECT(sched_setaffinity(0, sizeof one, &one) == 0);
+    EXPECT(pthread_getaffinity_np(pthread_self(), sizeof set, &set) == 0 && is_only_on(&set, 0));
+    EXPECT(setpriority(PRIO_PROCESS, 0, 3) == 0 && getpriority(PRIO_PROCESS, getpid()) == 3);
+    EXPECT(pthread_create(&t, NULL, inherits, &all) == 0 && pthread_join(t, NULL) == 0);
+    EXPECT(sched_getaffinity(0, sizeof set, &set) == 0 && CPU_EQUAL(&set, &all));
+    CPU_CLR(0, &one);
+    EXPECT(sched_setaffinity(0, sizeof one, &one) == -1 && errno == EINVAL);
+    EXPECT(pthread_setaffinity_np(pthread_self(), sizeof one, &one) == EINVAL);
+    EXPECT(sched_getaffinity(0, 1, &set) == -1 && errno == EINVAL);
+    /* A child is as nice. */
+    int status;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(getpriority(PRIO_PROCESS, 0));
+    EXPECT(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 3);
+    EXPECT(getpriority(PRIO_PROCESS, 1) <= 19 && setpriority(PRIO_PROCESS, 1 << 30, 3) == -1 && errno == ESRCH);
+}
+
 static double seconds(clockid_t clock) {
     struct timespec t;
     EXPECT(clock_gettime(clock, &t) == 0);
@@ -183,6 +227,7 @@ int main(int argc, char **argv) {
     stacks();
     smallest();
     priorities();
+    places();
     clocks();
     puts("attributes: ok");
     return 0;

@@ -3,6 +3,7 @@
 //!
 //! Each module defines functions of the C library in front of the C library's own.
 
+mod affinity;
 mod attributes;
 mod c11;
 mod cancel;
@@ -13,6 +14,7 @@ mod io;
 mod mutex;
 mod name;
 mod net;
+mod nice;
 mod raw_calls;
 mod real;
 mod refuse;

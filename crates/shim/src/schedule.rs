@@ -129,6 +129,9 @@ pub unsafe extern "C" fn pthread_setschedparam(
     // SAFETY: the caller's contract.
     unsafe {
         let Some(t) = state::of(thread) else {
+            if state::is_gone(thread) {
+                return libc::ESRCH;
+            }
             return real!(pthread_setschedparam(thread => pthread_t, policy => c_int,
                 parameter => *const sched_param) -> c_int);
         };
@@ -153,6 +156,9 @@ pub unsafe extern "C" fn pthread_getschedparam(
     // SAFETY: the caller's contract.
     unsafe {
         let Some(t) = state::of(thread) else {
+            if state::is_gone(thread) {
+                return libc::ESRCH;
+            }
             return real!(pthread_getschedparam(thread => pthread_t, policy => *mut c_int,
                 parameter => *mut sched_param) -> c_int);
         };
@@ -173,6 +179,9 @@ pub unsafe extern "C" fn pthread_setschedprio(thread: pthread_t, priority: c_int
     // SAFETY: the caller's contract.
     unsafe {
         let Some(t) = state::of(thread) else {
+            if state::is_gone(thread) {
+                return libc::ESRCH;
+            }
             return real!(pthread_setschedprio(thread => pthread_t, priority => c_int) -> c_int);
         };
         match Schedule::new(Schedule::of(t).policy, priority) {

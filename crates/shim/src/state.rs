@@ -6,6 +6,7 @@
 //! those that the C library makes for itself) have a null pointer there, and all functions hand
 //! them on to the C library.
 
+use crate::nice::Nice;
 use crate::signal::OfThread;
 use crate::unwind::{Base, OwnBuffer, UnwindBuffer};
 use core::cell::{Cell, UnsafeCell};
@@ -77,12 +78,14 @@ pub(crate) struct Thread {
     /// `pthread_cleanup_push` of C programs.
     pub(crate) cleanup: Cell<*mut UnwindBuffer>,
     pub(crate) name: UnsafeCell<[u8; 16]>,
-    /// As asked for; advisory.
+    /// As asked for; advisory. Under [`META`].
     pub(crate) affinity: UnsafeCell<Option<Box<[u8]>>>,
     /// Its stack, if that is the program's.
     pub(crate) own_stack: Cell<Option<(usize, usize)>>,
     /// What `pthread_getschedparam` says: [`Schedule::word`](crate::schedule::Schedule::word).
     pub(crate) schedule: AtomicU32,
+    /// See [`nice`](crate::nice).
+    pub(crate) nice: Nice,
     pub(crate) references: AtomicU32,
 }
 
@@ -223,6 +226,7 @@ impl Thread {
             affinity: UnsafeCell::new(None),
             own_stack: Cell::new(None),
             schedule: AtomicU32::new(0),
+            nice: Nice::new(),
             references: AtomicU32::new(2),
         }
     }

@@ -1,19 +1,19 @@
-//! Making, joining and ending threads; their attributes and affinities.
+//! Making, joining and ending threads; their attributes.
 
 use crate::attributes::{self, Attributes};
 use crate::cancel::{self, Point};
 use crate::real::real;
 use crate::signal::{self, Section, queue};
-use crate::state::{self, LIVE, META, Start, Thread, cancel as bits, fate};
+use crate::state::{self, LIVE, Start, Thread, cancel as bits, fate};
 use crate::sys::kernel_tid;
 use crate::time;
-use crate::{name, start, unwind};
+use crate::{affinity, name, start, unwind};
 use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering::*};
-use libc::{clockid_t, cpu_set_t, pthread_attr_t, pthread_t, timespec};
+use libc::{clockid_t, pthread_attr_t, pthread_t, timespec};
 use quaver::foreign::futex::{self, End, Limits};
-use quaver::foreign::{lock, thread as uthread};
+use quaver::foreign::thread as uthread;
 
 /// Numbers of threads: above those of the kernel.
 fn next_number() -> u32 {
@@ -44,12 +44,14 @@ pub unsafe extern "C" fn pthread_create(
         Ok(wanted) => wanted,
         Err(errno) => return errno,
     };
-    let t: &'static Thread = Box::leak(Box::new(Thread::new(function, argument, next_number())));
+    let mut t = Box::new(Thread::new(function, argument, next_number()));
     if let Some(me) = state::me() {
         t.signals.mask.store(me.signals.mask.load(Relaxed), Relaxed);
-        // SAFETY: nobody knows the new thread yet.
-        unsafe { *t.name.get() = name::get(me) };
+        *t.name.get_mut() = name::get(me);
+        t.nice.inherit(&me.nice);
+        affinity::inherit(me, &mut t);
     }
+    let t: &'static Thread = Box::leak(t);
     if wanted.detached {
         t.fate.store(fate::DETACHED, Relaxed);
     }
@@ -351,77 +353,6 @@ pub extern "C" fn gettid() -> i32 {
         None => kernel_tid(),
         Some(me) if core::ptr::eq(me, main) => std::process::id() as i32,
         Some(me) => me.number as i32,
-    }
-}
-
-/// See `pthread_setaffinity_np(3)`. Remembered; workers run where the runtime wants them to.
-///
-/// # Safety
-///
-/// As there.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_setaffinity_np(
-    thread: pthread_t,
-    size: usize,
-    set: *const cpu_set_t,
-) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let Some(t) = state::of(thread) else {
-            return real!(pthread_setaffinity_np(thread => pthread_t, size => usize,
-                set => *const cpu_set_t) -> c_int);
-        };
-        let new: Box<[u8]> = core::slice::from_raw_parts(set.cast::<u8>(), size).into();
-        if new.iter().all(|&byte| byte == 0) {
-            return libc::EINVAL;
-        }
-        lock::lock(&META, &Limits::NONE);
-        let old = (*t.affinity.get()).replace(new);
-        lock::unlock(&META);
-        drop(old);
-    }
-    0
-}
-
-/// See `pthread_getaffinity_np(3)`.
-///
-/// # Safety
-///
-/// As there.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_getaffinity_np(
-    thread: pthread_t,
-    size: usize,
-    set: *mut cpu_set_t,
-) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe {
-        if let Some(t) = state::of(thread) {
-            lock::lock(&META, &Limits::NONE);
-            let known = match &*t.affinity.get() {
-                Some(mask) => {
-                    ptr::write_bytes(set.cast::<u8>(), 0, size);
-                    ptr::copy_nonoverlapping(mask.as_ptr(), set.cast(), mask.len().min(size));
-                    true
-                }
-                None => false,
-            };
-            lock::unlock(&META);
-            if known {
-                return 0;
-            }
-            // What the process may use.
-            let me = libc::getpid() as usize;
-            let r =
-                crate::sys::call(libc::SYS_sched_getaffinity, [me, size, set as usize, 0, 0, 0]);
-            if r < 0 {
-                return -r as c_int;
-            }
-            ptr::write_bytes(set.cast::<u8>().add(r as usize), 0, size - r as usize);
-            return 0;
-        }
-        real!(pthread_getaffinity_np(thread => pthread_t, size => usize, set => *mut cpu_set_t)
-            -> c_int)
     }
 }
 

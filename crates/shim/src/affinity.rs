@@ -1,0 +1,171 @@
+//! Where threads may run. That is remembered and told again, as the kernel does it, but workers run
+//! where the runtime wants them to: `quaver run --cpus`.
+
+use crate::real::real;
+use crate::signal::{managed, queue};
+use crate::state::{self, META, Thread};
+use crate::sys;
+use core::ffi::c_int;
+use core::slice;
+use libc::{cpu_set_t, pid_t, pthread_t};
+use quaver::foreign::futex::Limits;
+use quaver::foreign::lock;
+
+/// Of a thread. The result is an error of C.
+///
+/// # Safety
+///
+/// `set` has `size` bytes.
+unsafe fn remember(t: &Thread, size: usize, set: *const cpu_set_t) -> c_int {
+    // SAFETY: the caller's contract, and no memory.
+    let (given, cpus) = unsafe {
+        (slice::from_raw_parts(set.cast::<u8>(), size), libc::sysconf(libc::_SC_NPROCESSORS_CONF))
+    };
+    let mut new: Box<[u8]> = given.into();
+    // The kernel leaves out what there is not.
+    for (i, byte) in new.iter_mut().enumerate() {
+        let here = (cpus as usize).saturating_sub(8 * i).min(8);
+        *byte &= ((1u16 << here) - 1) as u8;
+    }
+    if new.iter().all(|&byte| byte == 0) {
+        return libc::EINVAL;
+    }
+    lock::lock(&META, &Limits::NONE);
+    // SAFETY: under the lock.
+    let old = unsafe { (*t.affinity.get()).replace(new) };
+    lock::unlock(&META);
+    drop(old);
+    0
+}
+
+/// What was remembered; if nothing was, where the process may run.
+///
+/// # Safety
+///
+/// `set` has `size` bytes.
+unsafe fn tell(t: &Thread, size: usize, set: *mut cpu_set_t) -> c_int {
+    // SAFETY: the caller's contract.
+    let set = unsafe { slice::from_raw_parts_mut(set.cast::<u8>(), size) };
+    let me = std::process::id() as usize;
+    // SAFETY: the kernel writes as many bytes at most.
+    let written = unsafe {
+        sys::call(libc::SYS_sched_getaffinity, [me, size, set.as_mut_ptr() as usize, 0, 0, 0])
+    };
+    if written < 0 {
+        return -written as c_int;
+    }
+    let (kernels, rest) = set.split_at_mut(written as usize);
+    rest.fill(0);
+    lock::lock(&META, &Limits::NONE);
+    // SAFETY: under the lock.
+    if let Some(mask) = unsafe { &*t.affinity.get() } {
+        let n = mask.len().min(kernels.len());
+        kernels[..n].copy_from_slice(&mask[..n]);
+        kernels[n..].fill(0);
+    }
+    lock::unlock(&META);
+    0
+}
+
+/// A new thread of `me`'s may run where that may.
+pub(crate) fn inherit(me: &Thread, new: &mut Thread) {
+    lock::lock(&META, &Limits::NONE);
+    // SAFETY: under the lock.
+    let mask = unsafe { (*me.affinity.get()).clone() };
+    lock::unlock(&META);
+    *new.affinity.get_mut() = mask;
+}
+
+/// See `pthread_setaffinity_np(3)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_setaffinity_np(
+    thread: pthread_t,
+    size: usize,
+    set: *const cpu_set_t,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match state::of(thread) {
+            Some(t) => remember(t, size, set),
+            None if state::is_gone(thread) => libc::ESRCH,
+            None => real!(pthread_setaffinity_np(thread => pthread_t, size => usize,
+                set => *const cpu_set_t) -> c_int),
+        }
+    }
+}
+
+/// See `pthread_getaffinity_np(3)`.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_getaffinity_np(
+    thread: pthread_t,
+    size: usize,
+    set: *mut cpu_set_t,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match state::of(thread) {
+            Some(t) => tell(t, size, set),
+            None if state::is_gone(thread) => libc::ESRCH,
+            None => real!(pthread_getaffinity_np(thread => pthread_t, size => usize,
+                set => *mut cpu_set_t) -> c_int),
+        }
+    }
+}
+
+/// See `sched_setaffinity(2)`: of the program's threads as [`pthread_setaffinity_np`], of others
+/// the kernel's.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sched_setaffinity(
+    pid: pid_t,
+    size: usize,
+    set: *const cpu_set_t,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        with_thread(pid, |t| remember(t, size, set)).unwrap_or_else(|| {
+            real!(sched_setaffinity(pid => pid_t, size => usize, set => *const cpu_set_t) -> c_int)
+        })
+    }
+}
+
+/// See `sched_getaffinity(2)`, and above.
+///
+/// # Safety
+///
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sched_getaffinity(pid: pid_t, size: usize, set: *mut cpu_set_t) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        with_thread(pid, |t| tell(t, size, set)).unwrap_or_else(|| {
+            real!(sched_getaffinity(pid => pid_t, size => usize, set => *mut cpu_set_t) -> c_int)
+        })
+    }
+}
+
+/// Does something to the thread that `pid` means to the kernel, 0 the calling one; the result is a
+/// system call's. `None`: it is no thread of the program's.
+pub(crate) fn with_thread(pid: pid_t, f: impl FnOnce(&Thread) -> c_int) -> Option<c_int> {
+    let me = managed()?;
+    let errno = if pid == 0 {
+        f(me)
+    } else {
+        let t = queue::numbered(pid as u32)?;
+        let errno = f(t);
+        t.release();
+        errno
+    };
+    Some(sys::returned(-(errno as isize)) as c_int)
+}
