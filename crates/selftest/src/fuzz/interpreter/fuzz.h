@@ -80,6 +80,8 @@ struct object {
     /* Guarded by what is tested: lost updates show. */
     volatile long value, twin;
     atomic_long sum;
+    /* For waits without the C library. */
+    atomic_int word;
 };
 
 struct entry {

@@ -1,5 +1,7 @@
-/* Condition variables, semaphores, pthread_once, and time. */
+/* Condition variables, semaphores, pthread_once, futexes, and time. */
 #include "fuzz.h"
+#include <linux/futex.h>
+#include <sys/syscall.h>
 
 static void cond_init(const long *a, struct record *r) {
     pthread_condattr_t c;
@@ -155,6 +157,42 @@ static void sleep_for(const long *a, struct record *r) {
     r->x = (left.tv_sec || left.tv_nsec) | (now.tv_sec * 1000000000L + now.tv_nsec >= end) << 1;
 }
 
+static long futex(struct object *o, int operation, long value, const struct timespec *limit) {
+    return syscall(SYS_futex, &o->word, operation | FUTEX_PRIVATE_FLAG, value, limit, NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+/* futex_wait OBJECT VALUE MS HOW: while the word has it. HOW 0 for so long, 1 until then, 2 by the other clock; MS -1 for ever. */
+static void futex_wait(const long *a, struct record *r) {
+    static const int how[] = {FUTEX_WAIT, FUTEX_WAIT_BITSET, FUTEX_WAIT_BITSET | FUTEX_CLOCK_REALTIME};
+    struct timespec t = {a[2] / 1000, a[2] % 1000 * 1000000};
+    if (a[3])
+        t = in_ms(clock_of(a[3] == 1), a[2]);
+    do
+        returned(r, futex(O(0), how[a[3]], a[1], a[2] < 0 ? NULL : &t));
+    while (!r->r && atomic_load(&O(0)->word) == a[1]);
+    if (r->e == EAGAIN)
+        *r = (struct record){.begun = r->begun};
+}
+
+/* futex_set OBJECT VALUE COUNT: and wakes so many. */
+static void futex_set(const long *a, struct record *r) {
+    atomic_store(&O(0)->word, a[1]);
+    r->r = futex(O(0), FUTEX_WAKE, a[2], NULL) < 0;
+}
+
+/* futex_guard OBJECT ROUNDS: as a lock; 2: somebody may wait. */
+static void futex_guard(const long *a, struct record *r) {
+    for (long i = 0; i < a[1]; i++) {
+        int free = 0;
+        if (!atomic_compare_exchange_strong(&O(0)->word, &free, 1))
+            while (atomic_exchange(&O(0)->word, 2))
+                r->e |= futex(O(0), FUTEX_WAIT, 2, NULL) && errno != EAGAIN;
+        O(0)->value++;
+        if (atomic_exchange(&O(0)->word, 0) == 2)
+            r->r |= futex(O(0), FUTEX_WAKE, 1, NULL) < 0;
+    }
+}
+
 const struct entry wait_operations[] = {
     {"cond_init", cond_init},
     {"cond_await", cond_await},
@@ -174,5 +212,8 @@ const struct entry wait_operations[] = {
     {"once_init", once_init},
     {"once", once},
     {"sleep", sleep_for},
+    {"futex_wait", futex_wait},
+    {"futex_set", futex_set},
+    {"futex_guard", futex_guard},
     {NULL, NULL},
 };

@@ -12,21 +12,31 @@ fn any(c: &mut Chain<'_>) -> i64 {
 pub(super) fn interrupted(c: &mut Chain<'_>) {
     let [a, b] = c.threads();
     let s = any(c);
-    let (name, arguments) = if c.chance(4) {
-        ("sleep", vec![600_000_000, c.rng.below(4) as i64])
-    } else {
-        loop {
+    let (name, arguments) = match c.rng.below(8) {
+        0 | 1 => ("sleep", vec![600_000_000, c.rng.below(4) as i64]),
+        2 => {
+            let o = c.object();
+            c.step(b, "futex_set", &[o, 0, 0]);
+            let (ms, how) = (c.pick(&[-1, 600_000]), c.pick(&[0, 1, 2]));
+            if ms > 0 && c.chance(2) {
+                // Where there is a limit the call does not go on.
+                c.step(b, "set_handler", &[s, 1, 0]);
+            }
+            ("futex_wait", vec![o, 0, ms, how])
+        }
+        _ => loop {
             let wait = any_wait(c, b);
             if wait.breaks {
                 break (wait.name, wait.arguments);
             }
-        }
+        },
     };
     c.step(a, "mask", &[1, s]);
     let operation = c.start(a, name, &arguments);
     c.step(b, "pester", &[a as i64, s, operation as i64]);
     c.finish();
     c.step(a, "clear", &[s]);
+    c.step(b, "set_handler", &[s, 0, 0]);
 }
 
 /// `SA_RESTART`.
@@ -34,15 +44,25 @@ pub(super) fn restarted(c: &mut Chain<'_>) {
     let [a, b] = c.threads();
     let s = any(c);
     let o = c.object();
+    let is_futex = c.chance(3);
     c.step(b, "set_handler", &[s, 1, 0]);
-    c.step(b, "pipe", &[o, 0, 0]);
     c.step(a, "mask", &[1, s]);
-    c.start(a, "read", &[o, 0, 100, 0]);
+    if is_futex {
+        c.step(b, "futex_set", &[o, 0, 0]);
+        c.start(a, "futex_wait", &[o, 0, -1, 1]);
+    } else {
+        c.step(b, "pipe", &[o, 0, 0]);
+        c.start(a, "read", &[o, 0, 100, 0]);
+    }
     for _ in 0..1 + c.rng.below(3) {
         c.step(b, "kill", &[a as i64, s]);
         c.step(b, "sleep", &[300, 0]);
     }
-    c.step(b, "write", &[o, 1, 40, 0, 3]);
+    if is_futex {
+        c.step(b, "futex_set", &[o, 1, 1]);
+    } else {
+        c.step(b, "write", &[o, 1, 40, 0, 3]);
+    }
     c.finish();
     c.step(a, "clear", &[s]);
     c.step(b, "set_handler", &[s, 0, 0]);

@@ -20,7 +20,7 @@ const STANDARD: [i64; 5] = [10, 12, 28, 29, 14];
 const QUEUED: [i64; 4] = [36, 37, 40, 50];
 
 /// All steps, and how often each is chosen.
-const ALL: [(&str, Step, u64); 59] = [
+const ALL: [(&str, Step, u64); 60] = [
     ("mutex", locks::mutex, 4),
     ("contended mutex", locks::contended_mutex, 3),
     ("robust mutex", locks::robust, 3),
@@ -36,6 +36,7 @@ const ALL: [(&str, Step, u64); 59] = [
     ("turns by semaphores", waits::semaphore_pong, 2),
     ("once", waits::once, 1),
     ("sleep", waits::sleep, 1),
+    ("futex", waits::futex, 2),
     ("signal that is pending", signals::pending, 3),
     ("signal that is allowed", signals::allowed, 3),
     ("signal to the process", signals::process, 3),

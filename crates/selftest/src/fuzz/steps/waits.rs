@@ -127,3 +127,24 @@ pub(super) fn sleep(c: &mut Chain<'_>) {
         .collect();
     c.all(&all);
 }
+
+/// As threads of Rust programs wait for each other.
+pub(super) fn futex(c: &mut Chain<'_>) {
+    let threads = c.some_threads();
+    let (a, o) = (threads[0], c.object());
+    c.step(a, "futex_set", &[o, 0, 0]);
+    c.step(a, "futex_wait", &[o, 1, -1, 0]);
+    let (ms, how) = (c.pick(&[0, 1, 2]), c.pick(&[0, 1, 2]));
+    c.step(a, "futex_wait", &[o, 0, ms, how]);
+    for &t in &threads[1..] {
+        let (ms, how) = (c.pick(&[-1, 600_000]), c.pick(&[0, 1, 2]));
+        c.start(t, "futex_wait", &[o, 0, ms, how]);
+    }
+    c.step(a, "futex_set", &[o, 1, threads.len() as i64]);
+    c.finish();
+    c.step(a, "futex_set", &[o, 0, 0]);
+    let rounds = 10 + c.rng.below(100) as i64;
+    let all: Vec<_> = threads.iter().map(|&t| (t, "futex_guard", vec![o, rounds])).collect();
+    c.all(&all);
+    c.step(a, "value", &[o]);
+}
