@@ -5,7 +5,9 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -161,6 +163,23 @@ static void descriptors(void) {
     EXPECT(syscall(SYS_close, other) == 0 && close(ends[0]) == 0 && close(ends[1]) == 0);
 }
 
+/* What a thread has asked for. */
+static void attributes(void) {
+    cpu_set_t all, one, set;
+    long size = syscall(SYS_sched_getaffinity, 0, sizeof all, &all);
+    EXPECT(size >= 8 && size <= (long)sizeof all);
+    memset((char *)&all + size, 0, sizeof all - size);
+    CPU_ZERO(&one);
+    CPU_ZERO(&set);
+    CPU_SET(0, &one);
+    EXPECT(syscall(SYS_sched_setaffinity, number(), sizeof one, &one) == 0);
+    EXPECT(syscall(SYS_sched_getaffinity, 0, sizeof set, &set) == size && CPU_EQUAL(&set, &one));
+    EXPECT(sched_setaffinity(0, sizeof all, &all) == 0);
+    EXPECT(syscall(SYS_sched_getaffinity, 0, 1, &set) == -1 && errno == EINVAL);
+    EXPECT(syscall(SYS_setpriority, PRIO_PROCESS, 0, 2) == 0 && getpriority(PRIO_PROCESS, number()) == 2);
+    EXPECT(syscall(SYS_getpriority, PRIO_PROCESS, 0) == 18);
+}
+
 static int word;
 
 static long wait_for_word(int value, const struct timespec *limit) {
@@ -208,6 +227,7 @@ int main(int argc, char **argv) {
     sent_to_another();
     masks();
     descriptors();
+    attributes();
     signals_while_it_waits(0);
     signals_while_it_waits(SA_RESTART);
     return 0;

@@ -11,6 +11,9 @@ use libc::{cpu_set_t, pid_t, pthread_t};
 use quaver::foreign::futex::Limits;
 use quaver::foreign::lock;
 
+/// CPUs, a bit each, as the kernel has them in memory: more than there are.
+pub(crate) type Cpus = [u8; size_of::<cpu_set_t>()];
+
 /// Of a thread. The result is an error of C.
 ///
 /// # Safety
@@ -21,29 +24,29 @@ unsafe fn remember(t: &Thread, size: usize, set: *const cpu_set_t) -> c_int {
     let (given, cpus) = unsafe {
         (slice::from_raw_parts(set.cast::<u8>(), size), libc::sysconf(libc::_SC_NPROCESSORS_CONF))
     };
-    let mut new: Box<[u8]> = given.into();
-    // The kernel leaves out what there is not.
-    for (i, byte) in new.iter_mut().enumerate() {
+    let mut new = [0; size_of::<Cpus>()];
+    for (i, (to, from)) in new.iter_mut().zip(given).enumerate() {
+        // The kernel leaves out what there is not.
         let here = (cpus as usize).saturating_sub(8 * i).min(8);
-        *byte &= ((1u16 << here) - 1) as u8;
+        *to = from & ((1u16 << here) - 1) as u8;
     }
     if new.iter().all(|&byte| byte == 0) {
         return libc::EINVAL;
     }
     lock::lock(&META, &Limits::NONE);
     // SAFETY: under the lock.
-    let old = unsafe { (*t.affinity.get()).replace(new) };
+    unsafe { *t.affinity.get() = Some(new) };
     lock::unlock(&META);
-    drop(old);
     0
 }
 
-/// What was remembered; if nothing was, where the process may run.
+/// What was remembered; if nothing was, where the process may run. The result is how many bytes the
+/// kernel says, or a negative error.
 ///
 /// # Safety
 ///
 /// `set` has `size` bytes.
-unsafe fn tell(t: &Thread, size: usize, set: *mut cpu_set_t) -> c_int {
+unsafe fn tell(t: &Thread, size: usize, set: *mut cpu_set_t) -> isize {
     // SAFETY: the caller's contract.
     let set = unsafe { slice::from_raw_parts_mut(set.cast::<u8>(), size) };
     let me = std::process::id() as usize;
@@ -52,26 +55,25 @@ unsafe fn tell(t: &Thread, size: usize, set: *mut cpu_set_t) -> c_int {
         sys::call(libc::SYS_sched_getaffinity, [me, size, set.as_mut_ptr() as usize, 0, 0, 0])
     };
     if written < 0 {
-        return -written as c_int;
+        return written;
     }
     let (kernels, rest) = set.split_at_mut(written as usize);
     rest.fill(0);
     lock::lock(&META, &Limits::NONE);
     // SAFETY: under the lock.
     if let Some(mask) = unsafe { &*t.affinity.get() } {
-        let n = mask.len().min(kernels.len());
-        kernels[..n].copy_from_slice(&mask[..n]);
-        kernels[n..].fill(0);
+        kernels.fill(0);
+        kernels.iter_mut().zip(mask).for_each(|(to, from)| *to = *from);
     }
     lock::unlock(&META);
-    0
+    written
 }
 
 /// A new thread of `me`'s may run where that may.
 pub(crate) fn inherit(me: &Thread, new: &mut Thread) {
     lock::lock(&META, &Limits::NONE);
     // SAFETY: under the lock.
-    let mask = unsafe { (*me.affinity.get()).clone() };
+    let mask = unsafe { *me.affinity.get() };
     lock::unlock(&META);
     *new.affinity.get_mut() = mask;
 }
@@ -112,7 +114,7 @@ pub unsafe extern "C" fn pthread_getaffinity_np(
     // SAFETY: the caller's contract.
     unsafe {
         match state::of(thread) {
-            Some(t) => tell(t, size, set),
+            Some(t) => -tell(t, size, set).min(0) as c_int,
             None if state::is_gone(thread) => libc::ESRCH,
             None => real!(pthread_getaffinity_np(thread => pthread_t, size => usize,
                 set => *mut cpu_set_t) -> c_int),
@@ -134,9 +136,11 @@ pub unsafe extern "C" fn sched_setaffinity(
 ) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
-        with_thread(pid, |t| remember(t, size, set)).unwrap_or_else(|| {
-            real!(sched_setaffinity(pid => pid_t, size => usize, set => *const cpu_set_t) -> c_int)
-        })
+        match with_thread(pid, |t| remember(t, size, set)) {
+            Some(errno) => sys::returned(-(errno as isize)) as c_int,
+            None => real!(sched_setaffinity(pid => pid_t, size => usize, set => *const cpu_set_t)
+                -> c_int),
+        }
     }
 }
 
@@ -148,24 +152,34 @@ pub unsafe extern "C" fn sched_setaffinity(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sched_getaffinity(pid: pid_t, size: usize, set: *mut cpu_set_t) -> c_int {
     // SAFETY: the caller's contract.
+    unsafe { system_call(pid, size, set).min(0) as c_int }
+}
+
+/// The same as a system call: how many bytes were written.
+///
+/// # Safety
+///
+/// As there.
+pub(crate) unsafe fn system_call(pid: pid_t, size: usize, set: *mut cpu_set_t) -> isize {
+    // SAFETY: the caller's contract.
     unsafe {
-        with_thread(pid, |t| tell(t, size, set)).unwrap_or_else(|| {
-            real!(sched_getaffinity(pid => pid_t, size => usize, set => *mut cpu_set_t) -> c_int)
-        })
+        match with_thread(pid, |t| tell(t, size, set)) {
+            Some(result) => sys::returned(result),
+            None => real!(sched_getaffinity(pid => pid_t, size => usize, set => *mut cpu_set_t)
+                -> c_int) as isize,
+        }
     }
 }
 
-/// Does something to the thread that `pid` means to the kernel, 0 the calling one; the result is a
-/// system call's. `None`: it is no thread of the program's.
-pub(crate) fn with_thread(pid: pid_t, f: impl FnOnce(&Thread) -> c_int) -> Option<c_int> {
+/// Does something with the thread that `pid` means to the kernel, 0 the calling one. `None`: it is
+/// no thread of the program's.
+pub(crate) fn with_thread<T>(pid: pid_t, f: impl FnOnce(&Thread) -> T) -> Option<T> {
     let me = managed()?;
-    let errno = if pid == 0 {
-        f(me)
-    } else {
-        let t = queue::numbered(pid as u32)?;
-        let errno = f(t);
-        t.release();
-        errno
-    };
-    Some(sys::returned(-(errno as isize)) as c_int)
+    if pid == 0 {
+        return Some(f(me));
+    }
+    let t = queue::numbered(pid as u32)?;
+    let result = f(t);
+    t.release();
+    Some(result)
 }

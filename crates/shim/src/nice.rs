@@ -5,7 +5,7 @@
 use crate::affinity::with_thread;
 use crate::real::real;
 use crate::state::{self, Thread};
-use crate::sys::call;
+use crate::sys::{self, call};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use libc::{EACCES, PRIO_PROCESS, id_t, pid_t};
@@ -41,8 +41,13 @@ fn process() -> pid_t {
 }
 
 fn of_process() -> c_int {
+    of_kernel_thread(process())
+}
+
+fn of_kernel_thread(tid: pid_t) -> c_int {
     // SAFETY: no memory.
-    let r = unsafe { call(libc::SYS_getpriority, [PRIO_PROCESS as usize, 0, 0, 0, 0, 0]) };
+    let r =
+        unsafe { call(libc::SYS_getpriority, [PRIO_PROCESS as usize, tid as usize, 0, 0, 0, 0]) };
     // The kernel's result is from 40 to 1.
     20 - r as c_int
 }
@@ -71,8 +76,10 @@ fn may_be(value: c_int) -> bool {
     }
 }
 
-/// Of all kernel threads; those that they make later are as nice.
+/// Of all kernel threads but those that `quaver share` has ranked. What they make later is as
+/// nice.
 fn set_process(value: c_int) -> c_int {
+    let before = of_process();
     let set = |tid: pid_t| {
         let a = [PRIO_PROCESS as usize, tid as usize, value as usize, 0, 0, 0];
         // SAFETY: no memory.
@@ -84,7 +91,8 @@ fn set_process(value: c_int) -> c_int {
     }
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return 0 };
     for task in tasks.flatten() {
-        if let Some(tid) = task.file_name().to_str().and_then(|name| name.parse().ok()) {
+        let tid = task.file_name().to_str().and_then(|name| name.parse().ok());
+        if let Some(tid) = tid.filter(|&tid| of_kernel_thread(tid) == before) {
             // Perhaps it has ended.
             let _ = set(tid);
         }
@@ -92,51 +100,51 @@ fn set_process(value: c_int) -> c_int {
     0
 }
 
-fn is_thread(which: u32, who: id_t) -> Option<pid_t> {
-    (which == PRIO_PROCESS).then_some(who as pid_t)
+/// [`with_thread`] of the thread that `who` is, if it is one.
+fn with_one<T>(which: u32, who: id_t, f: impl FnOnce(&Thread) -> T) -> Option<T> {
+    if which == PRIO_PROCESS { with_thread(who as pid_t, f) } else { None }
+}
+
+fn failed(errno: c_int) -> c_int {
+    sys::returned(-(errno as isize)) as c_int
 }
 
 /// See `setpriority(2)`, and above.
 #[unsafe(no_mangle)]
 pub extern "C" fn setpriority(which: u32, who: id_t, value: c_int) -> c_int {
-    let done = is_thread(which, who).and_then(|pid| with_thread(pid, |t| set(t, value)));
-    done.unwrap_or_else(|| {
+    match with_one(which, who, |t| set(t, value)) {
+        Some(errno) => failed(errno),
         // SAFETY: handed on.
-        unsafe { real!(setpriority(which => u32, who => id_t, value => c_int) -> c_int) }
-    })
+        None => unsafe { real!(setpriority(which => u32, who => id_t, value => c_int) -> c_int) },
+    }
 }
 
 /// See `getpriority(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn getpriority(which: u32, who: id_t) -> c_int {
-    let mut value = 0;
-    let told = is_thread(which, who).and_then(|pid| {
-        with_thread(pid, |t| {
-            value = t.nice.value();
-            0
-        })
-    });
-    match told {
-        Some(_) => value,
+    match with_one(which, who, |t| t.nice.value()) {
+        Some(value) => value,
         // SAFETY: handed on.
         None => unsafe { real!(getpriority(which => u32, who => id_t) -> c_int) },
     }
 }
 
+/// As the system call says it: from 40 to 1; `None`: the kernel must be asked.
+pub(crate) fn system_call(which: u32, who: id_t) -> Option<c_int> {
+    with_one(which, who, |t| 20 - t.nice.value())
+}
+
 /// See `nice(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn nice(more: c_int) -> c_int {
-    let mut value = 0;
     let done = with_thread(0, |t| {
-        value = t.nice.value().saturating_add(more).clamp(LOW, HIGH);
-        match set(t, value) {
-            EACCES => libc::EPERM,
-            errno => errno,
-        }
+        let value = t.nice.value().saturating_add(more).clamp(LOW, HIGH);
+        (value, set(t, value))
     });
     match done {
-        Some(0) => value,
-        Some(failed) => failed,
+        Some((value, 0)) => value,
+        Some((_, EACCES)) => failed(libc::EPERM),
+        Some((_, errno)) => failed(errno),
         // SAFETY: handed on.
         None => unsafe { real!(nice(more => c_int) -> c_int) },
     }

@@ -5,7 +5,6 @@
 //! A wait for a futex, which is how threads of Rust programs wait for each other, is one of the
 //! runtime's; handlers run meanwhile.
 
-use crate::cancel;
 use crate::interrupt::Call;
 use crate::io::descriptors::{close, close_range, dup2, dup3};
 use crate::signal::altstack::sigaltstack;
@@ -14,6 +13,7 @@ use crate::signal::send::{kill, tgkill, tgsigqueue, tkill};
 use crate::signal::{deliver, managed, settle};
 use crate::sys::{call, returned};
 use crate::thread::gettid;
+use crate::{affinity, cancel, nice};
 use core::ffi::{c_int, c_long};
 use libc::{sigset_t, stack_t};
 use quaver::foreign::raw_calls::{self, FutexWait, Host};
@@ -60,6 +60,14 @@ unsafe fn answer(number: c_long, a: &[c_long; 6]) -> Option<c_long> {
             libc::SYS_rt_sigqueueinfo | libc::SYS_pidfd_send_signal => sent(number, a),
             libc::SYS_rt_sigprocmask => masked(a),
             libc::SYS_sigaltstack => sigaltstack(a[0] as *const stack_t, a[1] as *mut stack_t),
+            libc::SYS_sched_setaffinity => {
+                affinity::sched_setaffinity(int(0), a[1] as usize, a[2] as *const libc::cpu_set_t)
+            }
+            libc::SYS_sched_getaffinity => {
+                affinity::system_call(int(0), a[1] as usize, a[2] as *mut libc::cpu_set_t) as c_int
+            }
+            libc::SYS_setpriority => nice::setpriority(a[0] as u32, a[1] as u32, int(2)),
+            libc::SYS_getpriority => nice::system_call(a[0] as u32, a[1] as u32)?,
             libc::SYS_close => close(int(0)),
             libc::SYS_close_range => close_range(a[0] as u32, a[1] as u32, int(2)),
             libc::SYS_dup2 => dup2(int(0), int(1)),

@@ -6,6 +6,7 @@
 //! those that the C library makes for itself) have a null pointer there, and all functions hand
 //! them on to the C library.
 
+use crate::affinity::Cpus;
 use crate::nice::Nice;
 use crate::signal::OfThread;
 use crate::unwind::{Base, OwnBuffer, UnwindBuffer};
@@ -79,7 +80,7 @@ pub(crate) struct Thread {
     pub(crate) cleanup: Cell<*mut UnwindBuffer>,
     pub(crate) name: UnsafeCell<[u8; 16]>,
     /// As asked for; advisory. Under [`META`].
-    pub(crate) affinity: UnsafeCell<Option<Box<[u8]>>>,
+    pub(crate) affinity: UnsafeCell<Option<Cpus>>,
     /// Its stack, if that is the program's.
     pub(crate) own_stack: Cell<Option<(usize, usize)>>,
     /// What `pthread_getschedparam` says: [`Schedule::word`](crate::schedule::Schedule::word).
