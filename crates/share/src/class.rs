@@ -36,19 +36,38 @@ impl PartialOrd for Class {
 pub(crate) const USUAL: Class = Class::Other(0);
 
 impl Class {
-    /// Puts a thread of any process into this class; 0: the calling thread. Children of it begin
-    /// there.
+    /// Puts a thread of any process into this class; 0: the calling thread. Threads and processes
+    /// that it starts begin there, unless [`set_alone`](Self::set_alone) has said otherwise.
     ///
     /// # Errors
     ///
     /// `EPERM`: that takes `CAP_SYS_NICE`, or for the caller's own threads a limit that allows it
     /// (`RLIMIT_RTPRIO`, `RLIMIT_NICE`). `ESRCH`: there is no such thread.
     pub fn set(self, tid: i32) -> io::Result<()> {
+        self.put(tid, 0)
+    }
+
+    /// The same, but what the thread starts from now on begins below what ranks above others: in
+    /// the usual class.
+    ///
+    /// # Errors
+    ///
+    /// As [`set`](Self::set).
+    pub fn set_alone(self, tid: i32) -> io::Result<()> {
+        self.put(tid, libc::SCHED_RESET_ON_FORK)
+    }
+
+    fn put(self, tid: i32, flag: i32) -> io::Result<()> {
+        // SAFETY: no memory is involved.
+        let before = unsafe { libc::sched_getscheduler(tid) };
+        done(before.min(0))?;
         let (policy, priority) = match self {
             Class::Idle => (libc::SCHED_IDLE, 0),
             Class::Other(_) => (libc::SCHED_OTHER, 0),
             Class::Fifo(priority) => (libc::SCHED_FIFO, i32::from(priority)),
         };
+        // It takes rights to take the flag away.
+        let policy = policy | flag | before & libc::SCHED_RESET_ON_FORK;
         let param = libc::sched_param { sched_priority: priority };
         // SAFETY: `param` lives across the call.
         done(unsafe { libc::sched_setscheduler(tid, policy, &param) })?;
@@ -149,6 +168,25 @@ mod tests {
     #[test]
     fn ranks_are_ordered() {
         assert!(Class::Fifo(1) > Class::Other(0) && Class::Other(0) > Class::Idle);
+    }
+
+    #[test]
+    fn what_a_thread_alone_has_its_children_have_not() {
+        let high = [Class::Other(-5), Class::Fifo(1)];
+        for class in high.into_iter().filter(|class| class.is_allowed()) {
+            let child = || std::thread::spawn(|| Class::of(0).unwrap()).join().unwrap();
+            std::thread::spawn(move || {
+                class.set(0).unwrap();
+                assert_eq!(child(), class);
+                class.set_alone(0).unwrap();
+                assert_eq!((Class::of(0).unwrap(), child()), (class, USUAL));
+                // For good.
+                class.set(0).unwrap();
+                assert_eq!((Class::of(0).unwrap(), child()), (class, USUAL));
+            })
+            .join()
+            .unwrap();
+        }
     }
 
     #[test]

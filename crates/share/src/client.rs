@@ -228,12 +228,13 @@ impl Member {
     }
 
     /// The calling kernel thread gets the rank of a latency-critical one, if this member is that.
+    /// What it starts has not.
     ///
     /// # Errors
     ///
     /// The broker does not allow it any more.
     pub fn rank(&self) -> io::Result<()> {
-        self.class.map_or(Ok(()), |class| class.set(0))
+        self.class.map_or(Ok(()), |class| class.set_alone(0))
     }
 
     /// The membership ends, for this process as a whole. A second time nothing happens. Bells go on

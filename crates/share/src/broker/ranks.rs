@@ -137,8 +137,8 @@ pub(super) fn allow(pid: i32, class: Option<Class>) -> io::Result<()> {
 pub(super) struct Ranked(HashMap<i32, Class>);
 
 impl Ranked {
-    /// Puts all `threads` into `class`, as far as they are not there already. The first error that
-    /// is not the end of a thread.
+    /// Puts all `threads` into `class`, as far as they are not there already. Programs that they
+    /// start have no turns. The first error that is not the end of a thread.
     pub(super) fn put(&mut self, threads: &[i32], class: Class) -> io::Result<()> {
         self.0.retain(|tid, _| threads.contains(tid));
         let mut result = Ok(());
@@ -146,7 +146,7 @@ impl Ranked {
             if self.0.get(&tid) == Some(&class) {
                 continue;
             }
-            match class.set(tid) {
+            match class.set_alone(tid) {
                 Ok(()) => drop(self.0.insert(tid, class)),
                 Err(e) if e.raw_os_error() == Some(libc::ESRCH) => {}
                 Err(e) => result = result.and(Err(e)),

@@ -130,6 +130,14 @@ fn a_killed_critical_one_leaves_the_core_to_others() {
 }
 
 #[test]
+fn programs_of_a_critical_one_have_no_rank() {
+    let (_core, place) = beside_others("share-parent");
+    let _broker = Here::start(options(&place));
+    let mut parent = start("roles::parent", &place.socket());
+    assert_eq!(parent.line("child ").as_deref(), Some("Other(0)"));
+}
+
+#[test]
 fn a_liar_is_overruled() {
     let (_core, place) = beside_others("share-liar");
     let _broker = Here::start(options(&place));

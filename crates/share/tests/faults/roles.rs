@@ -4,6 +4,7 @@ use crate::common::{compute, cpus, is_actor, join, say, socket, soon};
 use quaver_share::broker::{Broker, Options};
 use quaver_share::class::{Class, pin};
 use quaver_share::{Rung, State};
+use std::process::Command;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
@@ -45,6 +46,31 @@ fn critical() {
             }
             std::thread::sleep(Duration::from_micros(100));
         }
+    });
+}
+
+/// A latency-critical application whose worker starts a program. Says the class of that.
+#[test]
+#[ignore = "a role"]
+fn parent() {
+    if !is_actor() {
+        return;
+    }
+    let ranked = Class::Other(-20).is_allowed();
+    let child = || {
+        let mut child = Command::new("sleep").arg("100").spawn().expect("sleep is installed");
+        let class = Class::of(child.id() as i32).expect("it lives");
+        child.kill().expect("it lives");
+        child.wait().expect("it has ended");
+        class
+    };
+    let member = join("lc");
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            member.work_at(0).expect("as admitted");
+            assert!(!ranked || Class::of(0).expect("it lives") > Class::Other(0));
+            say(format_args!("child {:?}", child()));
+        });
     });
 }
 
