@@ -180,41 +180,64 @@ static void attributes(void) {
     EXPECT(syscall(SYS_getpriority, PRIO_PROCESS, 0) == 18);
 }
 
-static int word;
+static volatile int word;
 
 static long wait_for_word(int value, const struct timespec *limit) {
     return syscall(SYS_futex, &word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, value, limit, NULL, 0);
 }
 
-static void *sends_later(void *p) {
+static void *sends(void *p) {
     usleep(5000);
     EXPECT(kill(getpid(), SIGUSR1) == 0);
-    if (p) {
-        usleep(5000);
-        __atomic_store_n(&word, 1, __ATOMIC_RELEASE);
-        EXPECT(syscall(SYS_futex, &word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0) == 1);
-    }
-    return NULL;
+    return p;
+}
+
+/* The number of threads that it has woken. */
+static void *sends_and_wakes(void *p) {
+    sends(p);
+    usleep(5000);
+    __atomic_store_n(&word, 1, __ATOMIC_RELEASE);
+    return (void *)syscall(SYS_futex, &word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0);
+}
+
+static void note_and_change(int n, siginfo_t *info, void *context) {
+    note(n, info, context);
+    word = 1;
+}
+
+/* Another thread sends a signal, and perhaps changes the word, while the calling one waits: the error, or 0. If it came before the
+   wait began it has changed the word, and it is tried again. */
+static int wait_with(void *(*other)(void *), const struct timespec *limit) {
+    pthread_t t;
+    void *woken;
+    long r;
+    int error;
+    do {
+        hits = word = 0;
+        EXPECT(pthread_create(&t, NULL, other, NULL) == 0);
+        r = wait_for_word(0, limit);
+        error = r ? errno : 0;
+        EXPECT(pthread_join(t, &woken) == 0 && hits == 1);
+    } while (error == EAGAIN);
+    EXPECT(error || (word == 1 && (long)woken == 1));
+    return error;
+}
+
+static void act(void (*f)(int, siginfo_t *, void *), int flags) {
+    struct sigaction action = {.sa_sigaction = f, .sa_flags = SA_SIGINFO | flags};
+    EXPECT(sigaction(SIGUSR1, &action, NULL) == 0);
 }
 
 /* Handlers run while a thread waits for a futex. Those that restart calls do not end one without a limit. */
-static void signals_while_it_waits(int flags) {
-    struct sigaction old, action = {.sa_sigaction = note, .sa_flags = SA_SIGINFO | flags};
-    EXPECT(sigaction(SIGUSR1, &action, &old) == 0);
+static void signals_while_it_waits(void) {
     struct timespec minute = {60, 0};
-    pthread_t t;
-    EXPECT(pthread_create(&t, NULL, sends_later, NULL) == 0);
-    EXPECT(wait_for_word(0, &minute) == -1 && errno == EINTR && hits == 1);
-    EXPECT(pthread_join(t, NULL) == 0);
-    EXPECT(pthread_create(&t, NULL, sends_later, flags ? &word : NULL) == 0);
-    if (flags)
-        EXPECT(wait_for_word(0, NULL) == 0 && word == 1 && hits == 2);
-    else
-        EXPECT(wait_for_word(0, NULL) == -1 && errno == EINTR && hits == 2);
-    EXPECT(pthread_join(t, NULL) == 0);
+    act(note_and_change, 0);
+    EXPECT(wait_with(sends, NULL) == EINTR && wait_with(sends, &minute) == EINTR);
+    act(note_and_change, SA_RESTART);
+    EXPECT(wait_with(sends, &minute) == EINTR);
+    act(note, SA_RESTART);
+    EXPECT(wait_with(sends_and_wakes, NULL) == 0);
     EXPECT(wait_for_word(2, NULL) == -1 && errno == EAGAIN);
-    EXPECT(sigaction(SIGUSR1, &old, NULL) == 0);
-    hits = word = 0;
 }
 
 int main(int argc, char **argv) {
@@ -228,7 +251,6 @@ int main(int argc, char **argv) {
     masks();
     descriptors();
     attributes();
-    signals_while_it_waits(0);
-    signals_while_it_waits(SA_RESTART);
+    signals_while_it_waits();
     return 0;
 }
