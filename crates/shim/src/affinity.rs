@@ -2,9 +2,9 @@
 //! where the runtime wants them to: `quaver run --cpus`.
 
 use crate::real::real;
-use crate::signal::{managed, queue};
 use crate::state::{self, META, Thread};
 use crate::sys;
+use crate::thread::with_thread;
 use core::ffi::c_int;
 use core::slice;
 use libc::{cpu_set_t, pid_t, pthread_t};
@@ -69,15 +69,6 @@ unsafe fn tell(t: &Thread, size: usize, set: *mut cpu_set_t) -> isize {
     written
 }
 
-/// A new thread of `me`'s may run where that may.
-pub(crate) fn inherit(me: &Thread, new: &mut Thread) {
-    lock::lock(&META, &Limits::NONE);
-    // SAFETY: under the lock.
-    let mask = unsafe { *me.affinity.get() };
-    lock::unlock(&META);
-    *new.affinity.get_mut() = mask;
-}
-
 /// See `pthread_setaffinity_np(3)`.
 ///
 /// # Safety
@@ -137,7 +128,7 @@ pub unsafe extern "C" fn sched_setaffinity(
     // SAFETY: the caller's contract.
     unsafe {
         match with_thread(pid, |t| remember(t, size, set)) {
-            Some(errno) => sys::returned(-(errno as isize)) as c_int,
+            Some(errno) => sys::failed(errno),
             None => real!(sched_setaffinity(pid => pid_t, size => usize, set => *const cpu_set_t)
                 -> c_int),
         }
@@ -169,17 +160,4 @@ pub(crate) unsafe fn system_call(pid: pid_t, size: usize, set: *mut cpu_set_t) -
                 -> c_int) as isize,
         }
     }
-}
-
-/// Does something with the thread that `pid` means to the kernel, 0 the calling one. `None`: it is
-/// no thread of the program's.
-pub(crate) fn with_thread<T>(pid: pid_t, f: impl FnOnce(&Thread) -> T) -> Option<T> {
-    let me = managed()?;
-    if pid == 0 {
-        return Some(f(me));
-    }
-    let t = queue::numbered(pid as u32)?;
-    let result = f(t);
-    t.release();
-    Some(result)
 }

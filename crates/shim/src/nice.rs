@@ -2,10 +2,10 @@
 //! asks for is given to the whole process; of others it is remembered and told again, and their
 //! workers are as nice as the process.
 
-use crate::affinity::with_thread;
 use crate::real::real;
 use crate::state::{self, Thread};
-use crate::sys::{self, call};
+use crate::sys::{call, failed};
+use crate::thread::with_thread;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use libc::{EACCES, PRIO_PROCESS, id_t, pid_t};
@@ -103,10 +103,6 @@ fn set_process(value: c_int) -> c_int {
 /// [`with_thread`] of the thread that `who` is, if it is one.
 fn with_one<T>(which: u32, who: id_t, f: impl FnOnce(&Thread) -> T) -> Option<T> {
     if which == PRIO_PROCESS { with_thread(who as pid_t, f) } else { None }
-}
-
-fn failed(errno: c_int) -> c_int {
-    sys::returned(-(errno as isize)) as c_int
 }
 
 /// See `setpriority(2)`, and above.

@@ -18,7 +18,8 @@ use core::sync::atomic::{
 };
 use libc::pthread_t;
 use quaver::JoinHandle;
-use quaver::foreign::futex;
+use quaver::foreign::futex::{self, Limits};
+use quaver::foreign::lock;
 use quaver::foreign::thread::{self as uthread, UserThread};
 
 pub(crate) type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
@@ -230,6 +231,19 @@ impl Thread {
             nice: Nice::new(),
             references: AtomicU32::new(2),
         }
+    }
+
+    /// It is a new one of `maker`'s, and has what that has until it gets its own.
+    pub(crate) fn inherit(&mut self, maker: &Thread) {
+        self.signals.mask.store(maker.signals.mask.load(Relaxed), Relaxed);
+        self.nice.inherit(&maker.nice);
+        lock::lock(&META, &Limits::NONE);
+        // SAFETY: under `META`.
+        unsafe {
+            *self.name.get_mut() = *maker.name.get();
+            *self.affinity.get_mut() = *maker.affinity.get();
+        }
+        lock::unlock(&META);
     }
 
     /// Should it be cancelled now?

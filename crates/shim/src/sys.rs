@@ -1,7 +1,13 @@
 //! System calls, and `errno`.
 
+use core::ffi::c_int;
 use quaver::foreign::overlay;
 pub(crate) use quaver::foreign::sys::{call, is_nonblocking, is_syscall, kernel_tid};
+
+/// What a function that sets `errno` returns after this error; 0: there was none.
+pub(crate) fn failed(errno: c_int) -> c_int {
+    returned(-(errno as isize)) as c_int
+}
 
 /// Is `fd` ready for `events` (or in error)?
 pub(crate) fn ready(fd: i32, events: i16) -> bool {

@@ -7,7 +7,7 @@ use crate::signal::{self, Section, queue};
 use crate::state::{self, LIVE, Start, Thread, cancel as bits, fate};
 use crate::sys::kernel_tid;
 use crate::time;
-use crate::{affinity, name, start, unwind};
+use crate::{start, unwind};
 use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering::*};
@@ -46,10 +46,7 @@ pub unsafe extern "C" fn pthread_create(
     };
     let mut t = Box::new(Thread::new(function, argument, next_number()));
     if let Some(me) = state::me() {
-        t.signals.mask.store(me.signals.mask.load(Relaxed), Relaxed);
-        *t.name.get_mut() = name::get(me);
-        t.nice.inherit(&me.nice);
-        affinity::inherit(me, &mut t);
+        t.inherit(me);
     }
     let t: &'static Thread = Box::leak(t);
     if wanted.detached {
@@ -354,6 +351,13 @@ pub extern "C" fn gettid() -> i32 {
         Some(me) if core::ptr::eq(me, main) => std::process::id() as i32,
         Some(me) => me.number as i32,
     }
+}
+
+/// Does something with the thread that `pid` means to the kernel, 0 the calling one. `None`: it is
+/// no thread of the program's.
+pub(crate) fn with_thread<T>(pid: libc::pid_t, f: impl FnOnce(&Thread) -> T) -> Option<T> {
+    let me = signal::managed()?;
+    if pid == 0 { Some(f(me)) } else { queue::with_numbered(pid as u32, f) }
 }
 
 /// See `pthread_getattr_np(3)`.

@@ -5,7 +5,9 @@
 //! [`OPEN`](super::OPEN) signals only. Of the preemption signal the kernel keeps the runtime's
 //! action, which hands on what others send.
 
-use super::{FAULTS, HARMLESS, OPEN, SIGNALS, bit, bits, courier, deliver, managed, queue, valid};
+use super::{
+    FAULTS, HARMLESS, OPEN, SIGNALS, bit, bits, courier, deliver, managed, queue, signals_of, valid,
+};
 use crate::real::real;
 use crate::{state, sys};
 use core::ffi::{c_int, c_void};
@@ -202,10 +204,7 @@ pub(super) fn preemption() -> c_int {
 /// more.
 pub(super) fn are_blocked(set: u64) {
     let open = set & OPEN & !super::RESERVED & !super::UNBLOCKABLE;
-    let mut fresh = open & !BLOCKED_ONCE.fetch_or(open, SeqCst);
-    while fresh != 0 {
-        let signal = fresh.trailing_zeros() as c_int + 1;
-        fresh &= fresh - 1;
+    for signal in signals_of(open & !BLOCKED_ONCE.fetch_or(open, SeqCst)) {
         let _locked = queue::locked();
         let Some(now) = get_kernels(signal) else { continue };
         if TAKEN.load(Relaxed) & bit(signal) == 0 && now.sa_sigaction == libc::SIG_DFL {

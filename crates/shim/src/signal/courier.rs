@@ -10,7 +10,7 @@
 //!            '-------- nobody left, or after 200 us -- tell those who should look up
 //! ```
 
-use super::{RESERVED, bit, file, queue, send};
+use super::{RESERVED, bit, file, queue, send, signals_of};
 use crate::cancel;
 use crate::state::{self, Thread};
 use crate::sys::{self, call};
@@ -288,10 +288,7 @@ fn tell_threads() -> bool {
     }
     let locked = queue::locked();
     let mut any = false;
-    let mut rest = queue::PROCESS.bits();
-    while rest != 0 {
-        let signal = rest.trailing_zeros() as c_int + 1;
-        rest &= rest - 1;
+    for signal in signals_of(queue::PROCESS.bits()) {
         if let Some(taker) = taker(&locked, signal) {
             any = true;
             wake(taker);

@@ -79,6 +79,15 @@ const UNBLOCKABLE: u64 = bit(libc::SIGKILL) | bit(libc::SIGSTOP);
 const HARMLESS: u64 =
     bit(libc::SIGCHLD) | bit(libc::SIGURG) | bit(libc::SIGWINCH) | bit(libc::SIGCONT);
 
+/// The signals of a set, in the order of their numbers.
+fn signals_of(mut set: u64) -> impl Iterator<Item = c_int> {
+    core::iter::from_fn(move || {
+        let signal = (set != 0).then(|| set.trailing_zeros() as c_int + 1)?;
+        set &= set - 1;
+        Some(signal)
+    })
+}
+
 fn valid(signal: c_int) -> bool {
     (1..=SIGNALS as c_int).contains(&signal)
 }

@@ -243,12 +243,16 @@ pub(super) fn find(_: &Locked, f: impl Fn(&'static Thread) -> bool) -> Option<&'
     None
 }
 
-/// The thread with this number, which the caller must release.
-pub(crate) fn numbered(number: u32) -> Option<&'static Thread> {
+/// Does something with the thread that has this number, which exists as long as that takes. `None`:
+/// there is none.
+pub(crate) fn with_numbered<T>(number: u32, f: impl FnOnce(&'static Thread) -> T) -> Option<T> {
     let locked = locked();
     let found = find(&locked, |t| t.number == number)?;
     found.references.fetch_add(1, Relaxed);
-    Some(found)
+    drop(locked);
+    let result = f(found);
+    found.release();
+    Some(result)
 }
 
 /// From now on the courier makes `t` look up, until there is nothing any more that it should look

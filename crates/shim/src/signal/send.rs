@@ -1,6 +1,6 @@
 //! Sending signals within the process, which the kernel need not know of.
 
-use super::{UNBLOCKABLE, action, bit, courier, deliver, file, managed, queue, valid};
+use super::{UNBLOCKABLE, action, bit, courier, deliver, file, managed, queue, signals_of, valid};
 use crate::exec;
 use crate::real::real;
 use crate::state::{self, Thread};
@@ -78,10 +78,7 @@ pub(super) fn to_thread(t: &'static Thread, info: &siginfo_t) {
 
 /// What calls of `me`, the calling thread, have brought about has come for it.
 pub(super) fn brought(me: &'static Thread) {
-    let mut rest = me.signals.brought.swap(0, SeqCst);
-    while rest != 0 {
-        let signal = rest.trailing_zeros() as c_int + 1;
-        rest &= rest - 1;
+    for signal in signals_of(me.signals.brought.swap(0, SeqCst)) {
         to_thread(me, &described(signal, libc::SI_USER, 0));
     }
 }
@@ -258,10 +255,7 @@ fn send_to(
     if managed().is_none() || process != super::process() {
         return None;
     }
-    let t = queue::numbered(tid as u32)?;
-    let errno = send(t, signal, describe);
-    t.release();
-    Some(sys::returned(-(errno as isize)) as c_int)
+    queue::with_numbered(tid as u32, |t| sys::failed(send(t, signal, describe)))
 }
 
 /// As `tgkill` and `tkill` do; for who is no thread of this process, by the system call.

@@ -44,25 +44,24 @@ pub(super) fn restarted(c: &mut Chain<'_>) {
     let [a, b] = c.threads();
     let s = any(c);
     let o = c.object();
-    let is_futex = c.chance(3);
-    c.step(b, "set_handler", &[s, 1, 0]);
-    c.step(a, "mask", &[1, s]);
-    if is_futex {
-        c.step(b, "futex_set", &[o, 0, 0]);
-        c.start(a, "futex_wait", &[o, 0, -1, 1]);
+    let (make, wait, end) = if c.chance(3) {
+        (
+            ("futex_set", vec![o, 0, 0]),
+            ("futex_wait", vec![o, 0, -1, 1]),
+            ("futex_set", vec![o, 1, 1]),
+        )
     } else {
-        c.step(b, "pipe", &[o, 0, 0]);
-        c.start(a, "read", &[o, 0, 100, 0]);
-    }
+        (("pipe", vec![o, 0, 0]), ("read", vec![o, 0, 100, 0]), ("write", vec![o, 1, 40, 0, 3]))
+    };
+    c.step(b, "set_handler", &[s, 1, 0]);
+    c.step(b, make.0, &make.1);
+    c.step(a, "mask", &[1, s]);
+    c.start(a, wait.0, &wait.1);
     for _ in 0..1 + c.rng.below(3) {
         c.step(b, "kill", &[a as i64, s]);
         c.step(b, "sleep", &[300, 0]);
     }
-    if is_futex {
-        c.step(b, "futex_set", &[o, 1, 1]);
-    } else {
-        c.step(b, "write", &[o, 1, 40, 0, 3]);
-    }
+    c.step(b, end.0, &end.1);
     c.finish();
     c.step(a, "clear", &[s]);
     c.step(b, "set_handler", &[s, 0, 0]);
