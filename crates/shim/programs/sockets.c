@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -300,8 +301,28 @@ static void queues(void) {
     close(in);
 }
 
+/* What will never have a connection says so at once, whatever its flags. */
+static void not_accepted(int type, int domain, int error) {
+    for (int flags = 0; flags <= SOCK_NONBLOCK; flags += SOCK_NONBLOCK) {
+        int fd = socket(domain, type | flags, 0);
+        EXPECT(fd >= 0 && accept(fd, NULL, NULL) == -1 && errno == error);
+        EXPECT(close(fd) == 0);
+    }
+}
+
+static void never_accepted(void) {
+    not_accepted(SOCK_STREAM, AF_INET, EINVAL);
+    not_accepted(SOCK_DGRAM, AF_INET, EOPNOTSUPP);
+    not_accepted(SOCK_STREAM, AF_UNIX, EINVAL);
+    not_accepted(SOCK_DGRAM, AF_UNIX, EOPNOTSUPP);
+    int event = eventfd(0, 0);
+    EXPECT(event >= 0 && accept4(event, NULL, NULL, 0) == -1 && errno == ENOTSOCK);
+    EXPECT(close(event) == 0);
+}
+
 int main(void) {
     alarm(100);
+    never_accepted();
     limits();
     parts();
     interrupted();

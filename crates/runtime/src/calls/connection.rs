@@ -6,11 +6,12 @@ use crate::preempt::NoPreempt;
 use crate::reactor::{Direction, Made, Wanted};
 use crate::sys;
 use crate::thread::raw;
-use core::ffi::c_long;
+use core::ffi::{c_int, c_long};
 use core::sync::atomic::{AtomicBool, Ordering::*};
 use libc::{
-    AF_UNIX, EALREADY, EINPROGRESS, F_GETFL, F_SETFL, O_NONBLOCK, POLLIN, POLLOUT, SO_RCVTIMEO,
-    SO_SNDTIMEO, SYS_connect, SYS_fcntl, sa_family_t,
+    AF_UNIX, EALREADY, EINPROGRESS, F_GETFL, F_SETFL, O_NONBLOCK, POLLIN, POLLOUT, SO_ACCEPTCONN,
+    SO_RCVTIMEO, SO_SNDTIMEO, SOL_SOCKET, SYS_connect, SYS_fcntl, SYS_getsockopt, sa_family_t,
+    socklen_t,
 };
 
 /// `accept` or `accept4`, as `number` says.
@@ -40,6 +41,21 @@ struct Accept<C> {
     tried: Tried,
 }
 
+impl<C: Caller> Accept<C> {
+    /// Does the call say at once what is wrong: with something that is no socket, or one that does
+    /// not listen? Looked up before it waits for the first time.
+    fn never_accepts(&self, fd: i32) -> bool {
+        if !matches!(self.waits, Waits::Unknown) {
+            return false;
+        }
+        let (mut listens, mut size): (c_int, _) = (0, size_of::<c_int>() as socklen_t);
+        let value = &raw mut listens as usize;
+        let (level, name, size) = (SOL_SOCKET, SO_ACCEPTCONN, &raw mut size as usize);
+        let a = [fd as usize, level as usize, name as usize, value, size, 0];
+        self.caller.call(SYS_getsockopt, a) < 0 || listens == 0
+    }
+}
+
 impl<C: Caller> Operation for Accept<C> {
     fn first(&mut self) -> isize {
         self.attempt(&[self.arguments[0] as i32])
@@ -60,7 +76,7 @@ impl<C: Caller> Operation for Accept<C> {
             }
         }
         self.tried = Tried::now(files[0], Direction::Read);
-        let result = if is_ready(files[0], POLLIN) {
+        let result = if is_ready(files[0], POLLIN) || self.never_accepts(files[0]) {
             Some(self.caller.call(self.number, arguments))
         } else {
             None
