@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -126,7 +127,57 @@ static void change_kernel_thread(void) {
     EXPECT(errno == (on_user_threads() ? EPERM : 0));
 }
 
+static __thread volatile int hits;
+
+static void hit(int n) { (void)n, hits++; }
+
+/* What a child has sent before it ended comes before the wait for it returns. */
+static void child_sends(int how) {
+    int status;
+    pid_t child = fork();
+    EXPECT(child >= 0);
+    if (!child)
+        _exit(kill(getppid(), SIGUSR2) != 0);
+    if (how == 0)
+        EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    else if (how == 1)
+        EXPECT(waitid(P_PID, child, &(siginfo_t){0}, WEXITED) == 0);
+    else
+        while (waitpid(child, &status, WNOHANG) == 0)
+            usleep(100);
+    EXPECT(hits == 1);
+    hits = 0;
+}
+
+static void *sends_to_parent(void *p) {
+    (void)p;
+    _exit(kill(getppid(), SIGUSR2) != 0);
+}
+
+/* One that has threads: its parent's number is none of theirs. */
+static void threads_of_a_child_send(void) {
+    int status;
+    pid_t child = fork();
+    EXPECT(child >= 0);
+    if (!child) {
+        pthread_t t;
+        EXPECT(signal(SIGUSR2, SIG_DFL) != SIG_ERR && pthread_create(&t, NULL, sends_to_parent, NULL) == 0);
+        pause();
+    }
+    EXPECT(waitpid(child, &status, 0) == child && status == 0 && hits == 1);
+    hits = 0;
+}
+
+static void children_send(void) {
+    struct sigaction action = {.sa_handler = hit, .sa_flags = SA_RESTART};
+    EXPECT(sigaction(SIGUSR2, &action, NULL) == 0);
+    for (int i = 0; i < 30; i++)
+        child_sends(i % 3);
+    threads_of_a_child_send();
+}
+
 int main(int argc, char **argv) {
+    children_send();
     int burners = argc > 1 ? atoi(argv[1]) : 2;
     pthread_t burner[burners + 1], t[THREADS];
     for (int i = 0; i < burners; i++)

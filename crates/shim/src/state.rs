@@ -45,7 +45,7 @@ pub(crate) mod cancel {
 
 /// A thread of the program.
 pub(crate) struct Thread {
-    /// What `gettid` returns, and who owns its mutexes.
+    /// Who owns its mutexes, in the child of a fork as before.
     pub(crate) number: u32,
     pub(crate) start: Start,
     pub(crate) argument: *mut c_void,
@@ -231,6 +231,12 @@ impl Thread {
             nice: Nice::new(),
             references: AtomicU32::new(2),
         }
+    }
+
+    /// What `gettid` returns: of the main thread the process's number.
+    pub(crate) fn tid(&self) -> u32 {
+        let main = main_thread().map_or(ptr::null(), ptr::from_ref);
+        if ptr::eq(self, main) { std::process::id() } else { self.number }
     }
 
     /// It is a new one of `maker`'s, and has what that has until it gets its own.

@@ -345,12 +345,7 @@ pub extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
 /// moment.
 #[unsafe(no_mangle)]
 pub extern "C" fn gettid() -> i32 {
-    let main = state::main_thread().map_or(core::ptr::null(), core::ptr::from_ref);
-    match state::me() {
-        None => kernel_tid(),
-        Some(me) if core::ptr::eq(me, main) => std::process::id() as i32,
-        Some(me) => me.number as i32,
-    }
+    state::me().map_or_else(kernel_tid, |me| me.tid() as i32)
 }
 
 /// Does something with the thread that `pid` means to the kernel, 0 the calling one. `None`: it is

@@ -67,11 +67,6 @@ pub(super) fn reset(signal: c_int) {
     HANDLERS[signal as usize - 1].store(libc::SIG_DFL, Relaxed);
 }
 
-/// Has the program a handler for `signal`?
-pub(crate) fn has_handler(signal: c_int) -> bool {
-    of(signal).is_handler()
-}
-
 /// From now on `SIGINT` and `SIGQUIT` are ignored, or, the last time, no longer. Returns those that
 /// the program ignores.
 pub(crate) fn enter_system(enter: bool) -> u64 {

@@ -243,11 +243,11 @@ pub(super) fn find(_: &Locked, f: impl Fn(&'static Thread) -> bool) -> Option<&'
     None
 }
 
-/// Does something with the thread that has this number, which exists as long as that takes. `None`:
-/// there is none.
+/// Does something with the thread to which `gettid` gives this number, which exists as long as that
+/// takes. `None`: there is none.
 pub(crate) fn with_numbered<T>(number: u32, f: impl FnOnce(&'static Thread) -> T) -> Option<T> {
     let locked = locked();
-    let found = find(&locked, |t| t.number == number)?;
+    let found = find(&locked, |t| t.tid() == number)?;
     found.references.fetch_add(1, Relaxed);
     drop(locked);
     let result = f(found);
