@@ -7,6 +7,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -140,6 +143,110 @@ static void masks(void) {
     hits = 0;
 }
 
+/* As the kernel has them. */
+struct action {
+    void (*handler)(int, siginfo_t *, void *);
+    unsigned long flags;
+    void *restorer;
+    unsigned long mask;
+};
+
+static void actions(void) {
+    struct action old, new = {.handler = note, .flags = SA_SIGINFO, .mask = 1ul << (SIGUSR1 - 1)};
+    unsigned long usr2 = 1ul << (SIGUSR2 - 1), pending = 0;
+    struct timespec none = {0};
+    siginfo_t info;
+    /* What a handler returns to is the C library's, natively the caller's. */
+    struct sigaction given;
+    EXPECT(sigaction(SIGUSR1, NULL, &given) == 0);
+    new.restorer = (void *)given.sa_restorer;
+    new.flags |= new.restorer ? 0x04000000 : 0;
+    EXPECT(syscall(SYS_rt_sigaction, SIGUSR2, &new, &old, 8) == 0 && old.handler == NULL);
+    EXPECT(syscall(SYS_rt_sigaction, SIGUSR2, NULL, &old, 8) == 0 && old.handler == note);
+    EXPECT((old.flags & SA_SIGINFO) && old.mask == new.mask);
+    EXPECT(syscall(SYS_rt_sigaction, SIGUSR2, NULL, &old, 4) == -1 && errno == EINVAL);
+    EXPECT(raise(SIGUSR2) == 0 && hits == 1);
+    EXPECT(syscall(SYS_rt_sigprocmask, SIG_BLOCK, &usr2, NULL, 8) == 0);
+    EXPECT(raise(SIGUSR2) == 0 && hits == 1);
+    EXPECT(syscall(SYS_rt_sigpending, &pending, 8) == 0 && pending == usr2);
+    EXPECT(syscall(SYS_rt_sigtimedwait, &usr2, &info, &none, 8) == SIGUSR2 && info.si_signo == SIGUSR2);
+    EXPECT(syscall(SYS_rt_sigtimedwait, &usr2, &info, &none, 8) == -1 && errno == EAGAIN);
+    EXPECT(raise(SIGUSR2) == 0 && hits == 1);
+    unsigned long nothing = 0;
+    EXPECT(syscall(SYS_rt_sigsuspend, &nothing, 8) == -1 && errno == EINTR && hits == 2);
+    EXPECT(syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &usr2, NULL, 8) == 0);
+    hits = 0;
+}
+
+/* The number of any thread means the process. */
+static void *sends_to_its_number(void *p) {
+    siginfo_t info = {.si_code = SI_QUEUE};
+    unsigned long usr2 = 1ul << (SIGUSR2 - 1);
+    struct timespec second = {1, 0};
+    EXPECT(kill(number(), SIGUSR2) == 0);
+    EXPECT(syscall(SYS_rt_sigtimedwait, &usr2, &info, &second, 8) == SIGUSR2);
+    info.si_code = SI_QUEUE;
+    EXPECT(syscall(SYS_rt_sigqueueinfo, number(), SIGUSR2, &info) == 0);
+    EXPECT(syscall(SYS_rt_sigtimedwait, &usr2, &info, &second, 8) == SIGUSR2);
+    return p;
+}
+
+static void numbers_of_the_process(void) {
+    unsigned long usr2 = 1ul << (SIGUSR2 - 1);
+    pthread_t t;
+    EXPECT(syscall(SYS_rt_sigprocmask, SIG_BLOCK, &usr2, NULL, 8) == 0);
+    EXPECT(pthread_create(&t, NULL, sends_to_its_number, NULL) == 0 && pthread_join(t, NULL) == 0);
+    EXPECT(syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &usr2, NULL, 8) == 0);
+}
+
+/* A thread that waits for a word of several processes runs handlers. */
+static int *shared_word;
+
+static void *waits_for_shared(void *p) {
+    *(int *)p = number();
+    __atomic_store_n(&started, 1, __ATOMIC_RELEASE);
+    while (!hits)
+        if (syscall(SYS_futex, shared_word, FUTEX_WAIT, 0, NULL, NULL, 0))
+            EXPECT(errno == EINTR);
+    return NULL;
+}
+
+static void shared_futex(void) {
+    pthread_t t;
+    int tid;
+    shared_word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    EXPECT(shared_word != MAP_FAILED && pthread_create(&t, NULL, waits_for_shared, &tid) == 0);
+    while (!__atomic_load_n(&started, __ATOMIC_ACQUIRE))
+        usleep(500);
+    usleep(10000);
+    EXPECT(syscall(SYS_tgkill, getpid(), tid, SIGUSR1) == 0);
+    EXPECT(pthread_join(t, NULL) == 0);
+    started = 0;
+    struct timespec soon = {0, 1000000};
+    EXPECT(syscall(SYS_futex, shared_word, FUTEX_WAIT, 1, NULL, NULL, 0) == -1 && errno == EAGAIN);
+    EXPECT(syscall(SYS_futex, shared_word, FUTEX_WAIT, 0, &soon, NULL, 0) == -1 && errno == ETIMEDOUT);
+    EXPECT(munmap(shared_word, 4096) == 0);
+}
+
+/* Programs ask by a call that fails anyway whether memory can be read. */
+static void unreadable_masks(void) {
+    char *pages = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT(pages != MAP_FAILED && munmap(pages + 4096, 4096) == 0);
+    EXPECT(syscall(SYS_rt_sigprocmask, ~0, pages + 4088, NULL, 8) == -1 && errno == EINVAL);
+    EXPECT(syscall(SYS_rt_sigprocmask, ~0, pages + 4091, NULL, 8) == -1 && errno == EFAULT);
+    EXPECT(syscall(SYS_rt_sigprocmask, ~0, 16, NULL, 8) == -1 && errno == EFAULT);
+    EXPECT(syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, pages, 8) == -1 && errno == EFAULT);
+    EXPECT(syscall(SYS_rt_sigaction, SIGUSR2, pages + 4096, NULL, 8) == -1 && errno == EFAULT);
+    EXPECT(syscall(SYS_rt_sigpending, pages, 8) == -1 && errno == EFAULT);
+    EXPECT(syscall(SYS_capget, pages + 4096, NULL) == -1 && errno == EFAULT);
+    EXPECT(prctl(PR_GET_NAME, pages, 0, 0, 0) == -1 && errno == EFAULT);
+    EXPECT(prctl(PR_SET_NAME, pages + 4096, 0, 0, 0) == -1 && errno == EFAULT);
+    EXPECT(prctl(PR_SET_NAME, pages + 4095, 0, 0, 0) == 0);
+    EXPECT(epoll_pwait(epoll_create1(0), &(struct epoll_event){0}, 1, 0, (sigset_t *)(pages + 4092)) == -1);
+    EXPECT(errno == EFAULT);
+    EXPECT(munmap(pages, 4096) == 0);
+}
+
 static void *reads(void *p) {
     char c;
     EXPECT(read(ends[0], &c, 1) == 1 && c == 'x');
@@ -249,6 +356,10 @@ int main(int argc, char **argv) {
     sent_to_itself();
     sent_to_another();
     masks();
+    unreadable_masks();
+    actions();
+    numbers_of_the_process();
+    shared_futex();
     descriptors();
     attributes();
     signals_while_it_waits();

@@ -7,7 +7,7 @@
 
 use crate::real::real;
 use crate::state::{self, META, Thread};
-use crate::sys;
+use crate::{memory, privileges, sys};
 use core::ffi::{CStr, c_char, c_int, c_ulong};
 use core::ptr;
 use libc::pthread_t;
@@ -104,8 +104,8 @@ pub unsafe extern "C" fn pthread_getname_np(
     0
 }
 
-/// See `prctl(2)`. What is not about names is for the kernel thread that runs the caller at the
-/// moment.
+/// See `prctl(2)`. What is neither about names nor about [what threads may do](privileges) is for
+/// the kernel thread that runs the caller at the moment.
 ///
 /// # Safety
 ///
@@ -118,23 +118,29 @@ pub unsafe extern "C" fn prctl(
     c: c_ulong,
     d: c_ulong,
 ) -> c_int {
-    // SAFETY: the caller's contract: a C string, of which the kernel reads as much as counts, or
-    // room for a name.
-    unsafe {
-        match (option, state::me()) {
-            (libc::PR_SET_NAME, Some(me)) if a != 0 => {
-                let length = libc::strnlen(a as *const c_char, SIZE - 1);
-                set(me, core::slice::from_raw_parts(a as *const u8, length));
-                0
-            }
-            (libc::PR_GET_NAME, Some(me)) if a != 0 => {
-                (a as *mut [u8; SIZE]).write(get(me));
-                0
-            }
-            _ => {
-                real!(prctl(option => c_int, a => c_ulong, b => c_ulong, c => c_ulong,
-                    d => c_ulong) -> c_int)
+    match (option, state::me()) {
+        (libc::PR_SET_NAME, Some(me)) => {
+            let mut name = [0; SIZE - 1];
+            match memory::get_some(a as *const u8, &mut name) {
+                Ok(n) => {
+                    set(me, name[..n].split(|&byte| byte == 0).next().unwrap_or_default());
+                    0
+                }
+                Err(errno) => sys::failed(errno),
             }
         }
+        (libc::PR_GET_NAME, Some(me)) => {
+            // SAFETY: the caller's contract: room for a name.
+            let put = unsafe { memory::put(a as *mut [u8; SIZE], get(me)) };
+            put.map_or_else(sys::failed, |()| 0)
+        }
+        // SAFETY: the caller's contract, handed on.
+        _ => unsafe {
+            match privileges::prctl(option, [a, b, c, d]) {
+                Some(result) => result,
+                None => real!(prctl(option => c_int, a => c_ulong, b => c_ulong, c => c_ulong,
+                    d => c_ulong) -> c_int),
+            }
+        },
     }
 }

@@ -7,6 +7,7 @@
 use crate::real::real;
 use crate::say::{Once, once};
 use crate::signal;
+use crate::state::LIVE;
 use crate::{sys, vfork};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -17,16 +18,19 @@ enum Function {
     Unshare,
     Setns,
     Clone,
+    CloseRange,
 }
 
 impl Function {
-    const ALL: [Function; 3] = [Function::Unshare, Function::Setns, Function::Clone];
+    const ALL: [Function; 4] =
+        [Function::Unshare, Function::Setns, Function::Clone, Function::CloseRange];
 
     fn name(self) -> &'static str {
         match self {
             Function::Unshare => "unshare",
             Function::Setns => "setns",
             Function::Clone => "clone",
+            Function::CloseRange => "close_range with CLOSE_RANGE_UNSHARE",
         }
     }
 
@@ -58,11 +62,30 @@ pub(crate) fn start() {
     }
 }
 
+/// Is the caller a thread of the program's on whatever kernel thread, not the child of a fork?
+pub(crate) fn on_user_thread() -> bool {
+    signal::managed().is_some() && !signal::in_child_of_vfork()
+}
+
+/// The flags of a `close_range` as it is to be called. `None`: not at all, and `errno` is set. Who
+/// wants descriptors of its own has them where there is no other thread.
+pub(crate) fn close_range(flags: c_int) -> Option<c_int> {
+    const UNSHARE: c_int = libc::CLOSE_RANGE_UNSHARE as c_int;
+    const OTHERS: c_int = !(UNSHARE | libc::CLOSE_RANGE_CLOEXEC as c_int);
+    // What the kernel refuses anyway is left to it.
+    if flags & UNSHARE == 0 || flags & OTHERS != 0 || !on_user_thread() {
+        Some(flags)
+    } else if LIVE.load(Relaxed) == 1 {
+        Some(flags & !UNSHARE)
+    } else {
+        may_call(Function::CloseRange).then_some(flags)
+    }
+}
+
 /// May it be called? Else `errno` is set. The children of forks may, and threads of the runtime's
 /// own.
 fn may_call(f: Function) -> bool {
-    let on_user_thread = signal::managed().is_some() && !signal::in_child_of_vfork();
-    if !on_user_thread || ALLOWED.load(Relaxed) & 1 << f as u32 != 0 {
+    if !on_user_thread() || ALLOWED.load(Relaxed) & 1 << f as u32 != 0 {
         return true;
     }
     let (name, why) = (f.name(), f.why());

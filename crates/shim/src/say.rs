@@ -51,6 +51,7 @@ pub(crate) enum Once {
     Stack,
     KernelThread,
     Clone,
+    Strict,
 }
 
 /// [`say`], the first time.

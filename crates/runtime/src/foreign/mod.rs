@@ -53,7 +53,7 @@ pub mod thread;
 pub mod watch;
 
 #[cfg(not(loom))]
-pub use crate::interpose::{pthread, raw_calls, sleep};
+pub use crate::interpose::{everywhere, pthread, raw_calls, sleep};
 #[cfg(not(loom))]
 pub use crate::os::{fork, reserved};
 

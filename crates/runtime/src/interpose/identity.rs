@@ -1,4 +1,6 @@
-//! Changing user and group: the kernel keeps them for each kernel thread, C for the process.
+//! Changing user and group: the kernel keeps them for each kernel thread, C for the process. So it
+//! is with capabilities and what else limits what a thread may do, if a user thread is to have them
+//! on any kernel thread ([`everywhere`]).
 //!
 //! libc makes every thread of its list repeat the call in a signal handler, which marks its thread
 //! as done. It knows the thread by the thread pointer, and on a worker that is a user thread's: the
@@ -35,7 +37,7 @@ const SIGNAL: i32 = 33;
 /// One change at a time. What follows belongs to it.
 static GUARD: Mutex<()> = Mutex::new(());
 static NUMBER: AtomicI64 = AtomicI64::new(0);
-static ARGUMENTS: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+static ARGUMENTS: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 static WORST: AtomicI64 = AtomicI64::new(0);
 static ASKED: AtomicPtr<Vec<Asked>> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -58,13 +60,20 @@ extern "C-unwind" fn repeat(_: c_int, _: *mut siginfo_t, _: *mut c_void) {
 
 /// The call itself, on this kernel thread.
 fn make_call() -> i64 {
-    let [a, b, c] = [0, 1, 2].map(|i: usize| ARGUMENTS[i].load(Relaxed));
+    let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(|i: usize| ARGUMENTS[i].load(Relaxed));
     // SAFETY: the call that `everywhere` was asked for; its memory lives until all have made it.
-    unsafe { sys::syscall6(NUMBER.load(Relaxed), [a, b, c, 0, 0, 0]) }
+    unsafe { sys::syscall6(NUMBER.load(Relaxed), [a, b, c, d, e, 0]) }
 }
 
-/// Makes a call on every kernel thread of the process.
-fn everywhere(number: i64, arguments: [u64; 3]) -> c_int {
+/// Makes a system call that changes what the calling kernel thread may do on every kernel thread of
+/// the process, this one included, more than once perhaps. An error of the first call is the
+/// result, as libc has it; if it fails on others later, the process ends. Blocks until all have
+/// made it.
+///
+/// # Safety
+///
+/// As for the call, on any thread, until all have made it.
+pub unsafe fn everywhere(number: i64, arguments: [u64; 5]) -> c_int {
     let pid = std::process::id() as i32;
     let guard = GUARD.lock().unwrap_or_else(PoisonError::into_inner);
     NUMBER.store(number, Relaxed);
@@ -100,7 +109,7 @@ fn everywhere(number: i64, arguments: [u64; 3]) -> c_int {
     let worst = WORST.load(Relaxed);
     drop(guard);
     if worst < 0 {
-        end_process("some kernel threads could not change user or group");
+        end_process("some kernel threads may do what others must not do any more");
     }
     0
 }
@@ -118,7 +127,7 @@ fn kernel_threads() -> Vec<i32> {
         return tids;
     }
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else {
-        end_process("cannot change user or group: /proc is needed to find the kernel threads");
+        end_process("/proc is needed to find the kernel threads and limit what they may do");
     };
     tasks.flatten().filter_map(|t| t.file_name().to_str()?.parse().ok()).collect()
 }
@@ -135,7 +144,8 @@ macro_rules! calls {
         #[doc = concat!("libc's `", stringify!($name), "`, for all kernel threads.")]
         #[unsafe(no_mangle)]
         pub extern "C" fn $name($($arg: $ty),*) -> c_int {
-            everywhere($number, [$($value),*])
+            // SAFETY: numbers, and groups that libc's contract makes valid meanwhile.
+            unsafe { everywhere($number, [$($value),*, 0, 0]) }
         }
     )*};
 }

@@ -22,6 +22,7 @@ pub(crate) use crate::park::lot::Sleepers;
 pub(crate) use futex::{
     forget_waiters, in_kernel as futex_in_kernel, wait as futex_wait, wake as futex_wake,
 };
+pub use identity::everywhere;
 pub(crate) use postponed::wake_postponed;
 
 use core::ffi::{c_char, c_void};

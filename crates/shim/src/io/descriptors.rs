@@ -2,7 +2,7 @@
 
 use super::{aliases, blocker, raw, returned};
 use crate::real::real;
-use crate::{cancel, sys};
+use crate::{cancel, refuse, sys};
 use core::ffi::{c_char, c_int, c_long, c_uint, c_ulong};
 use libc::*;
 use quaver::foreign::calls::descriptors::{Made, has_set, leave, leave_range, made};
@@ -48,6 +48,7 @@ fn close_range_impl(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     if first <= last && flags & CLOEXEC == 0 {
         leave_range(first, last);
     }
+    let Some(flags) = refuse::close_range(flags) else { return -1 };
     let a = [first as usize, last as usize, flags as usize, 0, 0, 0];
     returned(raw(SYS_close_range, a)) as c_int
 }

@@ -51,7 +51,7 @@ const EINTR_: isize = -(EINTR as isize);
 
 /// What handlers with `SA_RESTART` do to a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Restart {
+pub(crate) enum Restart {
     /// It goes on.
     Yes,
     /// It ends, as with others.
@@ -334,7 +334,7 @@ fn when_ready(fd: c_int, events: c_short, number: c_long, a: [usize; 6]) -> isiz
 }
 
 /// A call that is worth a hand-over whenever it is made.
-fn always(restart: Restart, number: c_long, a: [usize; 6]) -> c_int {
+pub(crate) fn always(restart: Restart, number: c_long, a: [usize; 6]) -> c_int {
     returned(try_then_wait(restart, || EAGAIN_, |_| raw(number, a))) as c_int
 }
 

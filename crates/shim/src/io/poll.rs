@@ -11,7 +11,10 @@ use quaver::foreign::calls::{self, Epoll, Span};
 /// kernel is to be told. Its result is the kernel's.
 fn with_mask(mask: *const sigset_t, f: impl FnOnce(Masked<'_>, usize) -> isize) -> c_int {
     // SAFETY: the caller's contract: null or a valid set.
-    let temporary = unsafe { Temporary::begin(mask) };
+    let temporary = match unsafe { Temporary::begin(mask) } {
+        Ok(temporary) => temporary,
+        Err(errno) => return sys::failed(errno),
+    };
     let mut result = f(Masked(&temporary), temporary.for_kernel(mask));
     if result == 0 && temporary.is_interrupted() {
         result = -(EINTR as isize);

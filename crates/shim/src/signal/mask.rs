@@ -5,7 +5,7 @@ use crate::cancel::{self, Point};
 use crate::interrupt::Call;
 use crate::real::real;
 use crate::state::{self, Thread};
-use crate::{sys, time};
+use crate::{memory, sys, time};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::*;
 use libc::sigset_t;
@@ -160,16 +160,20 @@ struct Masked {
 }
 
 impl Temporary {
-    /// Begins. Null: none.
+    /// Begins. Null: none. An error if the mask cannot be read.
     ///
     /// # Safety
     ///
-    /// Null or a valid set.
-    pub(crate) unsafe fn begin(mask: *const sigset_t) -> Temporary {
-        let Some(me) = managed().filter(|_| !mask.is_null()) else { return Temporary(None) };
+    /// Null or a valid set, if anything can be read there.
+    pub(crate) unsafe fn begin(mask: *const sigset_t) -> Result<Temporary, c_int> {
+        let Some(me) = managed().filter(|_| !mask.is_null()) else { return Ok(Temporary(None)) };
+        // SAFETY: the caller's contract; the first word of a set is the kernel's signals.
+        Ok(Temporary::of(me, unsafe { memory::get(mask.cast())? }))
+    }
+
+    fn of(me: &'static Thread, mask: u64) -> Temporary {
         let (before, handled) = (me.signals.mask.load(Relaxed), me.signals.handled.get());
-        // SAFETY: not null.
-        let after = unsafe { bits(mask) } & !UNBLOCKABLE & !RESERVED;
+        let after = mask & !UNBLOCKABLE & !RESERVED;
         set(me, after);
         file::changed(before ^ after);
         action::are_blocked(after & !before);
@@ -227,9 +231,13 @@ pub unsafe extern "C-unwind" fn sigsuspend(set: *const sigset_t) -> c_int {
         // SAFETY: handed on.
         return unsafe { real!(sigsuspend(set => *const sigset_t) -> c_int) };
     };
-    let point = Point::enter();
     // SAFETY: the caller's contract.
-    let temporary = unsafe { Temporary::begin(set) };
+    let set = match unsafe { memory::get(set.cast::<u64>()) } {
+        Ok(set) => set,
+        Err(errno) => return sys::failed(errno),
+    };
+    let point = Point::enter();
+    let temporary = Temporary::of(me, set);
     wait_for_handler(&temporary.call().unwrap_or_else(|| Call::begin(me, false)));
     drop(temporary);
     point.leave();
@@ -301,10 +309,10 @@ pub unsafe extern "C" fn sigpending(set: *mut sigset_t) -> c_int {
     let all = me.signals.pending.bits() | queue::PROCESS.bits() | file::pending();
     // SAFETY: the caller's contract.
     unsafe {
-        core::ptr::write_bytes(set, 0, 1);
-        set.cast::<u64>().write(all & me.signals.mask.load(Relaxed));
+        let mut found: sigset_t = core::mem::zeroed();
+        (&raw mut found).cast::<u64>().write(all & me.signals.mask.load(Relaxed));
+        memory::put(set, found).map_or_else(sys::failed, |()| 0)
     }
-    0
 }
 
 /// Runs `f`, which makes a process, with what the calling thread blocks told to the kernel:

@@ -36,6 +36,7 @@ mod jump;
 pub(crate) mod mask;
 pub(crate) mod new_image;
 pub(crate) mod queue;
+pub(crate) mod raw;
 pub(crate) mod send;
 pub(crate) mod wait;
 

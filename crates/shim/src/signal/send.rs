@@ -89,21 +89,28 @@ fn sender(signal: c_int) -> Option<&'static Thread> {
     managed().filter(|_| ours && !super::in_child_of_vfork())
 }
 
-/// Are as many signals queued as may be?
-fn is_full() -> bool {
+/// Is `signal` one that must be queued, and are as many queued as may be?
+fn is_full(signal: c_int) -> bool {
     // SAFETY: filled by the C library.
     unsafe {
         let mut limit: libc::rlimit = core::mem::zeroed();
-        libc::getrlimit(libc::RLIMIT_SIGPENDING, &mut limit) == 0
+        signal >= libc::SIGRTMIN()
+            && libc::getrlimit(libc::RLIMIT_SIGPENDING, &mut limit) == 0
             && queue::length() as u64 >= limit.rlim_cur
     }
+}
+
+/// Does `pid` mean this process, as the kernel has it: its number, or that of one of its threads?
+pub(super) fn is_own(pid: pid_t) -> bool {
+    pid == super::process()
+        || pid > 0 && managed().is_some() && queue::with_numbered(pid as u32, |_| ()).is_some()
 }
 
 /// See `kill(2)`.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn kill(pid: pid_t, signal: c_int) -> c_int {
     match sender(signal) {
-        Some(me) if pid == super::process() && !file::is_left(signal) => {
+        Some(me) if is_own(pid) && !file::is_left(signal) => {
             to_process(&described(signal, libc::SI_USER, 0));
             deliver::deliver_here(me);
             0
@@ -134,10 +141,9 @@ pub extern "C-unwind" fn killpg(group: pid_t, signal: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn sigqueue(pid: pid_t, signal: c_int, value: sigval) -> c_int {
     match sender(signal) {
-        Some(me) if pid == super::process() && !file::is_left(signal) => {
-            if is_full() {
-                sys::set_errno(libc::EAGAIN);
-                return -1;
+        Some(me) if is_own(pid) && !file::is_left(signal) => {
+            if is_full(signal) {
+                return sys::failed(libc::EAGAIN);
             }
             to_process(&described(signal, libc::SI_QUEUE, value.sival_ptr as usize));
             deliver::deliver_here(me);
@@ -186,9 +192,6 @@ pub unsafe extern "C-unwind" fn pthread_sigqueue(
             real!(pthread_sigqueue(thread => pthread_t, signal => c_int, value => sigval) -> c_int)
         };
     };
-    if is_full() {
-        return libc::EAGAIN;
-    }
     send(t, signal, |signal| described(signal, libc::SI_QUEUE, value.sival_ptr as usize))
 }
 
@@ -214,6 +217,9 @@ fn send(t: &'static Thread, signal: c_int, describe: impl Fn(c_int) -> siginfo_t
         };
         return -r as c_int;
     }
+    if is_full(signal) {
+        return libc::EAGAIN;
+    }
     to_thread(t, &describe(signal));
     if let Some(me) = state::me() {
         deliver::deliver_here(me);
@@ -225,6 +231,9 @@ fn send(t: &'static Thread, signal: c_int, describe: impl Fn(c_int) -> siginfo_t
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn raise(signal: c_int) -> c_int {
     if let Some(me) = sender(signal) {
+        if is_full(signal) {
+            return sys::failed(libc::EAGAIN);
+        }
         to_thread(me, &described(signal, libc::SI_TKILL, 0));
         deliver::deliver_here(me);
         return 0;
