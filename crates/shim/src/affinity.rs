@@ -1,6 +1,7 @@
 //! Where threads may run. That is remembered and told again, as the kernel does it, but workers run
 //! where the runtime wants them to: `quaver run --cpus`.
 
+use crate::inline_calls;
 use crate::real::real;
 use crate::state::{self, META, Thread};
 use crate::sys;
@@ -91,7 +92,8 @@ pub unsafe extern "C" fn pthread_setaffinity_np(
     }
 }
 
-/// See `pthread_getaffinity_np(3)`.
+/// See `pthread_getaffinity_np(3)`. A library that makes futex calls without the C library asks
+/// this in its constructor: [`inline_calls::look`].
 ///
 /// # Safety
 ///
@@ -102,6 +104,7 @@ pub unsafe extern "C" fn pthread_getaffinity_np(
     size: usize,
     set: *mut cpu_set_t,
 ) -> c_int {
+    inline_calls::look();
     // SAFETY: the caller's contract.
     unsafe {
         match state::of(thread) {

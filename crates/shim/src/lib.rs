@@ -9,6 +9,7 @@ mod c11;
 mod cancel;
 mod cpu_time;
 mod exec;
+mod inline_calls;
 mod interrupt;
 mod io;
 mod memory;

@@ -8,7 +8,7 @@
 use crate::real::real;
 use crate::say::fatal;
 use crate::state::{self, LIVE, Thread};
-use crate::{cancel, exec, mutex, raw_calls, refuse, robust, signal, stats, thread, unwind};
+use crate::{cancel, exec, inline_calls, mutex, raw_calls, refuse, robust, signal, stats, thread, unwind};
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -122,6 +122,7 @@ fn start() {
     }
     signal::start();
     raw_calls::start();
+    inline_calls::look();
     quaver::foreign::thread::overflow_is_a_fault();
     quaver::foreign::sleep::set_sleeper(crate::time::sleep_for);
     stats::start();

@@ -223,6 +223,22 @@ pub unsafe extern "C-unwind" fn syscall(
     if (-4095..0).contains(&r) { fail(-r as i32) } else { r }
 }
 
+/// A system call that a program has made without the C library: the same for futexes, and the
+/// kernel's for everything else. An error is a negative number, and `errno` stays.
+///
+/// # Safety
+///
+/// As for libc's `syscall`.
+pub(super) unsafe fn inline(nr: c_long, a: &Arguments) -> c_long {
+    // SAFETY: the caller's contract; `of` is what `futex` wants.
+    unsafe {
+        match FutexCall::of(nr, a) {
+            None => kernel(nr, a),
+            Some(call) => futex(call, nr, a),
+        }
+    }
+}
+
 /// The system call itself.
 ///
 /// # Safety

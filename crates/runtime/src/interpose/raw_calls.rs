@@ -37,6 +37,18 @@ pub(super) unsafe fn answer(number: c_long, arguments: &[c_long; 6]) -> Option<c
     unsafe { (host()?.answer)(number, arguments) }
 }
 
+/// Makes a system call for a host that has found it in a program's code, where it is made without
+/// the C library. A user thread's private futex waits do not block its worker, and [`Host::answer`]
+/// is not asked. The result is the kernel's: an error is a negative number, and `errno` stays.
+///
+/// # Safety
+///
+/// As for libc's `syscall`.
+pub unsafe fn inline(number: c_long, arguments: &[c_long; 6]) -> c_long {
+    // SAFETY: the caller's contract is handed on.
+    unsafe { futex::inline(number, arguments) }
+}
+
 /// A wait for a futex by `syscall`, on a user thread.
 #[derive(Debug)]
 pub struct FutexWait {
