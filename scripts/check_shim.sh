@@ -34,6 +34,15 @@ if have g++; then
     g++ -Wall -Wextra -Werror -O2 -g -std=c++17 crates/shim/programs/cxx.cpp -o "$work/cxx" -lpthread
     programs="$programs cxx"
 fi
+openmp=()
+if printf 'int main(void) { return 0; }\n' | cc -fopenmp -x c - -o "$work/tried" 2>/dev/null; then
+    cc -Wall -Wextra -Werror -O2 -g -fopenmp crates/shim/programs/openmp.c -o "$work/openmp"
+    cc -Wall -Wextra -Werror -O2 -g crates/shim/programs/late.c -o "$work/late" -ldl
+    openmp=(openmp late)
+    programs="$programs openmp late"
+else
+    say "no OpenMP: its programs are left out"
+fi
 
 # run_one PROGRAM OPTION...
 run_one() {
@@ -72,6 +81,16 @@ wait "$one" || { kill "$two"; die "a program fails with one worker"; }
 wait "$two" || die "a program fails with two workers"
 # Preempted no more often than can be paid for.
 run_one threads --workers 1 --quantum 20us --tax 1
+# Threads of OpenMP wait without their workers, some thousand times, wherever its library comes from.
+for program in "${openmp[@]}"; do
+    for workers in 1 2; do
+        rm -f "$work/stats"
+        timeout 120 "$quaver" run --workers "$workers" --quantum 20us --stats-json "$work/stats" -- "$work/$program" 0 wait ||
+            die "$program fails with $workers workers"
+        handovers=$(sed 's/.*"handovers":\([0-9]*\).*/\1/' "$work/stats")
+        [ "$handovers" -lt 100 ] || die "$program: a waiting thread has blocked its worker $handovers times"
+    done
+done
 # Programs that are started by one with pinned workers may run where it could.
 cc -Wall -Wextra -Werror -O2 -g crates/shim/programs/placed.c -o "$work/placed" -lpthread
 cpus=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status)

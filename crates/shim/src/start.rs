@@ -8,7 +8,9 @@
 use crate::real::real;
 use crate::say::fatal;
 use crate::state::{self, LIVE, Thread};
-use crate::{cancel, exec, inline_calls, mutex, raw_calls, refuse, robust, signal, stats, thread, unwind};
+use crate::{
+    cancel, exec, inline_calls, mutex, raw_calls, refuse, robust, signal, stats, thread, unwind,
+};
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -150,7 +152,7 @@ fn forget_environment() {
 extern "C" fn in_child() {
     // SAFETY: the only thread, before anything else.
     unsafe { fork::in_child() };
-    for word in [&STARTED, &state::META] {
+    for word in [&STARTED, &state::META, &inline_calls::LOOKING] {
         word.store(0, Relaxed);
     }
     signal::in_child();

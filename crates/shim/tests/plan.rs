@@ -10,8 +10,8 @@ use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, Register};
 use plan::{Part, Window, windows};
 use trampoline::{SIZE, code, jump};
 
-const AT: u64 = 0x10_0000;
-const CONSTANTS: u64 = 0x20_0000;
+const AT: u64 = 0x7f00_0000_0000;
+const CONSTANTS: u64 = AT + 0x10_0000;
 const SYSCALL: &[u8] = &[0x0f, 0x05];
 /// `mov eax, ebp`: too short by one.
 const TWO: &[u8] = &[0x89, 0xe8];
@@ -48,11 +48,12 @@ fn whole_instructions_that_end_with_the_call() {
 fn no_room() {
     assert_eq!(places(&[SYSCALL, RET]), []);
     assert_eq!(places(&[TWO, SYSCALL, RET]), []);
-    // A call, a jump, a condition, another system call, a place where a function begins; bytes
-    // between sections; bytes that are no instruction.
+    assert_eq!(places(&[THREE, SYSCALL, TWO, SYSCALL, RET]), [(0, 5)]);
+    // A call, a jump, a condition, a place where a function begins, a byte between sections, a
+    // byte that is no instruction.
     let call: &[u8] = &[0xe8, 0, 0, 0, 0];
     let endbr64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
-    for before in [call, &[0xeb, 0x10], &[0x75, 0x10], SYSCALL, endbr64, &[0], &[0x06]] {
+    for before in [call, &[0xeb, 0x10], &[0x75, 0x10], endbr64, &[0], &[0x06]] {
         assert_eq!(places(&[THREE, before, TWO, SYSCALL, RET]), [], "{before:x?}");
     }
 }

@@ -15,9 +15,9 @@ pub(super) struct Library {
 fn is_libgomp(path: &[u8]) -> bool {
     let name = path.rsplit(|&c| c == b'/').next().unwrap_or_default();
     let Some(rest) = name.strip_prefix(b"libgomp") else { return false };
-    let digits = rest.strip_prefix(b"-").map_or(0, |number| {
-        1 + number.iter().take_while(|c| c.is_ascii_hexdigit()).count()
-    });
+    let digits = rest
+        .strip_prefix(b"-")
+        .map_or(0, |number| 1 + number.iter().take_while(|c| c.is_ascii_hexdigit()).count());
     rest[digits..].starts_with(b".so")
 }
 

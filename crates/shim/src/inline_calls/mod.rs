@@ -19,8 +19,9 @@
 //!
 //! The code changes at the start of the runtime, when the program has one thread, or in a call of
 //! `pthread_getaffinity_np`. libgomp makes that in its constructor, and until the constructor has
-//! returned no other thread has the library from `dlopen`. The thread that comes here has made a
-//! call, and a window has none in it.
+//! returned no other thread has the library from `dlopen`. If another thread happens to find the
+//! library first, the constructor waits for it. The thread that comes here has made a call, and a
+//! window has none in it.
 
 mod entry;
 mod find;
@@ -29,10 +30,17 @@ mod trampoline;
 mod write;
 
 use core::slice;
+use core::sync::atomic::AtomicU32;
 use plan::Part;
+use quaver::foreign::futex::Limits;
+use quaver::foreign::lock;
+
+/// A lock: one thread looks and changes code, and who comes meanwhile waits until that is done.
+pub(crate) static LOOKING: AtomicU32 = AtomicU32::new(0);
 
 /// Redirects the calls of libraries that have been loaded since this was called last.
 pub(crate) fn look() {
+    lock::lock(&LOOKING, &Limits::NONE);
     for library in find::new() {
         let part = |at: &core::ops::Range<usize>| {
             // SAFETY: a loaded library's segment that is only read. Who calls this keeps the
@@ -46,4 +54,5 @@ pub(crate) fn look() {
             unsafe { write::redirect(&library.code, &windows) };
         }
     }
+    lock::unlock(&LOOKING);
 }
