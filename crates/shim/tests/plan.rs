@@ -1,13 +1,17 @@
 //! Where the shim's jumps go in a library's code, and what they lead to. A test with the shim
 //! itself would have its functions in place of the C library's.
 
+#[path = "../src/inline_calls/image.rs"]
+mod image;
 #[path = "../src/inline_calls/plan.rs"]
 mod plan;
 #[path = "../src/inline_calls/trampoline.rs"]
 mod trampoline;
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, Register};
-use plan::{Part, Window, windows};
+use image::{Image, Part};
+use plan::{Window, windows};
+use std::ops::Range;
 use trampoline::{SIZE, code, jump};
 
 const AT: u64 = 0x7f00_0000_0000;
@@ -22,9 +26,14 @@ const RELATIVE: &[u8] = &[0x8b, 0x35, 0, 1, 0, 0];
 const RET: &[u8] = &[0xc3];
 
 fn planned(code: &[&[u8]], constants: &[i32]) -> Option<Vec<Window>> {
+    let code = code.concat();
+    planned_in(&code, constants, &[AT..AT + code.len() as u64])
+}
+
+fn planned_in(code: &[u8], constants: &[i32], functions: &[Range<u64>]) -> Option<Vec<Window>> {
     let constants: Vec<u8> = constants.iter().flat_map(|entry| entry.to_le_bytes()).collect();
     let constants = Part { at: CONSTANTS, bytes: &constants };
-    windows(&Part { at: AT, bytes: &code.concat() }, &[constants])
+    windows(&Image { parts: vec![Part { at: AT, bytes: code }, constants] }, functions)
 }
 
 /// The places of the windows, as distances from the beginning.
@@ -49,11 +58,11 @@ fn no_room() {
     assert_eq!(places(&[SYSCALL, RET]), []);
     assert_eq!(places(&[TWO, SYSCALL, RET]), []);
     assert_eq!(places(&[THREE, SYSCALL, TWO, SYSCALL, RET]), [(0, 5)]);
-    // A call, a jump, a condition, a place where a function begins, a byte between sections, a
-    // byte that is no instruction.
+    // A call, a jump, a condition, a place where a function begins, a byte that is no
+    // instruction.
     let call: &[u8] = &[0xe8, 0, 0, 0, 0];
     let endbr64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
-    for before in [call, &[0xeb, 0x10], &[0x75, 0x10], endbr64, &[0], &[0x06]] {
+    for before in [call, &[0xeb, 0x10], &[0x75, 0x10], endbr64, &[0x06]] {
         assert_eq!(places(&[THREE, before, TWO, SYSCALL, RET]), [], "{before:x?}");
     }
 }
@@ -90,13 +99,56 @@ fn nor_comes_by_a_table() {
 }
 
 #[test]
-fn sections_are_read_from_their_beginning() {
-    // Read on from the first zero, the others would be parts of wrong instructions.
-    for zeros in 0..4 {
-        let zeros = vec![0; zeros];
-        let at = 1 + zeros.len() as u64;
-        assert_eq!(places(&[RET, &zeros, THREE, SYSCALL]), [(at, at + 5)]);
+fn only_in_functions() {
+    // What is between them would be a system call, and a vector instruction.
+    let code = [THREE, SYSCALL, RET, &[0xc5, 0xf8, 0x77], THREE, SYSCALL, RET].concat();
+    let (first, second) = (AT..AT + 6, AT + 9..AT + 15);
+    let starts = |functions: &[Range<u64>]| {
+        let windows = planned_in(&code, &[], functions).expect("nothing that is not saved");
+        windows.iter().map(|w| w.place.start - AT).collect::<Vec<_>>()
+    };
+    assert_eq!(starts(&[first.clone(), second.clone()]), [0, 9]);
+    assert_eq!(starts(std::slice::from_ref(&second)), [9]);
+    // The second one begins in the window.
+    assert_eq!(starts(&[first, AT + 9..AT + 12, AT + 12..AT + 15]), [0]);
+}
+
+/// A table for unwinders at `AT`, of functions with these distances and sizes from `CONSTANTS`.
+fn unwinding(functions: &[(u32, u32)]) -> Vec<u8> {
+    let mut words = vec![0x3b03_1b01, 0, functions.len() as u32];
+    let entries = 12 + 8 * functions.len() as u32;
+    let far = (CONSTANTS - AT) as u32;
+    for (n, (start, _)) in functions.iter().enumerate() {
+        words.extend([far + start, entries + 16 * n as u32]);
     }
+    for (n, (start, size)) in functions.iter().enumerate() {
+        words.extend([12, 0, far + start - (entries + 16 * n as u32 + 8), *size]);
+    }
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+#[test]
+fn functions_are_those_of_the_table() {
+    let code = [0; 100];
+    let read = |table: &[u8]| {
+        let parts = vec![Part { at: AT, bytes: table }, Part { at: CONSTANTS, bytes: &code }];
+        Image { parts }.functions(AT)
+    };
+    let table = unwinding(&[(0, 10), (16, 84)]);
+    let expected = vec![CONSTANTS..CONSTANTS + 10, CONSTANTS + 16..CONSTANTS + 100];
+    assert_eq!(read(&table), Some(expected));
+    // One that is larger than the code, a table that ends, other forms of addresses, no table.
+    assert_eq!(read(&unwinding(&[(16, 85)])), None);
+    assert_eq!(read(&table[..table.len() - 1]), None);
+    for byte in 0..4 {
+        let mut other = table.clone();
+        other[byte] ^= 1;
+        assert_eq!(read(&other), None);
+    }
+    let mut other = table;
+    other[12 + 16 + 8] ^= 1;
+    assert_eq!(read(&other), None);
+    assert_eq!(read(&[]), None);
 }
 
 #[test]

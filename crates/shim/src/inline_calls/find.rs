@@ -4,10 +4,14 @@ use core::ffi::{CStr, c_int, c_void};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
-/// A loaded library: the segments of its file that are not written to.
+/// A loaded library.
 pub(super) struct Library {
+    /// The segment with its code.
     pub(super) code: Range<usize>,
-    pub(super) constants: Vec<Range<usize>>,
+    /// All segments that are not written to.
+    pub(super) parts: Vec<Range<usize>>,
+    /// The table of functions for unwinders.
+    pub(super) unwinding: usize,
 }
 
 /// Is this libgomp's path? Python wheels bring a copy with a number in its name:
@@ -73,17 +77,21 @@ unsafe extern "C" fn note(
     }
     // SAFETY: the loader's array.
     let headers = unsafe { core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-    let segments = |flags| {
-        let wanted = move |h: &&libc::Elf64_Phdr| h.p_type == libc::PT_LOAD && h.p_flags == flags;
+    let segments = |kind, also| {
+        let wanted = move |h: &&libc::Elf64_Phdr| {
+            h.p_type == kind && h.p_flags & (libc::PF_W | also) == also
+        };
         headers.iter().filter(wanted).map(|h| {
             let at = (info.dlpi_addr + h.p_vaddr) as usize;
             at..at + h.p_filesz as usize
         })
     };
-    let mut code = segments(libc::PF_R | libc::PF_X);
-    // With two, branches would have to be sought in both.
-    if let (Some(code), None) = (code.next(), code.next()) {
-        found.push(Library { code, constants: segments(libc::PF_R).collect() });
+    let mut code = segments(libc::PT_LOAD, libc::PF_R | libc::PF_X);
+    let unwinding = segments(libc::PT_GNU_EH_FRAME, libc::PF_R).next();
+    // There is only one with code.
+    if let (Some(code), None, Some(table)) = (code.next(), code.next(), unwinding) {
+        let parts = segments(libc::PT_LOAD, libc::PF_R).collect();
+        found.push(Library { code, parts, unwinding: table.start });
     }
     0
 }

@@ -6,7 +6,7 @@
 //! waited for would run only when the clock has noticed. So the code of this one library is
 //! rewritten when it is loaded: each `syscall` becomes a jump.
 //!
-//! * [`find`]: where the library is.
+//! * [`find`]: where the library is. [`image`]: what it consists of.
 //! * [`plan`]: which instructions can give way to the jump.
 //! * [`trampoline`]: what is jumped to.
 //! * [`entry`]: the function that all trampolines call.
@@ -25,13 +25,15 @@
 
 mod entry;
 mod find;
+mod image;
 mod plan;
 mod trampoline;
 mod write;
 
+use core::ops::Range;
 use core::slice;
 use core::sync::atomic::AtomicU32;
-use plan::Part;
+use image::{Image, Part};
 use quaver::foreign::futex::Limits;
 use quaver::foreign::lock;
 
@@ -42,14 +44,15 @@ pub(crate) static LOOKING: AtomicU32 = AtomicU32::new(0);
 pub(crate) fn look() {
     lock::lock(&LOOKING, &Limits::NONE);
     for library in find::new() {
-        let part = |at: &core::ops::Range<usize>| {
+        let part = |at: &Range<usize>| {
             // SAFETY: a loaded library's segment that is only read. Who calls this keeps the
             // library loaded: it is in its constructor, or belongs to the program.
             let bytes = unsafe { slice::from_raw_parts(at.start as *const u8, at.len()) };
             Part { at: at.start as u64, bytes }
         };
-        let constants: Vec<Part<'_>> = library.constants.iter().map(part).collect();
-        if let Some(windows) = plan::windows(&part(&library.code), &constants) {
+        let image = Image { parts: library.parts.iter().map(part).collect() };
+        let functions = image.functions(library.unwinding as u64);
+        if let Some(windows) = functions.and_then(|all| plan::windows(&image, &all)) {
             // SAFETY: the windows are this code's, and nobody is in them: the module documentation.
             unsafe { write::redirect(&library.code, &windows) };
         }

@@ -2,31 +2,16 @@
 //!
 //! A `syscall` has two bytes and a jump five. So instructions before it are moved too: a *window*
 //! is a row of whole instructions that ends with a `syscall`. Nothing in it but that branches, and
-//! nobody enters it but at its first byte. Branches are known from the code, and so are the
-//! addresses that it takes: of code, and of tables for `switch`. Any other way into a function
-//! leads to a place behind a call or to an `endbr64`, which is never moved. libgomp catches no
-//! exceptions, whose landing pads would be another way in.
+//! nobody enters it but at its first byte. Where functions begin is known, and branches are known
+//! from the code, and so are the addresses that it takes: of code, and of tables for `switch`. Any
+//! other way into a function leads to a place behind a call or to an `endbr64`, which is never
+//! moved. libgomp catches no exceptions, whose landing pads would be another way in.
 //!
 //! This module knows nothing of the shim, and is tested by itself: `tests/plan.rs`.
 
+use super::image::Image;
 use core::ops::Range;
 use iced_x86::{Code, Decoder, DecoderOptions, EncodingKind, FlowControl, Instruction};
-
-/// Memory of a library, and where it is.
-pub(crate) struct Part<'a> {
-    pub(crate) at: u64,
-    pub(crate) bytes: &'a [u8],
-}
-
-impl Part<'_> {
-    fn contains(&self, address: u64) -> bool {
-        address.checked_sub(self.at).is_some_and(|offset| offset < self.bytes.len() as u64)
-    }
-
-    fn from(&self, address: u64) -> &[u8] {
-        address.checked_sub(self.at).and_then(|i| self.bytes.get(i as usize..)).unwrap_or_default()
-    }
-}
 
 /// See the module documentation.
 #[derive(Debug)]
@@ -40,40 +25,35 @@ pub(crate) struct Window {
 /// The size of a jump.
 pub(crate) const JUMP: u64 = 5;
 
-/// Where jumps can be; `None`: the code uses registers that a call would change.
+/// Where jumps can be in these functions, which are in order; `None`: the code uses registers that
+/// a call would change.
 ///
 /// To a compiler the `syscall` instruction changes hardly any register. [`super::entry`] saves the
 /// vector registers that all processors have. Functions of C may change the rest: code that has no
 /// instruction for it keeps nothing there.
-pub(crate) fn windows(code: &Part<'_>, constants: &[Part<'_>]) -> Option<Vec<Window>> {
-    let instructions = decode(code);
+pub(crate) fn windows(image: &Image<'_>, functions: &[Range<u64>]) -> Option<Vec<Window>> {
+    let instructions: Vec<_> = functions.iter().flat_map(|f| decode(image, f)).collect();
     if instructions.iter().any(|i| i.code().encoding() != EncodingKind::Legacy) {
         return None;
     }
-    let targets = targets(&instructions, code, constants);
+    let targets = targets(&instructions, image, functions);
     let calls = instructions.iter().enumerate().filter(|(_, i)| i.code() == Code::Syscall);
     Some(calls.filter_map(|(n, _)| window(&instructions[..=n], &targets)).collect())
 }
 
-/// All instructions in their order. Linkers fill the room between sections with zeros, of which
-/// there may be an odd number: no instruction of a compiler's begins with one.
-fn decode(code: &Part<'_>) -> Vec<Instruction> {
-    let mut decoder = Decoder::with_ip(64, code.bytes, code.at, DecoderOptions::NONE);
-    let mut all = Vec::new();
-    while decoder.can_decode() {
-        let position = decoder.position();
-        if code.bytes[position] != 0 {
-            all.push(decoder.decode());
-        } else if decoder.set_position(position + 1).is_ok() {
-            decoder.set_ip(decoder.ip() + 1);
-        }
-    }
-    all
+fn decode(image: &Image<'_>, function: &Range<u64>) -> Vec<Instruction> {
+    let bytes = image.from(function.start);
+    let bytes = &bytes[..bytes.len().min((function.end - function.start) as usize)];
+    Decoder::with_ip(64, bytes, function.start, DecoderOptions::NONE).into_iter().collect()
 }
 
 /// Where the code may go other than to the next instruction, in order.
-fn targets(instructions: &[Instruction], code: &Part<'_>, constants: &[Part<'_>]) -> Vec<u64> {
-    let mut all = Vec::new();
+fn targets(instructions: &[Instruction], image: &Image<'_>, functions: &[Range<u64>]) -> Vec<u64> {
+    let is_code = |address| {
+        let next = functions.partition_point(|f| f.start <= address);
+        next > 0 && address < functions[next - 1].end
+    };
+    let mut all: Vec<u64> = functions.iter().map(|f| f.start).collect();
     for i in instructions {
         let address = match i.flow_control() {
             FlowControl::Next if i.code() == Code::Lea_r64_m && i.is_ip_rel_memory_operand() => {
@@ -84,13 +64,13 @@ fn targets(instructions: &[Instruction], code: &Part<'_>, constants: &[Part<'_>]
             _ => i.near_branch_target(),
         };
         all.push(address);
+        if is_code(address) {
+            continue;
+        }
         // As if it were a table: it ends where an entry is not in the code.
-        let table = constants.iter().find(|part| part.contains(address));
-        let entries = table.map_or(&[][..], |part| part.from(address)).as_chunks::<4>().0;
-        let places = entries
-            .iter()
-            .map(|&entry| address.wrapping_add_signed(i32::from_le_bytes(entry).into()));
-        all.extend(places.take_while(|&place| code.contains(place)));
+        let entries = image.from(address).as_chunks::<4>().0.iter();
+        let places = entries.map(|&e| address.wrapping_add_signed(i32::from_le_bytes(e).into()));
+        all.extend(places.take_while(|&place| is_code(place)));
     }
     all.sort_unstable();
     all.dedup();

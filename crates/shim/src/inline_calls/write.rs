@@ -23,27 +23,22 @@ impl Drop for Room {
 }
 
 impl Room {
-    /// Any that is free below or above, no farther than a jump.
+    /// The next that is free, no farther than a jump. Above libraries there may be the main
+    /// thread's stack, which grows: so below, if possible.
     fn near(code: &Range<usize>, size: usize) -> Option<Room> {
         const STEP: usize = 1 << 20;
         const FARTHEST: usize = 1 << 30;
+        let distances = || (STEP..FARTHEST).step_by(STEP);
+        let below = distances().filter_map(|d| (code.start & !(STEP - 1)).checked_sub(d));
+        let above = distances().map(|d| code.end.next_multiple_of(STEP) + d);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        let (below, above) = (code.start & !(STEP - 1), code.end.next_multiple_of(STEP));
-        for distance in (STEP..FARTHEST).step_by(STEP) {
-            for at in [above + distance, below.saturating_sub(distance)] {
-                // SAFETY: new memory, where there is none.
-                let found = unsafe { libc::mmap(at as *mut _, size, READ_WRITE, flags, -1, 0) };
-                if found == libc::MAP_FAILED {
-                    continue;
-                }
-                let room = Room { at: found as usize, size };
-                // Old kernels take the address as a wish.
-                if room.at == at {
-                    return Some(room);
-                }
-            }
-        }
-        None
+        below.chain(above).find_map(|at| {
+            // SAFETY: new memory, where there is none.
+            let found = unsafe { libc::mmap(at as *mut _, size, READ_WRITE, flags, -1, 0) };
+            let room = (found != libc::MAP_FAILED).then(|| Room { at: found as usize, size })?;
+            // Old kernels take the address as a wish.
+            (room.at == at).then_some(room)
+        })
     }
 }
 
