@@ -27,7 +27,8 @@ const RET: &[u8] = &[0xc3];
 
 fn planned(code: &[&[u8]], constants: &[i32]) -> Option<Vec<Window>> {
     let code = code.concat();
-    planned_in(&code, constants, &[AT..AT + code.len() as u64])
+    let all = AT..AT + code.len() as u64;
+    planned_in(&code, constants, std::slice::from_ref(&all))
 }
 
 fn planned_in(code: &[u8], constants: &[i32], functions: &[Range<u64>]) -> Option<Vec<Window>> {
