@@ -27,7 +27,7 @@ impl Image<'_> {
         self.from(address).first_chunk().map(|&word| u32::from_le_bytes(word))
     }
 
-    /// `word` is a distance from `base`.
+    /// The address whose distance from `base` is at `address`.
     fn relative(&self, base: u64, address: u64) -> Option<u64> {
         Some(base.wrapping_add_signed(self.word(address)?.cast_signed().into()))
     }
