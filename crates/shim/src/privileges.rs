@@ -9,7 +9,7 @@ use crate::memory;
 use crate::refuse::on_user_thread;
 use crate::say::{Once, once};
 use crate::sys::{call, failed, returned};
-use crate::thread::with_thread;
+use crate::thread::{gettid, with_thread};
 use core::ffi::{c_int, c_long, c_ulong, c_void};
 use libc::pid_t;
 use quaver::foreign::everywhere;
@@ -121,16 +121,20 @@ pub(crate) struct Header {
     pid: pid_t,
 }
 
-/// Does `f` with a header that means the calling kernel thread, if the program's means a thread of
-/// the process; else with the program's own.
+/// Does `f` with a header that means the calling kernel thread, if the program's means whom
+/// `is_own` says; else with the program's own.
 ///
 /// # Safety
 ///
 /// A header, if anything can be read there.
-unsafe fn with_header(header: *mut Header, f: impl FnOnce(*mut Header, bool) -> c_int) -> c_int {
+unsafe fn with_header(
+    header: *mut Header,
+    is_own: impl FnOnce(pid_t) -> bool,
+    f: impl FnOnce(*mut Header, bool) -> c_int,
+) -> c_int {
     // SAFETY: the caller's contract.
     let given = match unsafe { memory::get(header) } {
-        Ok(given) if with_thread(given.pid, |_| ()).is_some() => given,
+        Ok(given) if is_own(given.pid) => given,
         // The kernel finds what is wrong.
         _ => return f(header, false),
     };
@@ -157,7 +161,7 @@ pub(crate) unsafe extern "C" fn capget(header: *mut Header, data: *mut c_void) -
         returned(r) as c_int
     };
     // SAFETY: as above.
-    unsafe { with_header(header, get) }
+    unsafe { with_header(header, |pid| with_thread(pid, |_| ()).is_some(), get) }
 }
 
 /// See `capset(2)`: for all threads.
@@ -179,5 +183,5 @@ pub(crate) unsafe extern "C" fn capset(header: *mut Header, data: *const c_void)
         }
     };
     // SAFETY: as above.
-    unsafe { with_header(header, set) }
+    unsafe { with_header(header, |pid| pid == 0 || pid == gettid(), set) }
 }

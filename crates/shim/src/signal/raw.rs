@@ -1,5 +1,5 @@
-//! The system calls of signals that a program makes by `syscall(2)`: the functions of the C library,
-//! with the kernel's sets, which are shorter, and its actions.
+//! The system calls of signals that a program makes by `syscall(2)`: the functions of the C
+//! library, with the kernel's sets, which are shorter, and its actions.
 
 use super::action::sigaction;
 use super::mask::{sigpending, sigprocmask, sigsuspend};
