@@ -91,6 +91,8 @@ for program in "${openmp[@]}"; do
         [ "$handovers" -lt 100 ] || die "$program: a waiting thread has blocked its worker $handovers times"
     done
 done
+# Programs are told of as many CPUs as there are workers.
+[ "$(timeout 60 "$quaver" run --workers 1 -- nproc)" = 1 ] || die "one worker has several CPUs"
 # Programs that are started by one with pinned workers may run where it could.
 cc -Wall -Wextra -Werror -O2 -g crates/shim/programs/placed.c -o "$work/placed" -lpthread
 cpus=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status)

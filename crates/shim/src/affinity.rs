@@ -11,6 +11,8 @@ use core::slice;
 use libc::{cpu_set_t, pid_t, pthread_t};
 use quaver::foreign::futex::Limits;
 use quaver::foreign::lock;
+use quaver::foreign::thread::workers;
+use quaver::platform::parse_cpu_list;
 
 /// CPUs, a bit each, as the kernel has them in memory: more than there are.
 pub(crate) type Cpus = [u8; size_of::<cpu_set_t>()];
@@ -41,7 +43,33 @@ unsafe fn remember(t: &Thread, size: usize, set: *const cpu_set_t) -> c_int {
     0
 }
 
-/// What was remembered; if nothing was, where the process may run. The result is how many bytes the
+/// As the user wants it, before there is a runtime: libraries look then. `None`: nothing was said.
+fn workers_to_be() -> Option<(usize, Vec<usize>)> {
+    let said = |name| std::env::var(name).ok();
+    let cpus = said("QUAVER_CPUS").and_then(|list| parse_cpu_list(&list).ok()).unwrap_or_default();
+    let workers = said("QUAVER_WORKERS").and_then(|number| number.parse().ok());
+    Some((workers.or((!cpus.is_empty()).then_some(cpus.len()))?, cpus))
+}
+
+/// Leaves as many CPUs of a set as there are workers: libraries make a thread for each, and spin
+/// for long where they think that all have a CPU.
+fn keep_workers(set: &mut [u8]) {
+    let running = workers().map(|(workers, cpus)| (workers, cpus.to_vec()));
+    let Some((workers, pinned)) = running.or_else(workers_to_be) else { return };
+    let mut left = workers;
+    for (i, byte) in set.iter_mut().enumerate() {
+        for bit in 0..8 {
+            let is_in = *byte >> bit & 1 != 0;
+            if is_in && left > 0 && (pinned.is_empty() || pinned.contains(&(8 * i + bit))) {
+                left -= 1;
+            } else {
+                *byte &= !(1 << bit);
+            }
+        }
+    }
+}
+
+/// What was remembered; if nothing was, where the workers may run. The result is how many bytes the
 /// kernel says, or a negative error.
 ///
 /// # Safety
@@ -62,9 +90,12 @@ unsafe fn tell(t: &Thread, size: usize, set: *mut cpu_set_t) -> isize {
     rest.fill(0);
     lock::lock(&META, &Limits::NONE);
     // SAFETY: under the lock.
-    if let Some(mask) = unsafe { &*t.affinity.get() } {
-        kernels.fill(0);
-        kernels.iter_mut().zip(mask).for_each(|(to, from)| *to = *from);
+    match unsafe { &*t.affinity.get() } {
+        Some(mask) => {
+            kernels.fill(0);
+            kernels.iter_mut().zip(mask).for_each(|(to, from)| *to = *from);
+        }
+        None => keep_workers(kernels),
     }
     lock::unlock(&META);
     written
@@ -110,8 +141,14 @@ pub unsafe extern "C" fn pthread_getaffinity_np(
         match state::of(thread) {
             Some(t) => -tell(t, size, set).min(0) as c_int,
             None if state::is_gone(thread) => libc::ESRCH,
-            None => real!(pthread_getaffinity_np(thread => pthread_t, size => usize,
-                set => *mut cpu_set_t) -> c_int),
+            None => {
+                let r = real!(pthread_getaffinity_np(thread => pthread_t, size => usize,
+                    set => *mut cpu_set_t) -> c_int);
+                if r == 0 {
+                    keep_workers(slice::from_raw_parts_mut(set.cast(), size));
+                }
+                r
+            }
         }
     }
 }

@@ -98,6 +98,12 @@ pub fn heeds_priority() -> bool {
     Inner::latest().is_some_and(|rt| rt.policy.heeds_priority())
 }
 
+/// How many workers there are, and the CPUs that each has to itself, if the user has said so.
+/// `None`: no runtime runs.
+pub fn workers() -> Option<(usize, &'static [usize])> {
+    Inner::latest().map(|rt| (rt.config.workers, &*rt.config.cpus))
+}
+
 /// Is `fs_base` the thread pointer of a user thread, which may have ended and been joined?
 pub fn is_fs_base(fs_base: usize) -> bool {
     Inner::latest().is_some_and(|rt| rt.table.owns(fs_base))
