@@ -161,6 +161,7 @@ static void places(void) {
     EXPECT(sched_setaffinity(0, sizeof one, &one) == -1 && errno == EINVAL);
     EXPECT(pthread_setaffinity_np(pthread_self(), sizeof one, &one) == EINVAL);
     EXPECT(sched_getaffinity(0, 1, &set) == -1 && errno == EINVAL);
+    EXPECT(sched_setaffinity(0, sizeof one, (cpu_set_t *)16) == -1 && errno == EFAULT);
     /* A child is as nice. */
     int status;
     pid_t child = fork();

@@ -1,11 +1,11 @@
 //! Where threads may run. That is remembered and told again, as the kernel does it, but workers run
 //! where the runtime wants them to: `quaver run --cpus`.
 
-use crate::inline_calls;
 use crate::real::real;
 use crate::state::{self, META, Thread};
 use crate::sys;
 use crate::thread::with_thread;
+use crate::{inline_calls, memory};
 use core::ffi::c_int;
 use core::slice;
 use libc::{cpu_set_t, pid_t, pthread_t};
@@ -23,10 +23,14 @@ pub(crate) type Cpus = [u8; size_of::<cpu_set_t>()];
 ///
 /// `set` has `size` bytes.
 unsafe fn remember(t: &Thread, size: usize, set: *const cpu_set_t) -> c_int {
-    // SAFETY: the caller's contract, and no memory.
-    let (given, cpus) = unsafe {
-        (slice::from_raw_parts(set.cast::<u8>(), size), libc::sysconf(libc::_SC_NPROCESSORS_CONF))
-    };
+    let mut given = [0; size_of::<Cpus>()];
+    let size = size.min(given.len());
+    // SAFETY: the caller's contract.
+    if let Err(errno) = unsafe { memory::get_bytes(set.cast(), &mut given[..size]) } {
+        return errno;
+    }
+    // SAFETY: no memory.
+    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
     let mut new = [0; size_of::<Cpus>()];
     for (i, (to, from)) in new.iter_mut().zip(given).enumerate() {
         // The kernel leaves out what there is not.

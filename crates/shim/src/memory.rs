@@ -15,15 +15,36 @@ use libc::{EFAULT, SYS_process_vm_readv, SYS_process_vm_writev, iovec};
 /// What can be read there is a value of this type, which any bytes are.
 pub(crate) unsafe fn get<T: Copy>(from: *const T) -> Result<T, c_int> {
     let mut value = MaybeUninit::<T>::uninit();
-    let size = size_of::<T>();
-    let copied =
-        copy(SYS_process_vm_readv, value.as_mut_ptr().cast(), from.cast_mut().cast(), size);
-    match copied {
+    let bytes = value.as_mut_ptr().cast::<u8>();
+    // SAFETY: room for the value; the caller's contract.
+    unsafe {
+        fill(bytes, from.cast(), size_of::<T>())?;
+        Ok(value.assume_init())
+    }
+}
+
+/// Fills `to` with the bytes from `from` on, or `EFAULT`.
+///
+/// # Safety
+///
+/// What can be read there is the caller's to read.
+pub(crate) unsafe fn get_bytes(from: *const u8, to: &mut [u8]) -> Result<(), c_int> {
+    // SAFETY: as long as it is; the caller's contract.
+    unsafe { fill(to.as_mut_ptr(), from, to.len()) }
+}
+
+/// # Safety
+///
+/// Room for `size` bytes at `to`; `from` as for [`get_bytes`].
+unsafe fn fill(to: *mut u8, from: *const u8, size: usize) -> Result<(), c_int> {
+    match copy(SYS_process_vm_readv, to, from.cast_mut(), size) {
         Some(n) if n < size => Err(EFAULT),
-        // SAFETY: all of it has been written.
-        Some(_) => Ok(unsafe { value.assume_init() }),
-        // SAFETY: the caller's contract, as far as anybody can tell.
-        None => Ok(unsafe { from.read_unaligned() }),
+        Some(_) => Ok(()),
+        None => {
+            // SAFETY: the caller's contract, as far as anybody can tell.
+            unsafe { core::ptr::copy_nonoverlapping(from, to, size) };
+            Ok(())
+        }
     }
 }
 
@@ -37,13 +58,14 @@ pub(crate) unsafe fn get_if_any<T: Copy>(from: *const T) -> Result<Option<T>, c_
     if from.is_null() { Ok(None) } else { unsafe { get(from) }.map(Some) }
 }
 
-/// Fills `to` with the bytes from `from` on, as many as there are; at least one, or `EFAULT`.
-pub(crate) fn get_some(from: *const u8, to: &mut [u8]) -> Result<usize, c_int> {
+/// Fills `to` with the C string from `from` on, or as much of it as there is room for; more bytes
+/// may follow. The result is how many, or `EFAULT` without any.
+pub(crate) fn get_string(from: *const u8, to: &mut [u8]) -> Result<usize, c_int> {
     match copy(SYS_process_vm_readv, to.as_mut_ptr(), from.cast_mut(), to.len()) {
         Some(0) => Err(EFAULT),
         Some(n) => Ok(n),
         None => {
-            // SAFETY: a C string or as many bytes, the caller says, as far as anybody can tell.
+            // SAFETY: a C string, as far as anybody can tell.
             let n = unsafe { libc::strnlen(from.cast(), to.len() - 1) } + 1;
             // SAFETY: as above.
             unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), n) };

@@ -121,7 +121,7 @@ pub unsafe extern "C" fn prctl(
     match (option, state::me()) {
         (libc::PR_SET_NAME, Some(me)) => {
             let mut name = [0; SIZE - 1];
-            match memory::get_some(a as *const u8, &mut name) {
+            match memory::get_string(a as *const u8, &mut name) {
                 Ok(n) => {
                     set(me, name[..n].split(|&byte| byte == 0).next().unwrap_or_default());
                     0
