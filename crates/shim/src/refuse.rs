@@ -30,13 +30,14 @@ impl Function {
             Function::Unshare => "unshare",
             Function::Setns => "setns",
             Function::Clone => "clone",
-            Function::CloseRange => "close_range with CLOSE_RANGE_UNSHARE",
+            Function::CloseRange => "close_range",
         }
     }
 
     fn why(self) -> &'static str {
         match self {
             Function::Clone => "makes kernel threads of its own, or processes with half a thread",
+            Function::CloseRange => "gives descriptors of its own to one kernel thread",
             _ => "changes the kernel thread that happens to run the caller",
         }
     }
