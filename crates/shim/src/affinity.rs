@@ -58,8 +58,15 @@ fn workers_to_be() -> Option<(usize, Vec<usize>)> {
 /// Leaves as many CPUs of a set as there are workers: libraries make a thread for each, and spin
 /// for long where they think that all have a CPU.
 fn keep_workers(set: &mut [u8]) {
-    let running = workers().map(|(workers, cpus)| (workers, cpus.to_vec()));
-    let Some((workers, pinned)) = running.or_else(workers_to_be) else { return };
+    if let Some((workers, pinned)) = workers() {
+        keep(set, workers, pinned);
+    } else if let Some((workers, pinned)) = workers_to_be() {
+        keep(set, workers, &pinned);
+    }
+}
+
+/// The first `workers` of a set; of these, if there are any.
+fn keep(set: &mut [u8], workers: usize, pinned: &[usize]) {
     let mut left = workers;
     for (i, byte) in set.iter_mut().enumerate() {
         for bit in 0..8 {
@@ -94,14 +101,15 @@ unsafe fn tell(t: &Thread, size: usize, set: *mut cpu_set_t) -> isize {
     rest.fill(0);
     lock::lock(&META, &Limits::NONE);
     // SAFETY: under the lock.
-    match unsafe { &*t.affinity.get() } {
+    let remembered = unsafe { *t.affinity.get() };
+    lock::unlock(&META);
+    match remembered {
         Some(mask) => {
             kernels.fill(0);
-            kernels.iter_mut().zip(mask).for_each(|(to, from)| *to = *from);
+            kernels.iter_mut().zip(mask).for_each(|(to, from)| *to = from);
         }
         None => keep_workers(kernels),
     }
-    lock::unlock(&META);
     written
 }
 

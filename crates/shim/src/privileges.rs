@@ -6,9 +6,9 @@
 //! Filters of system calls see those of the runtime as well.
 
 use crate::memory;
-use crate::refuse::on_user_thread;
-use crate::say::{Once, once};
-use crate::sys::{call, failed, returned};
+use crate::refuse::{on_user_thread, refused};
+use crate::say::Once;
+use crate::sys::{call, returned};
 use crate::thread::{gettid, with_thread};
 use core::ffi::{c_int, c_long, c_ulong, c_void};
 use libc::pid_t;
@@ -67,14 +67,7 @@ pub(crate) unsafe fn seccomp(operation: c_int, flags: u32, a: usize) -> c_int {
 
 /// Reading, writing and ending is not enough for the runtime.
 fn strict() -> c_int {
-    once(
-        Once::Strict,
-        format_args!(
-            "SECCOMP_MODE_STRICT, which forbids the runtime's own system calls, was asked for: it \
-             fails on user threads (EPERM)"
-        ),
-    );
-    failed(libc::EPERM)
+    refused(Once::Strict, "SECCOMP_MODE_STRICT", "forbids the runtime's own system calls")
 }
 
 /// A filter, for all kernel threads at once. Those that there will be inherit it.

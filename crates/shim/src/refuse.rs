@@ -89,13 +89,14 @@ fn may_call(f: Function) -> bool {
     if !on_user_thread() || ALLOWED.load(Relaxed) & 1 << f as u32 != 0 {
         return true;
     }
-    let (name, why) = (f.name(), f.why());
-    once(
-        f.said(),
-        format_args!("{name}, which {why}, was called: it fails on user threads (EPERM)"),
-    );
-    sys::set_errno(libc::EPERM);
+    refused(f.said(), f.name(), f.why());
     false
+}
+
+/// Says once why `name` fails on user threads; the result is that of such a call.
+pub(crate) fn refused(said: Once, name: &str, why: &str) -> c_int {
+    once(said, format_args!("{name}, which {why}, was called: it fails on user threads (EPERM)"));
+    sys::failed(libc::EPERM)
 }
 
 /// See `unshare(2)`: fails with `EPERM` on user threads.

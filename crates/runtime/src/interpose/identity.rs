@@ -60,7 +60,7 @@ extern "C-unwind" fn repeat(_: c_int, _: *mut siginfo_t, _: *mut c_void) {
 
 /// The call itself, on this kernel thread.
 fn make_call() -> i64 {
-    let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(|i: usize| ARGUMENTS[i].load(Relaxed));
+    let [a, b, c, d, e] = ARGUMENTS.each_ref().map(|argument| argument.load(Relaxed));
     // SAFETY: the call that `everywhere` was asked for; its memory lives until all have made it.
     unsafe { sys::syscall6(NUMBER.load(Relaxed), [a, b, c, d, e, 0]) }
 }

@@ -6,7 +6,7 @@ use crate::cancel;
 use crate::exec::in_place_for_program;
 use crate::real::real;
 use crate::signal::mask::{self, told_to_kernel};
-use crate::signal::{action, bit, courier};
+use crate::signal::{action, bit, courier, set_of};
 use crate::{state, sys};
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::MaybeUninit;
@@ -72,9 +72,7 @@ fn with_mask(given: *const posix_spawnattr_t) -> posix_spawnattr_t {
         if flags & POSIX_SPAWN_SETSIGMASK as i16 == 0
             && let Some(me) = state::me()
         {
-            let mut blocked: sigset_t = core::mem::zeroed();
-            (&raw mut blocked).cast::<u64>().write(mask::for_exec(me));
-            posix_spawnattr_setsigmask(&mut attributes, &blocked);
+            posix_spawnattr_setsigmask(&mut attributes, &set_of(mask::for_exec(me)));
             posix_spawnattr_setflags(&mut attributes, flags | POSIX_SPAWN_SETSIGMASK as i16);
         }
         attributes

@@ -6,7 +6,8 @@
 //! action, which hands on what others send.
 
 use super::{
-    FAULTS, HARMLESS, OPEN, SIGNALS, bit, bits, courier, deliver, managed, queue, signals_of, valid,
+    FAULTS, HARMLESS, OPEN, SIGNALS, bit, bits, courier, deliver, managed, queue, set_of,
+    signals_of, valid,
 };
 use crate::real::real;
 use crate::{state, sys};
@@ -125,13 +126,11 @@ fn remember(signal: c_int, new: &action) {
 /// What is remembered, as the program set it.
 fn remembered(signal: c_int) -> action {
     let i = signal as usize - 1;
-    // SAFETY: all zeroes are an action; its set begins with the kernel's word.
-    unsafe {
-        let mut known: action = core::mem::zeroed();
-        known.sa_sigaction = HANDLERS[i].load(Relaxed);
-        known.sa_flags = FLAGS[i].load(Relaxed) as c_int;
-        (&raw mut known.sa_mask).cast::<u64>().write(MASKS[i].load(Relaxed));
-        known
+    action {
+        sa_sigaction: HANDLERS[i].load(Relaxed),
+        sa_mask: set_of(MASKS[i].load(Relaxed)),
+        sa_flags: FLAGS[i].load(Relaxed) as c_int,
+        sa_restorer: None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What threads block.
 
-use super::{RESERVED, UNBLOCKABLE, action, bits, courier, deliver, file, managed, queue};
+use super::{RESERVED, UNBLOCKABLE, action, bits, courier, deliver, file, managed, queue, set_of};
 use crate::cancel::{self, Point};
 use crate::interrupt::Call;
 use crate::real::real;
@@ -89,8 +89,7 @@ pub unsafe extern "C-unwind" fn pthread_sigmask(
             }
         }
         if !old.is_null() {
-            core::ptr::write_bytes(old, 0, 1);
-            old.cast::<u64>().write(before);
+            old.write(set_of(before));
         }
     }
     0
@@ -237,8 +236,10 @@ pub unsafe extern "C-unwind" fn sigsuspend(set: *const sigset_t) -> c_int {
         Err(errno) => return sys::failed(errno),
     };
     let point = Point::enter();
+    // What the mask allows ends it.
+    let call = Call::begin(me, false);
     let temporary = Temporary::of(me, set);
-    wait_for_handler(&temporary.call().unwrap_or_else(|| Call::begin(me, false)));
+    wait_for_handler(&call);
     drop(temporary);
     point.leave();
     sys::set_errno(libc::EINTR);
@@ -287,11 +288,7 @@ pub unsafe extern "C-unwind" fn __xpg_sigpause(signal: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sigpause(mask: c_int) -> c_int {
     // SAFETY: a complete set.
-    unsafe {
-        let mut set: sigset_t = core::mem::zeroed();
-        (&raw mut set).cast::<u64>().write(u64::from(mask as u32));
-        sigsuspend(&set)
-    }
+    unsafe { sigsuspend(&set_of(u64::from(mask as u32))) }
 }
 
 /// See `sigpending(2)`.
@@ -307,12 +304,9 @@ pub unsafe extern "C" fn sigpending(set: *mut sigset_t) -> c_int {
     };
     courier::synchronise();
     let all = me.signals.pending.bits() | queue::PROCESS.bits() | file::pending();
+    let found = set_of(all & me.signals.mask.load(Relaxed));
     // SAFETY: the caller's contract.
-    unsafe {
-        let mut found: sigset_t = core::mem::zeroed();
-        (&raw mut found).cast::<u64>().write(all & me.signals.mask.load(Relaxed));
-        memory::put(set, found).map_or_else(sys::failed, |()| 0)
-    }
+    unsafe { memory::put(set, found) }.map_or_else(sys::failed, |()| 0)
 }
 
 /// Runs `f`, which makes a process, with what the calling thread blocks told to the kernel:

@@ -103,6 +103,16 @@ unsafe fn bits(set: *const sigset_t) -> u64 {
     unsafe { *set.cast::<u64>() }
 }
 
+/// The set of these signals, the inverse of [`bits`].
+pub(crate) fn set_of(bits: u64) -> sigset_t {
+    // SAFETY: all zeroes are a set, whose first word is the kernel's.
+    unsafe {
+        let mut set: sigset_t = core::mem::zeroed();
+        (&raw mut set).cast::<u64>().write(bits);
+        set
+    }
+}
+
 /// What belongs to a thread. Cells are the thread's own, unless they say otherwise.
 pub(crate) struct OfThread {
     /// Signals that it blocks.

@@ -4,8 +4,8 @@
 use super::action::sigaction;
 use super::mask::{sigpending, sigprocmask, sigsuspend};
 use super::send::is_own;
-use super::settle;
 use super::wait::sigtimedwait;
+use super::{bits, set_of, settle};
 use crate::memory;
 use crate::sys::{call, failed, returned};
 use core::ffi::{c_int, c_long};
@@ -53,22 +53,6 @@ fn sized(size: c_long, f: impl FnOnce() -> Result<c_int, c_int>) -> c_int {
     if size == SIZE as c_long { f().unwrap_or_else(failed) } else { failed(libc::EINVAL) }
 }
 
-/// As the C library has it.
-fn lengthened(bits: u64) -> sigset_t {
-    // SAFETY: all zeroes are a set, which is longer.
-    unsafe {
-        let mut set: sigset_t = core::mem::zeroed();
-        (&raw mut set).cast::<u64>().write(bits);
-        set
-    }
-}
-
-/// As the kernel has it.
-fn shortened(set: &sigset_t) -> u64 {
-    // SAFETY: a set is longer.
-    unsafe { ptr::from_ref(set).cast::<u64>().read() }
-}
-
 /// Sends a signal by way of the kernel, which knows no threads of the program. If that was for this
 /// process, it comes before the call returns.
 ///
@@ -97,12 +81,12 @@ unsafe fn masked(a: &Arguments) -> Result<c_int, c_int> {
     let (new, old) = (a[1] as *const u64, a[2] as *mut u64);
     // SAFETY: the caller's contract, and all zeroes are a set.
     unsafe {
-        let set = memory::get_if_any(new)?.map(lengthened);
+        let set = memory::get_if_any(new)?.map(set_of);
         let set = set.as_ref().map_or(ptr::null(), ptr::from_ref);
         let mut before: sigset_t = core::mem::zeroed();
         let r = sigprocmask(a[0] as c_int, set, &mut before);
         if r == 0 && !old.is_null() {
-            memory::put(old, shortened(&before))?;
+            memory::put(old, bits(&before))?;
         }
         Ok(r)
     }
@@ -119,7 +103,7 @@ unsafe fn changed(a: &Arguments) -> Result<c_int, c_int> {
     unsafe {
         let action = memory::get_if_any(new)?.map(|new| libc::sigaction {
             sa_sigaction: new.handler,
-            sa_mask: lengthened(new.mask),
+            sa_mask: set_of(new.mask),
             sa_flags: new.flags as c_int,
             sa_restorer: None,
         });
@@ -131,7 +115,7 @@ unsafe fn changed(a: &Arguments) -> Result<c_int, c_int> {
                 handler: before.sa_sigaction,
                 flags: u64::from(before.sa_flags as u32),
                 restorer: before.sa_restorer.map_or(0, |f| f as usize),
-                mask: shortened(&before.sa_mask),
+                mask: bits(&before.sa_mask),
             };
             memory::put(old, before)?;
         }
@@ -147,7 +131,7 @@ unsafe fn pending(a: &Arguments) -> Result<c_int, c_int> {
     unsafe {
         let mut set: sigset_t = core::mem::zeroed();
         let r = sigpending(&mut set);
-        memory::put(a[0] as *mut u64, shortened(&set))?;
+        memory::put(a[0] as *mut u64, bits(&set))?;
         Ok(r)
     }
 }
@@ -157,7 +141,7 @@ unsafe fn pending(a: &Arguments) -> Result<c_int, c_int> {
 /// As for the call.
 unsafe fn suspended(a: &Arguments) -> Result<c_int, c_int> {
     // SAFETY: the caller's contract.
-    unsafe { Ok(sigsuspend(&lengthened(memory::get(a[0] as *const u64)?))) }
+    unsafe { Ok(sigsuspend(&set_of(memory::get(a[0] as *const u64)?))) }
 }
 
 /// # Safety
@@ -166,7 +150,7 @@ unsafe fn suspended(a: &Arguments) -> Result<c_int, c_int> {
 unsafe fn waited(a: &Arguments) -> Result<c_int, c_int> {
     // SAFETY: the caller's contract; all zeroes are a description.
     unsafe {
-        let set = lengthened(memory::get(a[0] as *const u64)?);
+        let set = set_of(memory::get(a[0] as *const u64)?);
         let limit = memory::get_if_any(a[2] as *const timespec)?;
         let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
         let mut info: siginfo_t = core::mem::zeroed();
