@@ -38,6 +38,8 @@ const PENDING: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Between two looks at the members, where nobody takes turns.
 const TICK: Duration = Duration::from_millis(100);
+/// The same where nothing is decided by what they use: a look takes its CPU from others.
+const REST: Duration = Duration::from_secs(1);
 /// Expulsions and notes that are remembered.
 pub(super) const REMEMBERED: usize = 16;
 
@@ -223,15 +225,24 @@ impl Broker {
     /// When waiting for requests fails.
     pub fn run(&mut self, stop: impl Fn() -> bool) -> io::Result<()> {
         while !stop() {
-            let tick = if self.take_turns() { self.options.slice.min(TICK) } else { TICK };
-            self.wait(tick.saturating_sub(self.looked.elapsed()))?;
-            let span = self.looked.elapsed();
-            if span >= tick {
-                self.looked = Instant::now();
-                self.look(span);
-            }
+            let tick = match () {
+                () if self.take_turns() => self.options.slice.min(TICK),
+                () if self.decides_by_use() => TICK,
+                () => REST,
+            };
+            self.wait(tick.saturating_sub(self.looked.elapsed()).min(TICK))?;
+            self.look_after(tick);
         }
         Ok(())
+    }
+
+    /// Looks at the members, unless that was less than `tick` ago.
+    fn look_after(&mut self, tick: Duration) {
+        let span = self.looked.elapsed();
+        if span >= tick {
+            self.looked = Instant::now();
+            self.look(span);
+        }
     }
 
     pub(super) fn joined(&self) -> impl Iterator<Item = &Member> {
@@ -299,6 +310,7 @@ impl Broker {
         };
         let result = match message.subject {
             Subject::Status => {
+                self.look_after(TICK);
                 let text = serde_json::to_vec(&self.status()).expect("numbers and text");
                 let _ = send(&socket, &text, SendFlags::NOSIGNAL);
                 Ok(Served::Done)

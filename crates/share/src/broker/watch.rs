@@ -27,6 +27,12 @@ impl Broker {
         takers > 1 && self.binding.has_turns()
     }
 
+    /// Whether what a member uses can cost it its rank, or its threads must be looked for.
+    pub(super) fn decides_by_use(&self) -> bool {
+        let budgets = self.options.policy == Policy::Shenango && self.options.budget < 100;
+        self.joined().any(|m| m.kind == Kind::Plain || (budgets && m.is_critical()))
+    }
+
     /// Looks at everyone: values, use, ranks; `span` has passed since the last look.
     pub(super) fn look(&mut self, span: Duration) {
         let places = self.options.cpus.len();
