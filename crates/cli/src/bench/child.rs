@@ -56,6 +56,8 @@ pub enum Work {
     Regions(regions::RegionsSpec),
     /// A plain program that is frozen.
     ShareFrozen(share::FrozenSpec),
+    /// Threads that give a core to each other by the kernel alone.
+    ShareFloor(share::FloorSpec),
     /// A program with probes, or without.
     Probes(probes::ProbesSpec),
     /// A server over sockets, and its client.
@@ -109,6 +111,7 @@ pub fn run(work: &str) -> anyhow::Result<()> {
         Work::ShareSwitch(spec) => share::run_switch(spec),
         Work::Regions(spec) => regions::run(spec),
         Work::ShareFrozen(spec) => share::run_frozen(spec),
+        Work::ShareFloor(spec) => share::run_floor(spec),
         Work::Probes(spec) => probes::run(spec),
         Work::Net(spec) => net::run(spec),
         Work::NetBypass(spec) => net::bypass::run(spec),

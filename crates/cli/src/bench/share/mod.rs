@@ -23,6 +23,7 @@
 
 mod best_effort;
 mod critical;
+mod floor;
 mod frozen;
 mod page;
 mod run;
@@ -42,6 +43,7 @@ use super::context::{Context, Task};
 use super::plan::{Aim, Bound, Group, Job, Plan, Reading};
 
 pub use best_effort::{BestEffortSpec, run as run_best_effort};
+pub use floor::{FloorSpec, run as run_floor};
 pub use frozen::{FrozenSpec, run as run_frozen};
 pub use switch::{SwitchSpec, run as run_switch};
 
@@ -154,10 +156,11 @@ pub fn plan(context: &Context) -> anyhow::Result<Plan> {
     let mut plan = Plan::default();
     plan.groups.push(switch::group(context));
     frozen::add(context, &mut plan)?;
-    if context.place.helper.is_none() {
+    let Some(client) = context.place.helper else {
         plan.notes.push("share: left out: it takes a second CPU, for the client".into());
         return Ok(plan);
-    }
+    };
+    plan.groups.push(floor::group(context, client));
     plan.notes.push(
         "share: latency from the intended time; BE share: work done by the work that it would \
          have done alone in the time that requests leave"
