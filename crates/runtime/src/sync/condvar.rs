@@ -219,7 +219,7 @@ impl Condvar {
         // its signal.
         unsafe { held.list().push_back(NonNull::from(&node)) };
         drop(held.release(0));
-        raw.unlock_awaited();
+        raw.unlock();
 
         let waiting = park::waits_for(c"condvar", self);
         let timed_out = node.wait_deadline(deadline).is_none() && self.remove(&node);

@@ -24,7 +24,7 @@ use std::time::Duration;
 /// mutex free takes it, even when others wait. A waiter that was woken and found the mutex taken
 /// twice gets it by direct hand-over, so nobody starves.
 ///
-/// **Cost.** Without contention: one compare-and-swap to lock, one to unlock.
+/// **Cost.** Without contention: one compare-and-swap to lock, one locked instruction to unlock.
 ///
 /// **Poisoning** is as in `std`: when a thread panics while it owns the mutex, later calls return
 /// an error that still gives access.

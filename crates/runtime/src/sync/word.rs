@@ -14,6 +14,10 @@
 //! compare-and-swap from a value without `HELD`. So the holder decides on a state that cannot move
 //! under it, and publishes its decision and the release of the list in one plain store.
 //!
+//! One exception: a primitive may have a bit that whoever set it [clears](WaitWord::clear) at any
+//! time. Nobody else does. A holder that publishes the bit [looks](Held::release_with) whether it
+//! is still there.
+//!
 //! A holder is non-preemptible and follows the rules of `park::spin`; those who meet the bit wait
 //! with [`Relax`](crate::park::Relax). Taking the bit is an `Acquire` and giving it back a
 //! `Release` operation, so whatever was released into the word before a hold is still acquired by
@@ -68,6 +72,12 @@ impl<P> WaitWord<P> {
     pub(crate) fn swap(&self, from: u32, to: u32, order: Ordering) -> bool {
         debug_assert_eq!(from & HELD, 0);
         self.word.compare_exchange(from, to, order, Relaxed).is_ok()
+    }
+
+    /// Takes `bit` away, also while somebody holds the list. `false`: another bit is set.
+    #[inline(always)]
+    pub(crate) fn clear(&self, bit: u32, order: Ordering) -> bool {
+        self.word.fetch_and(!bit, order) & !bit == 0
     }
 
     /// The word when nobody holds it: waits for a holder to be done.
@@ -168,12 +178,34 @@ impl<P> Held<'_, P> {
     /// out of the list is to be unparked while the result exists.
     #[inline]
     pub(crate) fn release(mut self, state: u32) -> Section {
-        debug_assert_eq!(state & HELD, 0);
-        let queued = if self.list().is_empty() { 0 } else { QUEUED };
+        let state = self.with_queued(state);
         let Held { word, gate, list, quiet, .. } = self;
         drop(list);
-        word.word.store(state & !QUEUED | queued, Release);
+        word.word.store(state, Release);
         drop(gate);
         quiet
+    }
+
+    /// The same, for a `state` with a bit that was set when the list was taken and that somebody
+    /// may have [cleared](WaitWord::clear) since. `false`: that is so. Then the bit is the
+    /// caller's: what its last owner did before it cleared the bit is acquired.
+    #[inline]
+    pub(crate) fn release_with(mut self, bit: u32, state: u32) -> bool {
+        debug_assert_eq!(self.state & state & bit, bit);
+        let (held, next) = (self.state | HELD, self.with_queued(state));
+        let Held { word, gate, list, quiet: _quiet, .. } = self;
+        drop(list);
+        let is_there = word.word.compare_exchange(held, next, Release, Acquire).is_ok();
+        if !is_there {
+            word.word.store(next, Release);
+        }
+        drop(gate);
+        is_there
+    }
+
+    fn with_queued(&mut self, state: u32) -> u32 {
+        debug_assert_eq!(state & HELD, 0);
+        let queued = if self.list().is_empty() { 0 } else { QUEUED };
+        state & !QUEUED | queued
     }
 }

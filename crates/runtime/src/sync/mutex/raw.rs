@@ -19,6 +19,12 @@
 //! 3. At most one waiter is `Woken` and not yet back in the list or owner; it is the one `WAKING`
 //!    stands for. If it is a user thread that a shutdown has stopped, `WAKING` counts for nothing.
 //!
+//! An owner that sees no other bit clears `LOCKED` without looking again: that is cheaper than a
+//! compare-and-swap. If another bit came between, 1 and 2 do not hold until that owner has looked
+//! after those who wait ([`look_after`](RawMutex::look_after)), or, where somebody held the list at
+//! that moment, until the holder has ([`publish`](RawMutex::publish)). Whoever finds the lock
+//! free meanwhile may take it, and is then the one to do so.
+//!
 //! # Order
 //!
 //! Waiters stand in FIFO order, but a thread that finds the lock free takes it, past those who wait
@@ -42,7 +48,7 @@
 use crate::park;
 use crate::park::shim::{const_unless_loom, spin_loop};
 use crate::sync::list::{Node, Popped, Signal};
-use crate::sync::word::{FIRST_FREE, QUEUED, WaitWord};
+use crate::sync::word::{FIRST_FREE, Held, QUEUED, WaitWord};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -136,21 +142,36 @@ impl RawMutex {
         }
     }
 
-    /// Owner only.
+    /// Owner only. Touches the lock after others may have it: the caller keeps it alive.
     #[inline]
     pub(crate) fn unlock(&self) {
-        if !self.word.swap(LOCKED, 0, Release) {
+        if self.word.load(Relaxed) != LOCKED {
             self.unlock_contended();
+        } else if !self.word.clear(LOCKED, Release) {
+            self.look_after();
         }
     }
 
-    /// As [`unlock`](Self::unlock), for an owner who expects that others wait: looks before it
-    /// tries.
-    #[inline]
-    pub(crate) fn unlock_awaited(&self) {
-        if self.word.load(Relaxed) != LOCKED || !self.word.swap(LOCKED, 0, Release) {
-            self.unlock_contended();
+    /// The lock was freed while somebody came: sees to it that somebody has it or is woken.
+    #[cold]
+    fn look_after(&self) {
+        loop {
+            let state = self.word.settled();
+            // A new owner does it when it unlocks.
+            if state == 0 || state & LOCKED != 0 {
+                return;
+            }
+            if self.word.swap(state, state | LOCKED, Acquire) {
+                return self.unlock_contended();
+            }
         }
+    }
+
+    /// Gives the list back, with a `state` that has LOCKED. If the owner has unlocked meanwhile,
+    /// the caller does what else it would have done. `true`: it is the owner now, and must unlock.
+    #[must_use]
+    fn publish(held: Held<'_, WantedMutex>, state: u32) -> bool {
+        !held.release_with(LOCKED, state)
     }
 
     /// As [`lock`](Self::lock), until `deadline`. `false`: it came first.
@@ -181,7 +202,9 @@ impl RawMutex {
                 // SAFETY: the node is new; `acquire_queued` returns only after it has been
                 // signalled and is in no list.
                 unsafe { held.list().push_back(NonNull::from(&node)) };
-                drop(held.release(state));
+                if Self::publish(held, state) {
+                    self.unlock_contended();
+                }
                 break;
             }
         }
@@ -222,7 +245,9 @@ impl RawMutex {
                     // SAFETY: the node has been signalled, so it is in no list; as above for how
                     // long it stays.
                     unsafe { held.list().push_front(NonNull::from(node)) };
-                    drop(held.release((state | handoff) & !WAKING));
+                    if Self::publish(held, (state | handoff) & !WAKING) {
+                        self.unlock_contended();
+                    }
                     break;
                 }
             }
@@ -235,7 +260,11 @@ impl RawMutex {
     fn give_up(&self, node: &Node<WantedMutex>) -> Signal {
         let mut held = self.word.hold();
         let (signal, state) = held.withdraw(node, HANDOFF);
-        drop(held.release(state));
+        if state & LOCKED == 0 {
+            drop(held.release(state));
+        } else if Self::publish(held, state) {
+            self.unlock_contended();
+        }
         signal
     }
 
@@ -261,6 +290,7 @@ impl RawMutex {
                     drop(held.release(state & !(LOCKED | HANDOFF | WAKING)));
                     return;
                 };
+                // Whoever is granted it knows that the list is held, and so does not clear LOCKED.
                 let (next, signal) = if state & HANDOFF != 0 {
                     (state & !HANDOFF, Signal::Granted)
                 } else {
@@ -294,7 +324,11 @@ impl RawMutex {
             // SAFETY: the node is in no list and unsignalled; its owner stays until it is
             // signalled.
             unsafe { held.list().push_back(popped.into_node()) };
-            drop(held.release(state));
+            if state & LOCKED == 0 {
+                drop(held.release(state));
+            } else if Self::publish(held, state) {
+                self.unlock_contended();
+            }
         }
     }
 
@@ -304,6 +338,7 @@ impl RawMutex {
         let mut held = self.word.hold();
         let n = held.list().len();
         let state = held.state();
+        // Nobody unlocks: it is free, or the owner asks.
         drop(held.release(state));
         n
     }
