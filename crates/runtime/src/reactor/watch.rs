@@ -166,6 +166,8 @@ pub(crate) fn run(rt: &'static Inner) {
     sys::set_minimal_timer_slack();
     turns::shorten();
     let mut gait = Gait { quantum: watch.quantum, pace: rt.pace, later: 0, long_at: 0 };
+    // Has the last arrival let a quantum pass?
+    let mut is_rare = false;
     let mut quiet = 0;
     while !rt.stopping.load(Relaxed) {
         watch.sleep.begin_to_look();
@@ -177,9 +179,21 @@ pub(crate) fn run(rt: &'static Inner) {
         quiet = if found == Outlook::Nothing { quiet + 1 } else { 0 };
         let long_at = rt.slots().iter().map(|slot| slot.long_at.load(Relaxed)).max();
         let pause = gait.pause(found, long_at.unwrap_or(0), now);
+        let listens = match found {
+            Outlook::Long => true,
+            Outlook::Short(at) => {
+                let soon = at <= now + watch.quantum && !REACTOR.has_listener();
+                is_rare && !gait.is_calm() && soon && !bell::exists()
+            }
+            Outlook::Nothing | Outlook::Watched => false,
+        };
         // A worker that sleeps is better: it runs at once what it hears of.
-        if found == Outlook::Long && !rt.idle.wake_to_listen(rt) && listen(rt) {
-            continue;
+        if listens && !rt.idle.wake_to_listen(rt) {
+            let came = listen(rt);
+            is_rare = came && tsc::now() - now >= watch.quantum;
+            if came {
+                continue;
+            }
         }
         if quiet < LINGER {
             watch.sleep.nap(tsc::to_duration(pause));
