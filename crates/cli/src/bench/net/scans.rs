@@ -46,7 +46,7 @@ pub fn plan(context: &Context) -> Plan {
         for quantum in QUANTA {
             add(quantum, "two-queue", ours(Sockets::Net, quantum));
         }
-        for quantum in ["auto", "200us"] {
+        for quantum in QUANTA {
             add(quantum, HISTORY, with_history(quantum));
         }
     }
