@@ -18,7 +18,7 @@ quaver=$(target_dir)/$profile/quaver
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-programs="locks threads blocking sockets parked offsets signals signalfd masks handlers heaps robust targets processes attributes urgent again image descriptors raw broken privileges"
+programs="locks threads blocking sockets parked offsets signals signalfd masks handlers heaps robust targets processes attributes urgent again image descriptors raw broken privileges numbered"
 for program in $programs; do
     cc -Wall -Wextra -Werror -O2 -g "crates/shim/programs/$program.c" -o "$work/$program" -lpthread
 done

@@ -184,6 +184,7 @@ extern "C" fn main_on_user_thread(
     argv: *mut *mut c_char,
     envp: *mut *mut c_char,
 ) -> c_int {
+    signal::will_wait();
     ensure();
     let arguments = Box::into_raw(Box::new(Arguments(argc, argv, envp)));
     // SAFETY: no requirements.
@@ -210,6 +211,7 @@ extern "C" fn main_on_user_thread(
         t.uthread.set(uthread::current());
         state::set_me(t);
         signal::mask::inherit(t, blocked);
+        signal::until_taken();
         // SAFETY: as for any thread.
         let result = unsafe { unwind::call_with_base(t.start, t.argument, &t.base) };
         // Only pthread_exit comes here.
@@ -219,7 +221,7 @@ extern "C" fn main_on_user_thread(
         Ok((handle, _)) => core::mem::forget(handle),
         Err(e) => fatal(format_args!("cannot start the main thread: {e}")),
     }
-    signal::wait_for_strangers()
+    signal::wait_for_ever()
 }
 
 /// Called by the program's start code.

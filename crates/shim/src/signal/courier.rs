@@ -1,6 +1,11 @@
 //! The courier: a kernel thread that takes the process's signals from the kernel, and makes threads
 //! look up.
 //!
+//! It is the process's first kernel thread, whose number is that of the process and of the
+//! program's main thread: so what others send to the main thread by its number comes here as well.
+//! Where that thread does not wait for the program's end it is one of its own: in the children of
+//! `fork`, and where threads were made before `main`.
+//!
 //! A thread may be deaf when it is told of a signal: in a section of the runtime's, about to make a
 //! system call, preempted. So it is told again until it has looked up.
 //!
@@ -24,6 +29,8 @@ use std::time::Duration;
 
 /// Its kernel thread; 0: there is none.
 static TID: AtomicI32 = AtomicI32::new(0);
+/// The process's first kernel thread will be it.
+static IS_COMING: AtomicBool = AtomicBool::new(false);
 /// It waits for ever, and whoever has news must wake it.
 static ASLEEP: AtomicBool = AtomicBool::new(false);
 /// How often it was told that there is something to do, and up to where that is done: a futex word.
@@ -33,11 +40,28 @@ static DONE: AtomicU32 = AtomicU32::new(0);
 /// Between two looks at those who should look up.
 const AGAIN: Duration = Duration::from_micros(200);
 
-/// Starts it, and waits until it takes signals.
+/// The calling kernel thread, which is the process's first one, [will be it](be) unless there is
+/// one already.
+pub(super) fn is_coming() {
+    IS_COMING.store(true, Relaxed);
+}
+
+/// The calling kernel thread is it from now on; `false`: there is one already.
+pub(super) fn be() -> bool {
+    if is_running() {
+        return false;
+    }
+    carry()
+}
+
+/// Starts it, and waits until it takes signals, unless it is coming.
 pub(super) fn start() {
+    if IS_COMING.load(Relaxed) {
+        return;
+    }
     state::set_internal(true);
     let courier = std::thread::Builder::new().name("quaver-keeper".into()).stack_size(128 * 1024);
-    if let Err(e) = courier.spawn(carry) {
+    if let Err(e) = courier.spawn(|| carry()) {
         crate::say::fatal(format_args!("cannot start a kernel thread: {e}"));
     }
     state::set_internal(false);
@@ -49,6 +73,7 @@ pub(super) fn start() {
 /// In the child of a fork.
 pub(super) fn in_child() {
     TID.store(0, Relaxed);
+    IS_COMING.store(false, Relaxed);
     ASLEEP.store(false, Relaxed);
     STRANGER.state.store(EMPTY, Relaxed);
     HELD.store(0, Relaxed);
@@ -166,17 +191,27 @@ fn receive_stranger() {
         // SAFETY: `FULL`, and this is the courier.
         let info = unsafe { (*STRANGER.info.get()).assume_init() };
         STRANGER.state.store(EMPTY, Release);
-        receive(&info);
+        receive(&Taken::Common(info));
     }
 }
 
+/// A signal, and for whom it is.
+enum Taken {
+    /// For the process.
+    Common(siginfo_t),
+    /// For the thread that has this kernel thread's number.
+    ByNumber(siginfo_t),
+}
+
 /// Takes a signal from the kernel; waits for one, or to be told of something, for so long.
-fn take(limit: Option<Duration>) -> Option<siginfo_t> {
+fn take(limit: Option<Duration>) -> Option<Taken> {
     let mut info = wait_for_kernels(!bit(33) & !file::left(), limit)?;
     if (FORWARDED + libc::SI_TKILL..FORWARDED / 2).contains(&info.si_code) {
         info.si_code -= FORWARDED;
+    } else if info.si_code == libc::SI_TKILL {
+        return Some(Taken::ByNumber(info));
     }
-    Some(info)
+    Some(Taken::Common(info))
 }
 
 /// Waits for a signal of `set` from the kernel, all of which the calling kernel thread blocks, for
@@ -193,7 +228,7 @@ pub(crate) fn wait_for_kernels(set: u64, limit: Option<Duration>) -> Option<sigi
     }
 }
 
-fn carry() {
+fn carry() -> ! {
     // All are only ever waited for, those of faults too, which others forward.
     // SAFETY: nothing is delivered on this kernel thread.
     unsafe { super::set_kernel_mask(!bit(33)) };
@@ -203,9 +238,9 @@ fn carry() {
         receive_stranger();
         let held = HELD.load(SeqCst);
         while held == 0
-            && let Some(info) = take(Some(Duration::ZERO))
+            && let Some(taken) = take(Some(Duration::ZERO))
         {
-            receive(&info);
+            receive(&taken);
         }
         DONE.store(told, Release);
         futex::wake(&DONE, u32::MAX);
@@ -223,18 +258,23 @@ fn carry() {
                 continue;
             }
         }
-        let info = take(limit);
+        let taken = take(limit);
         ASLEEP.store(false, SeqCst);
-        if let Some(info) = info {
-            receive(&info);
+        if let Some(taken) = taken {
+            receive(&taken);
         }
     }
 }
 
 /// Its own signal has only woken it.
-fn receive(info: &siginfo_t) {
-    if RESERVED & bit(info.si_signo) == 0 {
-        send::to_process(info);
+fn receive(taken: &Taken) {
+    let (Taken::Common(info) | Taken::ByNumber(info)) = taken;
+    if RESERVED & bit(info.si_signo) != 0 {
+        return;
+    }
+    match state::main_thread().filter(|main| main.ended.load(Acquire) == 0) {
+        Some(main) if matches!(taken, Taken::ByNumber(_)) => send::to_thread(main, info),
+        _ => send::to_process(info),
     }
 }
 
