@@ -11,6 +11,7 @@ use super::ranks::{self, Binding, Rank, Rights};
 use super::status::Expulsion;
 use super::table::OwnTable;
 use super::throttle;
+use super::watch::TICK;
 use super::{Options, Policy};
 use crate::class::{self, Class};
 use crate::layout::{MAGIC, MOST_APPS, MOST_PLACES, Page, VERSION};
@@ -36,10 +37,6 @@ use std::time::{Duration, Instant};
 /// Connections whose request has not come yet: at most, and for how long.
 const PENDING: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Between two looks at the members, where nobody takes turns.
-const TICK: Duration = Duration::from_millis(100);
-/// The same where nothing is decided by what they use: a look takes its CPU from others.
-const REST: Duration = Duration::from_secs(1);
 /// Expulsions and notes that are remembered.
 pub(super) const REMEMBERED: usize = 16;
 
@@ -101,7 +98,7 @@ pub struct Broker {
     pub(super) expelled: VecDeque<Expulsion>,
     pub(super) notes: Vec<String>,
     pub(super) begun: Instant,
-    looked: Instant,
+    pub(super) looked: Instant,
     /// The common queue.
     pub(super) queue: Option<queue::Queue>,
     /// Watches until it is dropped.
@@ -225,24 +222,11 @@ impl Broker {
     /// When waiting for requests fails.
     pub fn run(&mut self, stop: impl Fn() -> bool) -> io::Result<()> {
         while !stop() {
-            let tick = match () {
-                () if self.take_turns() => self.options.slice.min(TICK),
-                () if self.decides_by_use() => TICK,
-                () => REST,
-            };
+            let tick = self.tick();
             self.wait(tick.saturating_sub(self.looked.elapsed()).min(TICK))?;
             self.look_after(tick);
         }
         Ok(())
-    }
-
-    /// Looks at the members, unless that was less than `tick` ago.
-    fn look_after(&mut self, tick: Duration) {
-        let span = self.looked.elapsed();
-        if span >= tick {
-            self.looked = Instant::now();
-            self.look(span);
-        }
     }
 
     pub(super) fn joined(&self) -> impl Iterator<Item = &Member> {

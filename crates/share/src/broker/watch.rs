@@ -10,7 +10,12 @@ use crate::class::Class;
 use crate::client::Kind;
 use crate::layout::MOST_APPS;
 use crate::threads::put_all;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Between two looks at the members, where nobody takes turns.
+pub(super) const TICK: Duration = Duration::from_millis(100);
+/// The same where nothing is decided by what they use: a look takes its CPU from others.
+const REST: Duration = Duration::from_secs(1);
 
 /// How often a plain program may raise itself before it stays frozen.
 const MOST_OFFENCES: u32 = 3;
@@ -21,14 +26,32 @@ impl Broker {
         m.joined && (self.options.policy == Policy::Weights || !m.is_critical() || m.is_demoted())
     }
 
+    /// How long it is from one look to the next.
+    pub(super) fn tick(&self) -> Duration {
+        match () {
+            () if self.take_turns() => self.options.slice.min(TICK),
+            () if self.decides_by_use() => TICK,
+            () => REST,
+        }
+    }
+
+    /// Looks at the members, unless that was less than `tick` ago.
+    pub(super) fn look_after(&mut self, tick: Duration) {
+        let span = self.looked.elapsed();
+        if span >= tick {
+            self.looked = Instant::now();
+            self.look(span);
+        }
+    }
+
     /// Whether several do.
-    pub(super) fn take_turns(&self) -> bool {
+    fn take_turns(&self) -> bool {
         let takers = self.joined().filter(|m| self.takes_turns_with_others(m)).count();
         takers > 1 && self.binding.has_turns()
     }
 
     /// Whether what a member uses can cost it its rank, or its threads must be looked for.
-    pub(super) fn decides_by_use(&self) -> bool {
+    fn decides_by_use(&self) -> bool {
         let budgets = self.options.policy == Policy::Shenango && self.options.budget < 100;
         self.joined().any(|m| m.kind == Kind::Plain || (budgets && m.is_critical()))
     }
