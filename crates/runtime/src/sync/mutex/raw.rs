@@ -22,7 +22,7 @@
 //! An owner that sees no other bit clears `LOCKED` without looking again: that is cheaper than a
 //! compare-and-swap. If another bit came between, 1 and 2 do not hold until that owner has looked
 //! after those who wait ([`look_after`](RawMutex::look_after)), or, where somebody held the list at
-//! that moment, until the holder has ([`publish`](RawMutex::publish)). Whoever finds the lock
+//! that moment, until the holder has ([`give_back`](RawMutex::give_back)). Whoever finds the lock
 //! free meanwhile may take it, and is then the one to do so.
 //!
 //! # Order
@@ -167,11 +167,14 @@ impl RawMutex {
         }
     }
 
-    /// Gives the list back, with a `state` that has LOCKED. If the owner has unlocked meanwhile,
-    /// the caller does what else it would have done. `true`: it is the owner now, and must unlock.
-    #[must_use]
-    fn publish(held: Held<'_, WantedMutex>, state: u32) -> bool {
-        !held.release_with(LOCKED, state)
+    /// Gives the list back. If `state` has LOCKED, and its owner has unlocked meanwhile, the caller
+    /// does what else the owner would have done.
+    fn give_back(&self, held: Held<'_, WantedMutex>, state: u32) {
+        if state & LOCKED == 0 {
+            drop(held.release(state));
+        } else if !held.release_with(LOCKED, state) {
+            self.unlock_contended();
+        }
     }
 
     /// As [`lock`](Self::lock), until `deadline`. `false`: it came first.
@@ -202,9 +205,7 @@ impl RawMutex {
                 // SAFETY: the node is new; `acquire_queued` returns only after it has been
                 // signalled and is in no list.
                 unsafe { held.list().push_back(NonNull::from(&node)) };
-                if Self::publish(held, state) {
-                    self.unlock_contended();
-                }
+                self.give_back(held, state);
                 break;
             }
         }
@@ -245,9 +246,7 @@ impl RawMutex {
                     // SAFETY: the node has been signalled, so it is in no list; as above for how
                     // long it stays.
                     unsafe { held.list().push_front(NonNull::from(node)) };
-                    if Self::publish(held, (state | handoff) & !WAKING) {
-                        self.unlock_contended();
-                    }
+                    self.give_back(held, (state | handoff) & !WAKING);
                     break;
                 }
             }
@@ -260,11 +259,7 @@ impl RawMutex {
     fn give_up(&self, node: &Node<WantedMutex>) -> Signal {
         let mut held = self.word.hold();
         let (signal, state) = held.withdraw(node, HANDOFF);
-        if state & LOCKED == 0 {
-            drop(held.release(state));
-        } else if Self::publish(held, state) {
-            self.unlock_contended();
-        }
+        self.give_back(held, state);
         signal
     }
 
@@ -324,11 +319,7 @@ impl RawMutex {
             // SAFETY: the node is in no list and unsignalled; its owner stays until it is
             // signalled.
             unsafe { held.list().push_back(popped.into_node()) };
-            if state & LOCKED == 0 {
-                drop(held.release(state));
-            } else if Self::publish(held, state) {
-                self.unlock_contended();
-            }
+            self.give_back(held, state);
         }
     }
 
