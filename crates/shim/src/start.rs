@@ -211,7 +211,7 @@ extern "C" fn main_on_user_thread(
         t.uthread.set(uthread::current());
         state::set_me(t);
         signal::mask::inherit(t, blocked);
-        signal::until_taken();
+        signal::courier::until_running();
         // SAFETY: as for any thread.
         let result = unsafe { unwind::call_with_base(t.start, t.argument, &t.base) };
         // Only pthread_exit comes here.

@@ -40,18 +40,10 @@ static DONE: AtomicU32 = AtomicU32::new(0);
 /// Between two looks at those who should look up.
 const AGAIN: Duration = Duration::from_micros(200);
 
-/// The calling kernel thread, which is the process's first one, [will be it](be) unless there is
+/// The calling kernel thread, which is the process's first one, [will be it](carry) unless there is
 /// one already.
 pub(super) fn is_coming() {
     IS_COMING.store(true, Relaxed);
-}
-
-/// The calling kernel thread is it from now on; `false`: there is one already.
-pub(super) fn be() -> bool {
-    if is_running() {
-        return false;
-    }
-    carry()
 }
 
 /// Starts it, and waits until it takes signals, unless it is coming.
@@ -65,9 +57,7 @@ pub(super) fn start() {
         crate::say::fatal(format_args!("cannot start a kernel thread: {e}"));
     }
     state::set_internal(false);
-    while TID.load(Acquire) == 0 {
-        crate::time::nap();
-    }
+    until_running();
 }
 
 /// In the child of a fork.
@@ -77,6 +67,13 @@ pub(super) fn in_child() {
     ASLEEP.store(false, Relaxed);
     STRANGER.state.store(EMPTY, Relaxed);
     HELD.store(0, Relaxed);
+}
+
+/// Waits until it takes signals.
+pub(crate) fn until_running() {
+    while TID.load(Acquire) == 0 {
+        crate::time::nap();
+    }
 }
 
 pub(super) fn is_running() -> bool {
@@ -191,27 +188,13 @@ fn receive_stranger() {
         // SAFETY: `FULL`, and this is the courier.
         let info = unsafe { (*STRANGER.info.get()).assume_init() };
         STRANGER.state.store(EMPTY, Release);
-        receive(&Taken::Common(info));
+        send::to_process(&info);
     }
-}
-
-/// A signal, and for whom it is.
-enum Taken {
-    /// For the process.
-    Common(siginfo_t),
-    /// For the thread that has this kernel thread's number.
-    ByNumber(siginfo_t),
 }
 
 /// Takes a signal from the kernel; waits for one, or to be told of something, for so long.
-fn take(limit: Option<Duration>) -> Option<Taken> {
-    let mut info = wait_for_kernels(!bit(33) & !file::left(), limit)?;
-    if (FORWARDED + libc::SI_TKILL..FORWARDED / 2).contains(&info.si_code) {
-        info.si_code -= FORWARDED;
-    } else if info.si_code == libc::SI_TKILL {
-        return Some(Taken::ByNumber(info));
-    }
-    Some(Taken::Common(info))
+fn take(limit: Option<Duration>) -> Option<siginfo_t> {
+    wait_for_kernels(!bit(33) & !file::left(), limit)
 }
 
 /// Waits for a signal of `set` from the kernel, all of which the calling kernel thread blocks, for
@@ -228,7 +211,8 @@ pub(crate) fn wait_for_kernels(set: u64, limit: Option<Duration>) -> Option<sigi
     }
 }
 
-fn carry() -> ! {
+/// The calling kernel thread is it from now on.
+pub(super) fn carry() -> ! {
     // All are only ever waited for, those of faults too, which others forward.
     // SAFETY: nothing is delivered on this kernel thread.
     unsafe { super::set_kernel_mask(!bit(33)) };
@@ -238,9 +222,9 @@ fn carry() -> ! {
         receive_stranger();
         let held = HELD.load(SeqCst);
         while held == 0
-            && let Some(taken) = take(Some(Duration::ZERO))
+            && let Some(info) = take(Some(Duration::ZERO))
         {
-            receive(&taken);
+            receive(info);
         }
         DONE.store(told, Release);
         futex::wake(&DONE, u32::MAX);
@@ -258,23 +242,29 @@ fn carry() -> ! {
                 continue;
             }
         }
-        let taken = take(limit);
+        let info = take(limit);
         ASLEEP.store(false, SeqCst);
-        if let Some(taken) = taken {
-            receive(&taken);
+        if let Some(info) = info {
+            receive(info);
         }
     }
 }
 
-/// Its own signal has only woken it.
-fn receive(taken: &Taken) {
-    let (Taken::Common(info) | Taken::ByNumber(info)) = taken;
+/// Its own signal has only woken it. What was sent to its number by `tgkill`, and not forwarded, is
+/// for the main thread.
+fn receive(mut info: siginfo_t) {
     if RESERVED & bit(info.si_signo) != 0 {
         return;
     }
+    let is_forwarded = (FORWARDED + libc::SI_TKILL..FORWARDED / 2).contains(&info.si_code);
+    if is_forwarded {
+        info.si_code -= FORWARDED;
+    }
     match state::main_thread().filter(|main| main.ended.load(Acquire) == 0) {
-        Some(main) if matches!(taken, Taken::ByNumber(_)) => send::to_thread(main, info),
-        _ => send::to_process(info),
+        Some(main) if !is_forwarded && info.si_code == libc::SI_TKILL => {
+            send::to_thread(main, &info);
+        }
+        _ => send::to_process(&info),
     }
 }
 

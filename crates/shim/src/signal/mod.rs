@@ -256,19 +256,14 @@ pub(crate) fn will_wait() {
     courier::is_coming();
 }
 
-/// Waits until somebody takes the process's signals.
-pub(crate) fn until_taken() {
-    while !courier::is_running() {
-        crate::time::nap();
-    }
-}
-
 /// Takes what others send, for ever, on the process's first kernel thread: as the courier, or,
 /// where there is one already, the preemption signal, for which the kernel prefers that thread. On
 /// a worker each would be a frame on the stack of whatever it interrupts, and one that comes fast
 /// enough is delivered on top of the last.
 pub(crate) fn wait_for_ever() -> ! {
-    let _ = courier::be();
+    if !courier::is_running() {
+        courier::carry();
+    }
     let signal = action::preemption();
     loop {
         if let Some(mut info) = courier::wait_for_kernels(bit(signal), None)
