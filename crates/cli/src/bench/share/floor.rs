@@ -15,9 +15,10 @@ use quaver_share::class::Class;
 use rustix::thread::futex;
 use serde::{Deserialize, Serialize};
 
+use super::{percentile_row, percentile_us};
 use crate::bench::child::Work;
 use crate::bench::context::{Context, Task};
-use crate::bench::plan::{Group, Reading};
+use crate::bench::plan::Group;
 
 const ROW: &str = "core back, by the futex alone";
 /// Between two requests.
@@ -46,7 +47,7 @@ pub fn group(context: &Context, client: usize) -> Group {
     let worker = context.place.worker;
     let rounds = context.effort.pick(1_000, 10_000);
     let spec = FloorSpec { worker, client, rounds };
-    let reading = |what: &str| Reading::new(format!("{ROW}, {what}"), format!("{what}_us"), "us");
+    let reading = |what| percentile_row(ROW, what);
     let readings = vec![reading("p50"), reading("p90"), reading("p99")];
     let expected = 2 * rounds * GAP;
     let task = Task { cpus: context.place.both(), expected, readings };
@@ -96,7 +97,7 @@ pub fn run(spec: &FloorSpec) -> anyhow::Result<Outcome> {
         took
     })?;
     took.sort_unstable();
-    let us = |part: f64| took[((took.len() - 1) as f64 * part) as usize] as f64 / 1e3;
+    let us = |part| percentile_us(&took, part);
     let sample = Sample { ops: u64::from(spec.rounds), ..Sample::default() };
     Ok(sample.with("p50_us", us(0.5)).with("p90_us", us(0.9)).with("p99_us", us(0.99)).into())
 }

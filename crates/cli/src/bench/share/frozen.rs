@@ -14,9 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use super::page::Page;
 use super::run::{Running, command};
+use super::{percentile_row, percentile_us};
 use crate::bench::child::Work;
 use crate::bench::context::{Context, Task};
-use crate::bench::plan::{Group, Plan, Reading};
+use crate::bench::plan::{Group, Plan};
 use crate::process;
 
 const ROW: &str = "frozen after the decision";
@@ -57,7 +58,7 @@ pub fn add(context: &Context, plan: &mut Plan) -> anyhow::Result<()> {
     let page = context.folder()?.join("frozen");
     let rounds = context.effort.pick(200, 2_000);
     let spec = FrozenSpec { cpu: context.place.worker, broker, page, rounds, program: false };
-    let reading = |what: &str| Reading::new(format!("{ROW}, {what}"), format!("{what}_us"), "us");
+    let reading = |what| percentile_row(ROW, what);
     let readings = vec![reading("p50"), reading("p99")];
     let expected = Duration::from_millis(20) * rounds;
     let task = Task { cpus: context.place.both(), expected, readings };
@@ -110,7 +111,7 @@ pub fn run(spec: &FrozenSpec) -> anyhow::Result<Outcome> {
         until("it goes on", now_ns(), || page.turns() > last)?;
     }
     took.sort_unstable();
-    let us = |part: f64| took[((took.len() - 1) as f64 * part) as usize] as f64 / 1e3;
+    let us = |part| percentile_us(&took, part);
     let sample = Sample { ops: u64::from(spec.rounds), ..Sample::default() };
     Ok(sample.with("p50_us", us(0.5)).with("p99_us", us(0.99)).with("max_us", us(1.0)).into())
 }

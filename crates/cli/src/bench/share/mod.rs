@@ -190,6 +190,16 @@ fn other(context: &Context) -> Option<usize> {
     place.all.iter().copied().find(|&cpu| cpu != place.worker && Some(cpu) != place.helper)
 }
 
+/// A row of times: `what` is `p50` or the like.
+fn percentile_row(row: &str, what: &str) -> Reading {
+    Reading::new(format!("{row}, {what}"), format!("{what}_us"), "us")
+}
+
+/// In which time this part of them was over, in microseconds; they are sorted, in nanoseconds.
+fn percentile_us(sorted: &[u64], part: f64) -> f64 {
+    sorted[((sorted.len() - 1) as f64 * part) as usize] as f64 / 1e3
+}
+
 fn implementation(variant: Variant, service_us: u64) -> String {
     format!("{} ({service_us} us)", variant.name())
 }
