@@ -137,7 +137,8 @@ counters! {
     preempt_useful,
     /// Those of them that were taken at a probe in instrumented code.
     preempt_at_probe,
-    /// Threads that gave way without a request, at a call on a file after their quantum.
+    /// Threads that gave way without a request, at a call on a file: after their quantum, or
+    /// because others waited when they had got their next request without waiting for it.
     preempt_at_call,
     /// Bells of other applications that share the worker's core and were answered at a probe.
     bells_answered,

@@ -212,6 +212,14 @@ pub trait Policy: Send + Sync {
         false
     }
 
+    /// Does work wait at hand for `worker` that was not preempted? `None`: this policy makes no
+    /// difference. Where it does, a host may let such work pass when a task has got its next
+    /// request without waiting for it. The task is then enqueued as if it had waited and been
+    /// woken.
+    fn fresh_waits(&self, _worker: usize) -> Option<bool> {
+        None
+    }
+
     /// Is there anything that `worker` could run now, its own, shared, or by stealing? A task
     /// enqueued before the call and not yet taken to be run is seen, even while another worker is
     /// moving it; a wrong yes is possible for an instant while others enqueue, dequeue or steal.

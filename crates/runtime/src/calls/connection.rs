@@ -166,6 +166,10 @@ impl<C: Caller> Connect<C> {
 }
 
 impl<C: Caller> Operation for Connect<C> {
+    fn asks(&self) -> bool {
+        false
+    }
+
     fn first(&mut self) -> isize {
         self.attempt(&[self.arguments[0] as i32])
     }

@@ -102,6 +102,11 @@ pub trait Operation {
         1
     }
 
+    /// Does it ask for something to do: data, a connection, an event?
+    fn asks(&self) -> bool {
+        true
+    }
+
     /// May a try transfer a part? Then the call has begun for all to see, and keeps its file from
     /// before the first try on: [`park`] makes that.
     fn keeps_file(&self) -> bool {
@@ -352,7 +357,7 @@ fn try_twice<O: Operation>(
     interrupted: &dyn Fn() -> bool,
 ) -> Option<Parked> {
     let first = try_held(operation, waiting, numbers, interrupted);
-    if first.is_some() || !raw::try_yield() {
+    if first.is_some() || !raw::try_yield_before_wait() {
         return first;
     }
     try_held(operation, waiting, numbers, interrupted)
@@ -406,9 +411,12 @@ impl Caller for Plain {
     }
 
     fn perform(self, _: bool, operation: &mut impl Operation) -> isize {
-        preempt::at_call();
+        let turn_is_over = preempt::at_call();
         if !operation.keeps_file() {
             let result = try_plainly(operation);
+            if turn_is_over && result > 0 && operation.asks() {
+                preempt::has_got();
+            }
             if result != WOULD_WAIT {
                 return result;
             }
@@ -430,7 +438,7 @@ fn try_plainly(operation: &mut impl Operation) -> isize {
         match operation.first() {
             // Even what does not wait says so when a signal comes with it.
             EINTR => {}
-            WOULD_WAIT if !has_yielded && raw::try_yield() => has_yielded = true,
+            WOULD_WAIT if !has_yielded && raw::try_yield_before_wait() => has_yielded = true,
             result => return result,
         }
     }

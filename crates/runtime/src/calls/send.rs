@@ -208,6 +208,10 @@ impl<C: Caller> Send<C> {
 }
 
 impl<C: Caller> Operation for Send<C> {
+    fn asks(&self) -> bool {
+        false
+    }
+
     fn first(&mut self) -> isize {
         self.attempt(&[self.fd()])
     }

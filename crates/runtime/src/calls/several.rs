@@ -169,6 +169,10 @@ impl<C: Caller> MessageBatch<C> {
 }
 
 impl<C: Caller> Operation for MessageBatch<C> {
+    fn asks(&self) -> bool {
+        self.number == SYS_recvmmsg
+    }
+
     fn first(&mut self) -> isize {
         self.attempt(&[self.fd])
     }

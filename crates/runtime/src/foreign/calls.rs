@@ -5,4 +5,4 @@ pub use crate::calls::{
     can_park, connect, deadline, descriptors, epoll_wait, park, poll, read, receive,
     receive_several, select, send_message, send_several, send_to, write,
 };
-pub use crate::preempt::at_call;
+pub use crate::preempt::{at_call, has_got};

@@ -4,7 +4,10 @@ use crate::JoinHandle;
 use crate::runtime::{Inner, NoRuntime};
 use crate::thread::stack::OwnStack;
 use crate::thread::{self, raw};
-pub use crate::thread::{raw::try_yield, run_time::count as count_run_time};
+pub use crate::thread::{
+    raw::{try_yield, try_yield_before_wait},
+    run_time::count as count_run_time,
+};
 use crate::tsc;
 use core::ops::Range;
 use core::sync::atomic::Ordering::*;

@@ -16,9 +16,19 @@
 //! that share their carrier's TLS: compilers may remember where `errno` is.
 //!
 //! A thread that gives way here has not outlived its quantum: the looks of a clock were in vain,
-//! and become rarer ([`Pace`](quaver_sched::clock::Pace)). Nor does it run for long: it may serve
-//! one short request after the other, or the machine has disturbed it. So it yields. If it has its
-//! whole quantum again before it waits for anything, it counts as preempted.
+//! and become rarer ([`Pace`](quaver_sched::clock::Pace)). Nor need it run for long: the machine
+//! may have disturbed it. So it yields. If it has its whole quantum again before it waits for
+//! anything, it counts as preempted.
+//!
+//! # Requests that are there already
+//!
+//! A call that has got something (data, a connection, an event) without waiting begins a new
+//! request, as a wake-up does. A server's thread whose clients are quick might never wait; then
+//! others with short requests would wait for its quantum, and it for the long ones afterwards. So a
+//! thread that gets something after it has run for a *turn* ([`POLL`](crate::reactor::POLL)) lets
+//! those pass that wait and were not preempted. If its quantum ends at a later call it does not
+//! count as preempted. In both cases it is queued as if it had waited for what it has got. Calls
+//! that send begin nothing, nor do those that find nothing.
 
 use super::extension;
 use crate::runtime::Inner;
@@ -32,25 +42,62 @@ use crate::worker::slot::Slot;
 use core::mem::MaybeUninit;
 use quaver_sched::Why;
 
-/// The calling thread is about to make a call that it may wait in.
+/// The calling thread is about to make a call that it may wait in. Is its turn over? Then who calls
+/// says so if the thread [`has_got`] something without waiting.
 #[inline]
-pub fn at_call() {
-    let Some(t) = raw::current() else { return };
-    if t.no_preempt.get() != 0 || t.regions.get() != 0 || t.blocking.get() != 0 || t.fs.get() == 0 {
-        return;
+pub fn at_call() -> bool {
+    let Some(t) = raw::current() else { return false };
+    if !may_be_left(t) {
+        return false;
     }
     t.preempt_disable();
+    let mut turn_is_over = false;
     // SAFETY: preemption is disabled until the slot has been used.
     if let Some(slot) = unsafe { Carrier::here() }.slot()
         && let Some(quantum) = slot.rt().quantum
     {
         let now = tsc::now();
         slot.called(now);
-        if now >= slot.run_since().saturating_add(quantum) {
+        let ran = now.saturating_sub(slot.run_since());
+        turn_is_over = ran >= slot.rt().poll_every.min(quantum);
+        if ran >= quantum {
             give_way(slot, t, now);
         }
     }
     t.preempt_enable();
+    turn_is_over
+}
+
+/// The calling thread has got something by a call that did not wait, before which its turn was
+/// over.
+#[cold]
+pub fn has_got() {
+    let Some(t) = raw::current() else { return };
+    if !may_be_left(t) {
+        return;
+    }
+    t.preempt_disable();
+    // SAFETY: preemption is disabled until the slot has been used.
+    if let Some(slot) = unsafe { Carrier::here() }.slot() {
+        let now = tsc::now();
+        slot.has_got(now);
+        slot.poll_if_due(now);
+        if slot.policy().fresh_waits(slot.id) == Some(true)
+            && t.mutexes.get() == 0
+            && !must_go_on(slot.rt(), t)
+        {
+            // SAFETY: the calling thread with preemption disabled; the slot is not used after a
+            // switch but for a counter.
+            if unsafe { scheduler::leave_if_work(t, Why::Woken) } {
+                slot.stats.preempt_at_call.add_shared(1, true);
+            }
+        }
+    }
+    t.preempt_enable();
+}
+
+fn may_be_left(t: &Uthread) -> bool {
+    t.no_preempt.get() == 0 && t.regions.get() == 0 && t.blocking.get() == 0 && t.fs.get() != 0
 }
 
 /// `t`, which is the calling thread, has had its quantum. With preemption disabled.
@@ -69,7 +116,9 @@ fn give_way(slot: &Slot, t: &'static Uthread, now: Ticks) {
     // SAFETY: the calling thread with preemption disabled; the slot is not used after a switch but
     // for a counter.
     let left = unsafe {
-        if again || slot.runs_preempted() {
+        if slot.has_got_in_this_run() {
+            scheduler::leave_if_work(t, Why::Woken)
+        } else if again || slot.runs_preempted() {
             scheduler::preempt(rt, t)
         } else {
             scheduler::leave_if_work(t, Why::Yielded)

@@ -78,15 +78,21 @@ impl FileSource {
         deadline: Option<Instant>,
         mut f: impl FnMut(u32) -> io::Result<R>,
     ) -> io::Result<R> {
-        preempt::at_call();
+        let mut gets = preempt::at_call() && direction == Direction::Read;
         loop {
             let seen = self.events(direction);
             match f(seen) {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     self.wait(direction, seen, deadline)?;
+                    gets = false;
                 }
-                result => return result,
+                result => {
+                    if gets && result.is_ok() {
+                        preempt::has_got();
+                    }
+                    return result;
+                }
             }
         }
     }

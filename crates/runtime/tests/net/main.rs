@@ -6,6 +6,7 @@ mod table;
 #[macro_use]
 mod c;
 
+mod calls;
 mod on;
 mod own;
 mod pollable;

@@ -237,6 +237,10 @@ impl Policy for Adaptive {
         self.inner.grants_quantum()
     }
 
+    fn fresh_waits(&self, worker: usize) -> Option<bool> {
+        self.inner.fresh_waits(worker)
+    }
+
     fn preempt_at(&self, worker: usize, running: &Running, timer: Option<Time>) -> Option<Time> {
         self.inner.preempt_at(worker, running, timer)
     }

@@ -445,6 +445,10 @@ impl Policy for TwoQueue {
         true
     }
 
+    fn fresh_waits(&self, worker: usize) -> Option<bool> {
+        Some(self.new_waits(worker))
+    }
+
     fn preempt_at(&self, worker: usize, running: &Running, timer: Option<Time>) -> Option<Time> {
         let quantum = self.quantum()?;
         let new_waits = self.new_waits(worker);

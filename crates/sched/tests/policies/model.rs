@@ -146,6 +146,12 @@ impl Model {
         self.shared.len() + me.new.len() + me.preempted.len() + usize::from(me.front.is_some())
     }
 
+    /// Do those see some among them that were not preempted?
+    pub fn fresh_waits(&self, worker: usize) -> Option<bool> {
+        let waits = || !self.shared.is_empty() || !self.workers[worker].new.is_empty();
+        (self.rule == "two-queue").then(waits)
+    }
+
     /// Is `pick` right for `task_dequeue`? If so, do the same.
     pub fn dequeue(&mut self, worker: usize, now: Time, pick: Option<Pick>) -> Result<(), String> {
         self.look(worker, now);

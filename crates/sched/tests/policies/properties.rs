@@ -153,6 +153,7 @@ proptest! {
             for worker in 0..workers {
                 prop_assert_eq!(policy.has_work(worker), model.waiting() > 0);
                 prop_assert_eq!(policy.has_work_at_hand(worker), model.at_hand(worker) > 0);
+                prop_assert_eq!(policy.fresh_waits(worker), model.fresh_waits(worker));
             }
         }
         // All that is left comes out, once, to whichever worker asks.

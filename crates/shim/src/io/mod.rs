@@ -178,9 +178,7 @@ impl Caller for Masked<'_> {
 fn perform(operation: &mut impl Operation, begin: impl FnOnce(&'static Thread) -> Call) -> isize {
     let Some(me) = blocker() else { return block_here(operation) };
     cancel::test();
-    if !signal::in_child_of_vfork() {
-        calls::at_call();
-    }
+    let turn_is_over = !signal::in_child_of_vfork() && calls::at_call();
     let call = begin(me);
     let mut result = WOULD_WAIT;
     if !operation.keeps_file() {
@@ -189,14 +187,19 @@ fn perform(operation: &mut impl Operation, begin: impl FnOnce(&'static Thread) -
             // What the thread leaves its worker to must not run here.
             return block_here(operation);
         }
-        if result == WOULD_WAIT && thread::try_yield() {
+        if result == WOULD_WAIT && thread::try_yield_before_wait() {
             result = try_now(&call, operation);
         }
     }
-    if result == WOULD_WAIT {
+    let waits = result == WOULD_WAIT;
+    if waits {
         result = wait_as_thread(&call, operation);
-        drop(call);
+    }
+    drop(call);
+    if waits {
         cancel::test();
+    } else if turn_is_over && result > 0 && operation.asks() {
+        calls::has_got();
     }
     result
 }
@@ -298,7 +301,7 @@ fn try_then_wait(
         // What the thread leaves its worker to must not run here.
         return real(false);
     }
-    if result == EAGAIN_ && thread::try_yield() {
+    if result == EAGAIN_ && thread::try_yield_before_wait() {
         result = first();
     }
     if result == EAGAIN_ {

@@ -15,11 +15,13 @@ pub(crate) struct Calls {
     at: AtomicU64,
     /// For how long a signal waits after it.
     wait: AtomicU64,
+    /// When a thread has got something by one without waiting, after its turn, last.
+    got: AtomicU64,
 }
 
 impl Calls {
     pub(super) const fn new() -> Calls {
-        Calls { at: AtomicU64::new(0), wait: AtomicU64::new(0) }
+        Calls { at: AtomicU64::new(0), wait: AtomicU64::new(0), got: AtomicU64::new(0) }
     }
 }
 
@@ -36,6 +38,17 @@ impl Slot {
         self.time_is(now);
         self.calls.at.store(now, Relaxed);
         self.calls.wait.store(self.wait_after(alone), Relaxed);
+    }
+
+    /// The running thread has got something by such a call, without waiting, after its turn.
+    pub(crate) fn has_got(&self, now: Ticks) {
+        self.time_is(now);
+        self.calls.got.store(now, Relaxed);
+    }
+
+    /// Has the running thread got something so since its dispatch?
+    pub(crate) fn has_got_in_this_run(&self) -> bool {
+        self.calls.got.load(Relaxed) > self.run_since()
     }
 
     /// For how long a signal waits for the next call if the last was made after a time like this:
