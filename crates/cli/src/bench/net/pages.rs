@@ -22,6 +22,7 @@ const CPUS: usize = 2;
 /// Threads of tokio: as many as CPUs, and enough for all clients.
 const FEW: u32 = CPUS as u32;
 const MANY: u32 = 16;
+const QUANTA: [&str; 2] = ["auto", "200us"];
 const TOKIO: &str = "tokio-multi-thread";
 
 /// The group.
@@ -35,11 +36,13 @@ pub fn plan(context: &Context) -> Plan {
     };
     let mut servers = Servers::new(context, serve, &place.all[..CPUS]);
     let [few, many] = [FEW, MANY].map(|threads| format!("tokio {threads} threads"));
-    let [run, library] = ["run", "library"].map(|how| format!("quaver {how} {many}"));
     servers.peer(TOKIO, &few, FEW);
     servers.peer(TOKIO, &many, MANY);
-    servers.run(TOKIO, &run, MANY, "auto");
-    servers.library(&library, MANY, "auto");
+    for quantum in QUANTA {
+        let [run, library] = ["run", "library"].map(|how| format!("quaver {how} {quantum} {many}"));
+        servers.run(TOKIO, &run, MANY, quantum);
+        servers.library(&library, MANY, quantum);
+    }
     let spec = NetSpec {
         server: Vec::new(),
         server_cpus: Vec::new(),
