@@ -26,10 +26,25 @@ pub fn compile(source: &str, object: &str) {
     println!("cargo::rerun-if-env-changed=CLANG");
     println!("cargo::rerun-if-env-changed=PATH");
     let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
+    for folder in watched(Path::new(&clang)) {
+        println!("cargo::rerun-if-changed={}", folder.display());
+    }
     let object = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join(object);
     for line in compile_by(Path::new(&clang), Path::new(source), &object) {
         println!("cargo::warning={line}");
     }
+}
+
+/// If `clang` is missing: the folders of the system where it would be installed. Cargo builds again
+/// once something is.
+fn watched(clang: &Path) -> Vec<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = env::split_paths(&path).collect();
+    if clang.is_absolute() || folders.iter().any(|folder| folder.join(clang).is_file()) {
+        return Vec::new();
+    }
+    let is_systems = |folder: &PathBuf| folder.starts_with("/usr") && folder.is_dir();
+    folders.into_iter().filter(is_systems).collect()
 }
 
 /// What clang has said if it has failed; nothing if it is missing.
@@ -59,6 +74,8 @@ mod tests {
         let (source, object) = (folder.join("program.c"), folder.join("program.o"));
         fs::write(&source, "int x;\n").unwrap();
         assert!(compile_by(Path::new("/nonexistent/clang"), &source, &object).is_empty());
+        assert!(watched(Path::new("no-such-compiler")).contains(&"/usr/bin".into()));
+        assert!(watched(Path::new("cargo")).is_empty());
         assert_eq!(fs::read(&object).unwrap(), []);
         // It accepts everything, and makes nothing.
         fs::write(&object, "before").unwrap();

@@ -52,9 +52,7 @@ pub enum Reason {
         why: String,
     },
     /// The kernel program was not built.
-    #[error(
-        "built without the kernel program (install clang, `cargo clean -p quaver-lock`, build)"
-    )]
+    #[error("built without the kernel program (install clang and build again)")]
     NoClang,
     /// The crate was built without its feature `host`.
     #[error("built without the feature `host`")]

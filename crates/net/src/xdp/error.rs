@@ -10,7 +10,7 @@ pub enum Error {
     /// There was no clang when this program was built.
     #[error(
         "this program was built without clang, so without the XDP program that AF_XDP needs: \
-         install clang, run `cargo clean -p quaver-net` and build again"
+         install clang and build again"
     )]
     Unbuilt,
     /// No such interface.

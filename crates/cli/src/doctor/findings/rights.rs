@@ -57,7 +57,7 @@ fn locks(facts: &Facts) -> Finding {
         ),
         (_, true, false) => finding("not built")
             .missing("without a monitor, quaver-lock blocks early")
-            .advice("install clang, then `cargo clean -p quaver-lock` and build again"),
+            .advice("install clang and build again"),
         (_, false, _) => finding("no rights")
             .missing("without a monitor, quaver-lock blocks early")
             .advice("start `quaver lockd` as root"),
