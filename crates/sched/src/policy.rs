@@ -132,6 +132,12 @@ pub trait Policy: Send + Sync {
     /// Called only if [`accounts`](Policy::accounts) says so.
     fn task_stopped(&self, _worker: usize, _task: Task, _ran: Time) {}
 
+    /// The running task goes on with another request, which it has got without waiting, after it
+    /// has run for `ran` in this dispatch. See [`fresh_waits`](Policy::fresh_waits).
+    ///
+    /// Called only if [`accounts`](Policy::accounts) says so, and not at each request.
+    fn task_goes_on(&self, _task: Task, _ran: Time) {}
+
     /// Does the policy want [`task_stopped`](Policy::task_stopped)? Asked once; policies that keep
     /// no account of running times save their host a call at every switch.
     fn accounts(&self) -> bool {

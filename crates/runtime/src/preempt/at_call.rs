@@ -82,15 +82,15 @@ pub fn has_got() {
         let now = tsc::now();
         slot.has_got(now);
         slot.poll_if_due(now);
-        if slot.policy().fresh_waits(slot.id) == Some(true)
+        let lets_pass = slot.policy().fresh_waits(slot.id) == Some(true)
             && t.mutexes.get() == 0
-            && !must_go_on(slot.rt(), t)
-        {
-            // SAFETY: the calling thread with preemption disabled; the slot is not used after a
-            // switch but for a counter.
-            if unsafe { scheduler::leave_if_work(t, Why::Woken) } {
-                slot.stats.preempt_at_call.add_shared(1, true);
-            }
+            && !must_go_on(slot.rt(), t);
+        // SAFETY: the calling thread with preemption disabled; the slot is not used after a switch
+        // but for a counter.
+        if lets_pass && unsafe { scheduler::leave_if_work(t, Why::Woken) } {
+            slot.stats.preempt_at_call.add_shared(1, true);
+        } else if slot.rt().accounts {
+            slot.policy().task_goes_on(t.task(), now.saturating_sub(slot.run_since()));
         }
     }
     t.preempt_enable();

@@ -5,8 +5,8 @@ use quaver::net::Shutdown;
 use quaver::net::unix::UnixStream;
 use quaver::{Builder, Clock, PolicySpec, Stats};
 use std::io::{Read, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Threads whose calls always find what they want, and one that waits for data: they give way at
@@ -212,6 +212,52 @@ fn share_beside_computation() -> f64 {
             s.spawn(serve).join().unwrap()
         });
         alone.as_secs_f64() / beside.as_secs_f64()
+    })
+}
+
+/// Many short requests in a row are no long one for a policy that remembers.
+#[test]
+fn each_request_has_a_history_of_its_own() {
+    assert!((0..20).any(|_| order_after_requests() == ["short", "long"]));
+}
+
+/// One thread computes for long, another has as much to do in many requests. Then both wait, and
+/// are woken in this order: in which they run.
+fn order_after_requests() -> Vec<&'static str> {
+    const LONG: Duration = Duration::from_millis(5);
+    let policy = "two-queue:quantum=50ms,history=2ms";
+    on_runtime(Builder::new().workers(1).policy_str(policy), || {
+        let (order, waiting) = (Mutex::new(Vec::new()), AtomicU64::new(0));
+        let run = |name: &'static str, step: &dyn Fn()| {
+            let begun = Instant::now();
+            while begun.elapsed() < LONG {
+                step();
+            }
+            waiting.fetch_add(1, SeqCst);
+            quaver::thread::park();
+            order.lock().unwrap().push(name);
+        };
+        let until = |done: &dyn Fn() -> bool| {
+            while !done() {
+                quaver::sleep(Duration::from_micros(100));
+            }
+        };
+        quaver::scope(|s| {
+            let long = s.spawn(|| run("long", &|| _ = spin(1000)));
+            let short = s.spawn(|| {
+                let (one, other) = UnixStream::pair().unwrap();
+                run("short", &|| {
+                    (&one).write_all(b"?").unwrap();
+                    (&other).read_exact(&mut [0]).unwrap();
+                    spin(1000);
+                });
+            });
+            until(&|| waiting.load(SeqCst) == 2);
+            long.thread().unpark();
+            short.thread().unpark();
+            until(&|| order.lock().unwrap().len() == 2);
+        });
+        order.into_inner().unwrap()
     })
 }
 

@@ -16,7 +16,8 @@ use crate::{
     table::{self, Table},
 };
 
-/// How long each task has run since it was woken, and those that wait outside of the workers.
+/// How long each task has run since it was woken or went on with another request, and those that
+/// wait outside of the workers.
 #[derive(Debug)]
 pub(super) struct History {
     /// Whoever has run for longer was long.
@@ -33,7 +34,13 @@ impl History {
     /// The task has run for so long more.
     pub(super) fn ran(&self, task: Task, ran: Time) {
         let sum = &self.ran[task.0 as usize];
-        sum.store(sum.load(Relaxed).saturating_add(ran), Relaxed);
+        sum.store(sum.load(Relaxed).wrapping_add(ran), Relaxed);
+    }
+
+    /// The running task begins another request, after `ran` of its dispatch, all of which will be
+    /// added when it stops.
+    pub(super) fn begins(&self, task: Task, ran: Time) {
+        self.ran[task.0 as usize].store(0_u64.wrapping_sub(ran), Relaxed);
     }
 
     /// The task becomes runnable: was its last run long? A new one had none, and who yields asks
@@ -45,7 +52,8 @@ impl History {
         let sum = &self.ran[task.0 as usize];
         let ran = sum.load(Relaxed);
         sum.store(0, Relaxed);
-        why == Why::Woken && ran > self.longer_than
+        // Less than nothing: clocks differ a little.
+        why == Why::Woken && ran > self.longer_than && ran.cast_signed() > 0
     }
 
     /// It waits outside. From anywhere.

@@ -25,8 +25,7 @@
 //!   and short requests would wait for it in turn. So a preempted task with `p` older ones before
 //!   it in its queue is dispatched at the latest `11 (p + 1)` quanta after it came of age: one for
 //!   an old task, nine for new work, and one for the new task that is running then.
-//! * *History* (`history`), if wanted: who ran for long the last time is queued with preempted work
-//!   when it wakes.
+//! * *History* (`history`), if wanted: who ran for long is queued with preempted work when woken.
 //! * From time to time a worker evens out its preempted work with the worker that has most
 //!   (`looks`).
 //!
@@ -416,6 +415,10 @@ impl Policy for TwoQueue {
         if let Some(history) = &self.history {
             history.ran(task, ran);
         }
+    }
+
+    fn task_goes_on(&self, task: Task, ran: Time) {
+        self.history.iter().for_each(|history| history.begins(task, ran));
     }
 
     fn accounts(&self) -> bool {

@@ -288,6 +288,21 @@ fn a_run_is_long_in_all_its_parts() {
     }
 }
 
+/// Many short requests in one dispatch are no long one; a long one after them is.
+#[test]
+fn each_request_counts_by_itself() {
+    let policy = build(HISTORY, 1, 8);
+    for (last, class) in [(10_000, Class::Fresh), (40_000, Class::Preempted)] {
+        ran(&*policy, 0, 1, 25_000);
+        enqueue(&*policy, Place::Local(0), Why::Preempted, [1]);
+        next(&*policy, 0, 0).unwrap();
+        (1..5).for_each(|request| policy.task_goes_on(Task(1), request * 20_000));
+        ran(&*policy, 0, 1, 80_000 + last);
+        enqueue(&*policy, Place::Local(0), Why::Woken, [1]);
+        assert_eq!(next(&*policy, 0, 0).unwrap().class, class, "{last}");
+    }
+}
+
 /// What wakes outside is found by whichever worker looks first, in turn, and stops nobody early.
 #[test]
 fn who_was_long_may_wake_outside() {
