@@ -58,14 +58,19 @@ pub fn at_call() -> bool {
     {
         let now = tsc::now();
         slot.called(now);
-        let ran = now.saturating_sub(slot.run_since());
-        turn_is_over = ran >= slot.rt().poll_every.min(quantum);
-        if ran >= quantum {
+        turn_is_over = now >= turn_ends(slot, quantum);
+        if now >= slot.run_since().saturating_add(quantum) {
             give_way(slot, t, now);
         }
     }
     t.preempt_enable();
     turn_is_over
+}
+
+/// When a turn of the running thread ends.
+#[inline]
+fn turn_ends(slot: &Slot, quantum: Ticks) -> Ticks {
+    slot.run_since().saturating_add(slot.rt().poll_every.min(quantum))
 }
 
 /// The calling thread has got something by a call that did not wait, before which its turn was
@@ -77,9 +82,13 @@ pub fn has_got() {
         return;
     }
     t.preempt_disable();
+    let now = tsc::now();
     // SAFETY: preemption is disabled until the slot has been used.
-    if let Some(slot) = unsafe { Carrier::here() }.slot() {
-        let now = tsc::now();
+    if let Some(slot) = unsafe { Carrier::here() }.slot()
+        && let Some(quantum) = slot.rt().quantum
+        // It may have let others run since.
+        && now >= turn_ends(slot, quantum)
+    {
         slot.has_got(now);
         slot.poll_if_due(now);
         let lets_pass = slot.policy().fresh_waits(slot.id) == Some(true)
