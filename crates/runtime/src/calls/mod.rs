@@ -206,6 +206,14 @@ pub fn deadline(operation: &impl Operation) -> (Option<Deadline>, bool) {
     }
 }
 
+/// The operation has come to this without waiting, and [`at_call`](preempt::at_call) has said
+/// before that the turn was over.
+pub fn has_not_waited(operation: &impl Operation, result: isize) {
+    if result > 0 && operation.asks() {
+        preempt::has_got();
+    }
+}
+
 /// May the caller wait as a user thread? Not on kernel threads, not in a handler that has
 /// interrupted the runtime, and not where the worker has been given away already.
 #[inline]
@@ -414,8 +422,8 @@ impl Caller for Plain {
         let turn_is_over = preempt::at_call();
         if !operation.keeps_file() {
             let result = try_plainly(operation);
-            if turn_is_over && result > 0 && operation.asks() {
-                preempt::has_got();
+            if turn_is_over {
+                has_not_waited(operation, result);
             }
             if result != WOULD_WAIT {
                 return result;

@@ -43,7 +43,7 @@ use core::mem::MaybeUninit;
 use quaver_sched::Why;
 
 /// The calling thread is about to make a call that it may wait in. Is its turn over? Then who calls
-/// says so if the thread [`has_got`] something without waiting.
+/// says so if the thread `has_got` something without waiting.
 #[inline]
 pub fn at_call() -> bool {
     let Some(t) = raw::current() else { return false };
@@ -76,7 +76,7 @@ fn turn_ends(slot: &Slot, quantum: Ticks) -> Ticks {
 /// The calling thread has got something by a call that did not wait, before which its turn was
 /// over.
 #[cold]
-pub fn has_got() {
+pub(crate) fn has_got() {
     let Some(t) = raw::current() else { return };
     if !may_be_left(t) {
         return;

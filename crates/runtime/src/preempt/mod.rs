@@ -40,6 +40,7 @@ pub(crate) use signal::on_signal;
 pub(crate) use sigsegv::{AltStack, install as install_overflow_report, overflow_is_a_fault};
 pub(crate) use user_interrupt::on_user_interrupt;
 
-pub use at_call::{at_call, has_got};
+pub use at_call::at_call;
+pub(crate) use at_call::has_got;
 pub(crate) use gate::unstoppable;
 pub use gate::{NoPreempt, is_preemptible, no_preempt};

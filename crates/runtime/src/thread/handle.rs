@@ -149,12 +149,29 @@ pub(crate) fn try_yield(t: &'static Uthread) -> bool {
     left
 }
 
+/// As [`try_yield`], unless whoever waits for the thread's worker is known to have been preempted.
+pub(crate) fn try_yield_to_fresh(t: &'static Uthread) -> bool {
+    let left = yield_if(t, || {
+        // SAFETY: preemption is disabled until the reference has been used.
+        let slot = unsafe { Carrier::here() }.slot();
+        slot.is_none_or(|slot| slot.policy().fresh_waits(slot.id) != Some(false))
+    });
+    block::leave_again(t);
+    left
+}
+
 /// As [`try_yield`], and the thread may be left on a worker that it wants to give away.
 pub(crate) fn only_yield(t: &'static Uthread) -> bool {
+    yield_if(t, || true)
+}
+
+/// `may` is asked with preemption disabled.
+#[inline(always)]
+fn yield_if(t: &'static Uthread, may: impl FnOnce() -> bool) -> bool {
     preempt::assert_enabled();
     t.preempt_disable();
     // SAFETY: the calling thread, preemption disabled.
-    let left = unsafe { scheduler::leave_if_work(t, Why::Yielded) };
+    let left = may() && unsafe { scheduler::leave_if_work(t, Why::Yielded) };
     t.preempt_enable();
     left
 }

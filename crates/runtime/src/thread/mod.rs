@@ -17,7 +17,7 @@ pub(crate) mod table;
 pub use builder::Builder;
 pub(crate) use builder::{spawn_unchecked, spawn_with};
 pub use handle::{Thread, ThreadId, current, park, park_timeout, yield_now};
-pub(crate) use handle::{only_yield, try_yield};
+pub(crate) use handle::{only_yield, try_yield, try_yield_to_fresh};
 pub use join::JoinHandle;
 pub use quaver_sched::Service;
 pub(crate) use scope::wake_owners;

@@ -79,17 +79,7 @@ pub fn try_yield() -> bool {
 /// were not preempted. Who was would have to be stopped for it.
 #[inline]
 pub fn try_yield_before_wait() -> bool {
-    current().is_some_and(|t| !only_preempted_wait(t) && super::try_yield(t))
-}
-
-/// Is whoever waits for the worker of `t`, the calling thread, known to have been preempted?
-fn only_preempted_wait(t: &'static Uthread) -> bool {
-    t.preempt_disable();
-    // SAFETY: preemption is disabled until the reference has been used.
-    let slot = unsafe { Carrier::here() }.slot();
-    let only = slot.is_some_and(|slot| slot.policy().fresh_waits(slot.id) == Some(false));
-    t.preempt_enable();
-    only
+    current().is_some_and(super::try_yield_to_fresh)
 }
 
 /// Does the calling user thread run without a worker, in a call that blocks?

@@ -198,8 +198,8 @@ fn perform(operation: &mut impl Operation, begin: impl FnOnce(&'static Thread) -
     drop(call);
     if waits {
         cancel::test();
-    } else if turn_is_over && result > 0 && operation.asks() {
-        calls::has_got();
+    } else if turn_is_over {
+        calls::has_not_waited(operation, result);
     }
     result
 }
