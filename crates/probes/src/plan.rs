@@ -97,9 +97,10 @@ pub fn plan(
         bounded: HashMap::new(),
         copies: Graph::default(),
         origin: Vec::new(),
+        holds_probe: Vec::new(),
     };
     planner.bound(&loops, rules);
-    planner.replicate(&loops, rules);
+    planner.replicate(&loops, rules, rules.entries || !recursive.is_empty());
     if rules.probes {
         planner.copies();
         for found in &loops {
@@ -136,7 +137,7 @@ struct Planner<'a, 't> {
     live: &'a Liveness,
     safepoints: bool,
     plan: Plan,
-    /// Blocks that have a probe, in their first copy.
+    /// Blocks that have a probe; where they are copied, in the last copy.
     probed: Vec<bool>,
     /// The statements before which these stand.
     places: Vec<Option<usize>>,
@@ -146,6 +147,8 @@ struct Planner<'a, 't> {
     copies: Graph,
     /// The block of each node.
     origin: Vec<usize>,
+    /// Whether a probe of that block stands there.
+    holds_probe: Vec<bool>,
 }
 
 impl Planner<'_, '_> {
@@ -162,8 +165,10 @@ impl Planner<'_, '_> {
         }
     }
 
-    fn replicate(&mut self, loops: &[Loop], rules: &Rules) {
+    /// Chooses what is replicated; not the function's entry if that may have `to_hold` a probe.
+    fn replicate(&mut self, loops: &[Loop], rules: &Rules, to_hold: bool) {
         let mut used = vec![false; self.cfg.blocks.len()];
+        used[0] = to_hold;
         for (at, found) in loops.iter().enumerate() {
             let few = |header: usize| self.bounded.contains_key(&header);
             let innermost =
@@ -186,13 +191,18 @@ impl Planner<'_, '_> {
     fn copies(&mut self) {
         let count = self.cfg.blocks.len();
         self.origin = (0..count).collect();
+        self.holds_probe = vec![true; count];
         let mut region_of = vec![usize::MAX; count];
         let mut base = Vec::new();
         for (at, region) in self.plan.regions.iter().enumerate() {
             base.push(self.origin.len());
-            region.blocks.clone().for_each(|number| region_of[number] = at);
-            for _ in 1..region.copies {
+            region.blocks.clone().for_each(|number| {
+                region_of[number] = at;
+                self.holds_probe[number] = false;
+            });
+            for copy in 1..region.copies {
                 self.origin.extend(region.blocks.clone());
+                self.holds_probe.resize(self.origin.len(), copy + 1 == region.copies);
             }
         }
         let mut graph = Graph::new(self.origin.len());
@@ -233,7 +243,9 @@ impl Planner<'_, '_> {
         }
         let in_loop = |number| loops.iter().any(|found| found.contains(number));
         let mut order = self.cfg.graph.postorder(&[0]);
-        order.retain(|&number| !self.probed[number] && !in_loop(number));
+        let fits =
+            |number: usize| !self.probed[number] && !self.is_copied(number) && !in_loop(number);
+        order.retain(|&number| fits(number));
         if self.cfg.blocks.len() > LARGEST {
             order.clear();
         }
@@ -245,11 +257,13 @@ impl Planner<'_, '_> {
         self.plan.entry = !self.probed[place] && self.insert(place, false);
     }
 
+    /// Whether a block is written several times: then only one of them has its probe.
+    fn is_copied(&self, number: usize) -> bool {
+        self.plan.regions.iter().any(|region| region.blocks.contains(&number))
+    }
+
     /// Whether control comes to one of these calls without a probe, or `another` one in a block.
     fn is_reached(&self, calls: &[usize], another: Option<(usize, usize)>) -> bool {
-        // Only the first copy of a region has probes.
-        let copied =
-            |number: usize| self.plan.regions.iter().any(|region| region.blocks.contains(&number));
         let mut work = self.cfg.roots();
         let mut seen = vec![false; self.cfg.blocks.len()];
         while let Some(number) = work.pop() {
@@ -258,7 +272,7 @@ impl Planner<'_, '_> {
             }
             let place = match another {
                 Some((block, at)) if block == number => Some(at),
-                _ => self.places[number].filter(|_| !copied(number)),
+                _ => self.places[number].filter(|_| !self.is_copied(number)),
             };
             let open = |index: &usize| place.is_none_or(|at| *index < at);
             let block = &self.cfg.blocks[number];
@@ -283,6 +297,9 @@ impl Planner<'_, '_> {
         if let [latch] = found.latches[..] {
             candidates.push(latch);
         }
+        // Of a loop around copies, not all rounds pass the last of them.
+        let copied = found.body.iter().all(|&number| self.is_copied(number));
+        candidates.retain(|&number| copied || !self.is_copied(number));
         if candidates.iter().any(|&number| self.insert(number, false)) {
             return;
         }
@@ -307,20 +324,19 @@ impl Planner<'_, '_> {
     }
 
     fn cycle(&self, inside: impl Fn(usize) -> bool) -> Option<Vec<usize>> {
-        let count = self.probed.len();
         let nodes: Vec<usize> =
             (0..self.origin.len()).filter(|&node| inside(self.origin[node])).collect();
-        let allowed =
-            |node: usize| inside(self.origin[node]) && !(node < count && self.probed[node]);
+        let cut = |node: usize| self.holds_probe[node] && self.probed[self.origin[node]];
+        let allowed = |node: usize| inside(self.origin[node]) && !cut(node);
         let open =
             |from: usize, to: usize| from != to || !self.bounded.contains_key(&self.origin[from]);
         self.copies.cycle(&nodes, allowed, open)
     }
 
     fn cut_rest(&mut self) {
-        let count = self.probed.len();
         while let Some(mut cycle) = self.cycle(|_| true) {
-            cycle.retain(|&node| node < count);
+            cycle.retain(|&node| self.holds_probe[node]);
+            cycle.iter_mut().for_each(|node| *node = self.origin[*node]);
             cycle.sort_unstable();
             // Best where a jump backward in the text goes to.
             let backward =

@@ -12,9 +12,10 @@
 //!                                       .Lend:
 //! ```
 //!
-//! Whoever enters enters the first copy. At every point a copy does what the original does there,
-//! so nothing else needs to hold; the limits are about what belongs to one place only: calls (their
-//! landing pads), unwinding directives, inline assembly, jump tables.
+//! Whoever enters enters the first copy, and the probe stands in the last: a loop of few rounds
+//! meets none. At every point a copy does what the original does there, so nothing else needs to
+//! hold; the limits are about what belongs to one place only: calls (their landing pads), unwinding
+//! directives, inline assembly, jump tables.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -121,8 +122,15 @@ pub struct Copies {
 }
 
 /// Writes the copies of `region`. New labels begin with `prefix`, which no other region uses.
-pub fn copies(code: &Code<'_>, cfg: &Cfg, region: &Region, prefix: &str) -> Copies {
-    let writer = Writer { code, cfg, region, prefix };
+/// `probes`: by the statements before which they stand.
+pub fn copies(
+    code: &Code<'_>,
+    cfg: &Cfg,
+    region: &Region,
+    probes: &HashMap<usize, String>,
+    prefix: &str,
+) -> Copies {
+    let writer = Writer { code, cfg, region, probes, prefix };
     let mut result = Copies { changed: Vec::new(), text: String::new() };
     for copy in 0..region.copies {
         writer.copy(copy, &mut result);
@@ -136,6 +144,7 @@ struct Writer<'a, 't> {
     code: &'a Code<'t>,
     cfg: &'a Cfg,
     region: &'a Region,
+    probes: &'a HashMap<usize, String>,
     prefix: &'a str,
 }
 
@@ -154,6 +163,11 @@ impl Writer<'_, '_> {
                     if let Some(location) = location.take() {
                         let plain = location.split(" view ").next().unwrap_or(location);
                         result.text.push_str(&format!("\t.loc\t{plain}\n"));
+                    }
+                    if let Some(probe) = self.probes.get(&index)
+                        && copy + 1 == self.region.copies
+                    {
+                        result.text.push_str(probe);
                     }
                     let same = || format!("\t{text}\n");
                     result.text.push_str(&changed.unwrap_or_else(same));

@@ -1,5 +1,6 @@
 //! From text to text.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 
@@ -155,20 +156,29 @@ impl Editor<'_, '_> {
         let plan = plan(self.code, &cfg, &live, recursive, rules);
 
         let mut edits = Vec::new();
+        // Those in copies of loops, by their statements.
+        let mut copied = HashMap::new();
+        let is_copied = |at: usize| plan.regions.iter().any(|r| r.statements.contains(&at));
         for &part in &function.parts {
             let mut probes: Vec<Probe> =
                 plan.probes.iter().filter(|probe| probe.part == part).copied().collect();
             probes.sort_by_key(|probe| probe.at);
-            if rules.safepoints {
-                let places = probes.iter();
-                edits.extend(places.map(|probe| self.insertion(probe.at, SAFEPOINT.to_owned())));
+            let texts = if rules.safepoints {
+                vec![SAFEPOINT.to_owned(); probes.len()]
             } else {
-                self.probes(part, &probes, &mut edits)?;
+                self.probes(part, &probes, &mut edits)?
+            };
+            for (probe, text) in probes.iter().zip(texts) {
+                if is_copied(probe.at) {
+                    copied.insert(probe.at, text);
+                } else {
+                    edits.push(self.insertion(probe.at, text));
+                }
             }
         }
         for region in &plan.regions {
             let name = self.name();
-            let copies = replicate::copies(self.code, &cfg, region, &name);
+            let copies = replicate::copies(self.code, &cfg, region, &copied, &name);
             for (index, text) in copies.changed {
                 edits.push(Edit { range: self.code.source.span(index), order: 2, text });
             }
@@ -186,10 +196,15 @@ impl Editor<'_, '_> {
         format!("{PREFIX}{}", self.names)
     }
 
-    /// The probes of one part, and their stubs at its end.
-    fn probes(&mut self, part: usize, probes: &[Probe], edits: &mut Vec<Edit>) -> Result<(), Left> {
+    /// The probes of one part; their stubs are put at its end.
+    fn probes(
+        &mut self,
+        part: usize,
+        probes: &[Probe],
+        edits: &mut Vec<Edit>,
+    ) -> Result<Vec<String>, Left> {
         if probes.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let source = self.code.source;
         let part = &self.code.functions.parts[part];
@@ -200,17 +215,17 @@ impl Editor<'_, '_> {
             Some((states, end)) => (Some(states), Some(end)),
             None => (None, None),
         };
-        let mut stubs = String::new();
+        let (mut texts, mut stubs) = (Vec::new(), String::new());
         for (at, &probe) in probes.iter().enumerate() {
             let state = states.and_then(|states| states.get(at));
             let location = location(source, part.first, probe.at);
             let stub = Stub { probe, name: self.name(), state, location };
-            edits.push(self.insertion(probe.at, stub.probe()));
+            texts.push(stub.probe());
             stubs.push_str(&stub.stub(before));
             before = state;
         }
         edits.push(self.insertion(part.end, stubs));
-        Ok(())
+        Ok(texts)
     }
 
     /// `text` on lines of its own before statement `index`.

@@ -8,8 +8,8 @@
 //!
 //! * *tax*: nobody waits, the word of the probes is never set;
 //! * *clock*: somebody does.
-//!   * *armed*: beside a thread that waits, with a quantum of 20 µs and a tax of 1 %: the program
-//!     looks at the clock at its probes, and is hardly ever due;
+//!   * *armed*: beside a thread that waits, with the quantum `auto`: the program counts its probes
+//!     all the time, and is seldom due;
 //!   * *yielder*: the same with a quantum of 5 µs: it gives way, and gets the worker back at once;
 //!   * *word*: on another CPU a clock sets the word, an entry keeps what lives and answers;
 //!     *signal*: the same by a signal whose handler does nothing. This is Table 2's setting;

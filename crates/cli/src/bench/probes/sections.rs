@@ -43,10 +43,10 @@ impl Section {
 
 /// Table 2's, in µs.
 const QUANTA_US: [u64; 3] = [50, 20, 5];
-/// So short that a program looks for it by itself, whatever a signal takes here.
-const NEAR_US: u64 = 20;
-/// Percent of the time for preemptions: that hardly anything is preempted, and no bound.
-const HARDLY_ANY: u64 = 1;
+/// So short that a program looks for its end by itself, so long that preemptions take little: four
+/// of the machine's interruptions.
+const AUTO: &str = "auto";
+/// Percent of the time for preemptions: no bound.
 const ALL: u64 = 100;
 /// The shortest of the POSIX timer, who keeps time for signals.
 const LEAST_BY_SIGNAL_US: u64 = 10;
@@ -168,17 +168,16 @@ fn clock(
         Variant::new("plain", &built.plain, How::Alone),
         Variant::new("control", &built.control, How::Alone),
     ];
-    let beside = |quantum_us, tax| How::UserThreads {
-        quantum_us: Some(quantum_us),
+    let beside = |quantum: String| How::UserThreads {
+        quantum,
         notification: "probe".into(),
         pair: None,
         timer_core: None,
-        tax,
+        tax: ALL,
     };
     if threads {
-        let armed = beside(NEAR_US, HARDLY_ANY);
-        variants.push(Variant::new("armed", &built.probes, armed).at(NEAR_US));
-        variants.push(Variant::new("yielder", &built.probes, beside(5, ALL)).at(5));
+        variants.push(Variant::new("armed", &built.probes, beside(AUTO.into())));
+        variants.push(Variant::new("yielder", &built.probes, beside(of_us(5))).at(5));
     }
     for (name, by_signal) in [("word", false), ("signal", true)] {
         for (quantum_us, cpu) in quanta(material).into_iter().zip(helper.into_iter().cycle()) {
@@ -195,8 +194,8 @@ fn clock(
 
 fn switch(material: &Material<'_>, subject: &Subject, helper: Option<usize>) -> Vec<Job> {
     let Some(pair) = &subject.built.pair else { return vec![] };
-    let how = |notification: &str, quantum_us, timer_core| How::UserThreads {
-        quantum_us,
+    let how = |notification: &str, quantum_us: Option<u64>, timer_core| How::UserThreads {
+        quantum: quantum_us.map_or("off".into(), of_us),
         notification: notification.into(),
         pair: Some(pair.clone()),
         timer_core,
@@ -244,6 +243,11 @@ fn sweep(material: &Material<'_>, helper: usize, notes: &mut Vec<String>) -> Pla
         plan.groups.push(group);
     }
     plan
+}
+
+/// A quantum, as `quaver run` takes it.
+fn of_us(quantum_us: u64) -> String {
+    format!("{quantum_us}us")
 }
 
 fn quanta(material: &Material<'_>) -> Vec<u64> {

@@ -49,8 +49,8 @@ fn heading(labels: &Labels) -> String {
         (name, None) => name.to_owned(),
     };
     match labels.quantum_us {
-        // Of these it tells nothing.
-        Some(us) if labels.variant != "armed" && labels.section != SWEEP => {
+        // There it is the same everywhere.
+        Some(us) if labels.section != SWEEP => {
             format!("{variant} {us}")
         }
         _ => variant,

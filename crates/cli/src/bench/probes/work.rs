@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use quaver_bench_common::{Outcome, Sample};
 use serde::{Deserialize, Serialize};
 
@@ -52,9 +52,10 @@ pub enum How {
     /// A clock on another CPU, by the word of the probes or by signals.
     Clock { quantum_us: u64, cpu: usize, by_signal: bool },
     /// On user threads beside one that yields all the time; or two libraries beside each other.
-    /// With a timer core on that CPU. Preemptions may take `tax` percent of the time.
+    /// The quantum as `quaver run` takes it; with a timer core on that CPU. Preemptions may take
+    /// `tax` percent of the time.
     UserThreads {
-        quantum_us: Option<u64>,
+        quantum: String,
         notification: String,
         pair: Option<[PathBuf; 2]>,
         timer_core: Option<usize>,
@@ -145,12 +146,11 @@ fn command(
 ) -> anyhow::Result<Command> {
     let mut command = match &spec.how {
         How::Alone | How::Clock { .. } => Command::new(program),
-        How::UserThreads { quantum_us, notification, timer_core, tax, .. } => {
-            let quantum = quantum_us.map_or("off".into(), |us| format!("{us}us"));
+        How::UserThreads { quantum, notification, timer_core, tax, .. } => {
             let mut command = Command::new(std::env::current_exe()?);
             command.args(["run", "--workers", "1", "--cpus", &spec.cpu.to_string()]);
             let clock = if timer_core.is_some() { "timer-core" } else { "posix-timer" };
-            command.args(["--policy", "rr", "--clock", clock, "--quantum", &quantum]);
+            command.args(["--policy", "rr", "--clock", clock, "--quantum", quantum]);
             command.args(["--notification", notification, "--tax", &tax.to_string()]);
             command.arg("--stats-json").arg(stats);
             command.arg("--").arg(program);
@@ -167,8 +167,7 @@ fn command(
         How::UserThreads { pair: Some(pair), .. } => {
             command.arg(spec.cpu.to_string()).args(pair);
         }
-        How::UserThreads { pair: None, quantum_us: Some(_), .. } => _ = command.arg("waiter"),
-        How::UserThreads { .. } => bail!("a thread that waits takes a quantum"),
+        How::UserThreads { pair: None, .. } => _ = command.arg("waiter"),
     }
     Ok(command)
 }
