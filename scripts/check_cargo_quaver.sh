@@ -166,7 +166,7 @@ suite() {
         (cd "$work/$crate" && cargo quaver test --release "$mode" "$@") >"$work/log" 2>&1 ||
             die "$crate $mode, while all probes hit: $(tail -n 60 "$work/log")"
         hits=$(awk '$1 == "hits" { sum += $2 } END { print sum + 0 }' "$work/log")
-        [ "$hits" -ge 10000 ] || die "$crate $mode: only $hits hits"
+        [ "$hits" -ge "${least:-10000}" ] || die "$crate $mode: only $hits hits"
         say "$crate $mode $*: $(grep -c '^test .* ok$' "$work/log") tests, $hits hits"
     done
     rm -rf "$CARGO_TARGET_DIR"
@@ -176,7 +176,8 @@ if [ -n "${QUAVER_TEST_FULL:-}" ]; then
     for file in torture.S torture.c; do gcc -O2 -fPIC -c -o "$work/$file.o" "crates/probes/src/torture/$file"; done
     export RUSTFLAGS="-Clink-arg=$work/torture.S.o -Clink-arg=$work/torture.c.o"
     suite hashbrown --lib --tests
-    suite regex --lib
+    # These tests match hardly anything; those of the documentation do.
+    least=50 suite regex --lib
     suite regex --doc
     suite serde_json --lib --tests
     suite memchr --lib

@@ -137,7 +137,7 @@ struct Planner<'a, 't> {
     live: &'a Liveness,
     safepoints: bool,
     plan: Plan,
-    /// Blocks that have a probe; where they are copied, in the last copy.
+    /// Blocks that have a probe; where they are copied, in one of the copies.
     probed: Vec<bool>,
     /// The statements before which these stand.
     places: Vec<Option<usize>>,
@@ -178,11 +178,15 @@ impl Planner<'_, '_> {
             }
             let (most, target) = (rules.copies, rules.target);
             let region = replicate::region(self.code, self.cfg, found, &self.bounded, most, target);
-            let Some(region) = region else { continue };
+            let Some(mut region) = region else { continue };
             if region.blocks.clone().any(|number| used[number]) {
                 continue;
             }
             region.blocks.clone().for_each(|number| used[number] = true);
+            // Inside another loop, which has its own, a loop of few rounds needs no probe.
+            if loops[at + 1..].iter().any(|around| around.contains(found.header)) {
+                region.probed = region.copies - 1;
+            }
             self.plan.regions.push(region);
         }
     }
@@ -198,11 +202,11 @@ impl Planner<'_, '_> {
             base.push(self.origin.len());
             region.blocks.clone().for_each(|number| {
                 region_of[number] = at;
-                self.holds_probe[number] = false;
+                self.holds_probe[number] = region.probed == 0;
             });
             for copy in 1..region.copies {
                 self.origin.extend(region.blocks.clone());
-                self.holds_probe.resize(self.origin.len(), copy + 1 == region.copies);
+                self.holds_probe.resize(self.origin.len(), copy == region.probed);
             }
         }
         let mut graph = Graph::new(self.origin.len());
@@ -299,7 +303,7 @@ impl Planner<'_, '_> {
         }
         // Of a loop around copies, not all rounds pass the last of them.
         let copied = found.body.iter().all(|&number| self.is_copied(number));
-        candidates.retain(|&number| copied || !self.is_copied(number));
+        candidates.retain(|&number| copied || self.holds_probe[number]);
         if candidates.iter().any(|&number| self.insert(number, false)) {
             return;
         }

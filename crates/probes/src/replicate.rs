@@ -12,9 +12,11 @@
 //!                                       .Lend:
 //! ```
 //!
-//! Whoever enters enters the first copy, and the probe stands in the last: a loop of few rounds
-//! meets none. At every point a copy does what the original does there, so nothing else needs to
-//! hold; the limits are about what belongs to one place only: calls (their landing pads), unwinding
+//! Whoever enters enters the first copy. Inside another loop the probe stands in the last: a loop
+//! of few rounds passes none, and the loop around it has its own. Otherwise it stands in the first:
+//! each call passes it, for a library without probes (`qsort`) may call the function again and
+//! again. At every point a copy does what the original does there, so nothing else needs to hold;
+//! the limits are about what belongs to one place only: calls (their landing pads), unwinding
 //! directives, inline assembly, jump tables.
 
 use std::collections::HashMap;
@@ -38,6 +40,8 @@ pub struct Region {
     pub blocks: RangeInclusive<usize>,
     /// How often it is written.
     pub copies: usize,
+    /// The copy in which its probe stands.
+    pub probed: usize,
     /// Its statements.
     pub statements: RangeInclusive<usize>,
 }
@@ -90,7 +94,7 @@ pub fn region(
     let simple = statements.clone().all(|index| {
         code.source.statements[index].section == section && may_be_copied(code, index)
     });
-    (starts_with_label && simple).then_some(Region { blocks, copies, statements })
+    (starts_with_label && simple).then_some(Region { blocks, copies, probed: 0, statements })
 }
 
 fn may_be_copied(code: &Code<'_>, index: usize) -> bool {
@@ -122,7 +126,7 @@ pub struct Copies {
 }
 
 /// Writes the copies of `region`. New labels begin with `prefix`, which no other region uses.
-/// `probes`: by the statements before which they stand.
+/// `probes`: those of later copies, by the statements before which they stand.
 pub fn copies(
     code: &Code<'_>,
     cfg: &Cfg,
@@ -165,7 +169,7 @@ impl Writer<'_, '_> {
                         result.text.push_str(&format!("\t.loc\t{plain}\n"));
                     }
                     if let Some(probe) = self.probes.get(&index)
-                        && copy + 1 == self.region.copies
+                        && copy == self.region.probed
                     {
                         result.text.push_str(probe);
                     }

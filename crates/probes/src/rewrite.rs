@@ -14,7 +14,7 @@ use crate::functions::Function;
 use crate::liveness::Liveness;
 use crate::parse::{Unknown, parse};
 use crate::plan::{Plan, Probe, Rules, plan};
-use crate::replicate;
+use crate::replicate::{self, Region};
 use crate::report::{LeftAlone, Report};
 use crate::source::{Kind, Source};
 use crate::stub::Stub;
@@ -156,9 +156,10 @@ impl Editor<'_, '_> {
         let plan = plan(self.code, &cfg, &live, recursive, rules);
 
         let mut edits = Vec::new();
-        // Those in copies of loops, by their statements.
+        // Those in later copies of loops, by their statements.
         let mut copied = HashMap::new();
-        let is_copied = |at: usize| plan.regions.iter().any(|r| r.statements.contains(&at));
+        let later = |region: &Region, at| region.probed > 0 && region.statements.contains(&at);
+        let is_copied = |at| plan.regions.iter().any(|region| later(region, at));
         for &part in &function.parts {
             let mut probes: Vec<Probe> =
                 plan.probes.iter().filter(|probe| probe.part == part).copied().collect();
