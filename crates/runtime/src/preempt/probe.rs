@@ -10,7 +10,7 @@
 //!   was met                                     nobody waits           word = 0
 //! ```
 //!
-//! While the word is set each probe counts, which takes a tenth of the time of a loop. So what is
+//! While the word is set each probe counts, which takes up to a fifth of a loop's time. So what is
 //! due in more than ten interruptions ([`FAR`]), or cannot be paid for before, is left to the
 //! clock: its thread sets the word then, a worker's own timer sends the signal.
 //!
