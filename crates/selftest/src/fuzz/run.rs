@@ -37,6 +37,13 @@ pub enum Trouble {
     Ended(String),
 }
 
+/// A panic's place and message, without what explains them; else the last line.
+fn last_words(words: &str) -> String {
+    let panic = words.lines().skip_while(|line| !line.contains("panicked at")).take(2);
+    let panic = panic.collect::<Vec<_>>().join(" ");
+    if panic.is_empty() { words.lines().last().unwrap_or_default().into() } else { panic }
+}
+
 /// Between two looks whether something moves.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -165,8 +172,7 @@ impl Running {
             Some(status) => {
                 let words = self.folder.path().join("words");
                 let words = std::fs::read_to_string(words).unwrap_or_default();
-                let last = words.lines().last().unwrap_or_default();
-                Some(Trouble::Ended(format!("{status} {last}").trim().into()))
+                Some(Trouble::Ended(format!("{status} {}", last_words(&words)).trim().into()))
             }
         };
         let mut all = record::read(&self.trace())?.into_iter();
@@ -205,5 +211,19 @@ impl Running {
                 return Ok(None);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_words;
+
+    #[test]
+    fn the_last_words_say_what_happened() {
+        assert_eq!(last_words(""), "");
+        assert_eq!(last_words("hello\nquaver: no such policy"), "quaver: no such policy");
+        let panic =
+            "hello\nthread 'main' panicked at a.rs:1:2:\nno room\nstack:\n 0: f\nnote: more";
+        assert_eq!(last_words(panic), "thread 'main' panicked at a.rs:1:2: no room");
     }
 }

@@ -3,7 +3,7 @@
 //! interrupted the allocator.
 
 use super::layout::{
-    ASIDE, CORE, Entry, Head, LIVE, Now, READY, attributes_from_word, attributes_to_word,
+    ASIDE, CHOSEN, CORE, Entry, Head, LIVE, Now, READY, attributes_from_word, attributes_to_word,
 };
 use super::lock::{self, Held, Members};
 use super::seat::OWED;
@@ -92,6 +92,7 @@ impl Common {
 
     pub(super) fn end(&self, task: Task, now: Time) {
         self.unname(task);
+        self.stopped(task, 0);
         self.set(&self.entry(task).word, 0);
         self.policy.task_terminate(task, now);
     }
@@ -99,11 +100,34 @@ impl Common {
     /// The core where a task ran may name it until its worker asks for the next. The task, or a new
     /// one of its number, would count as granted there as soon as it is ready.
     fn unname(&self, task: Task) {
-        let core = (self.entry(task).word.load(Relaxed) & CORE) as usize;
-        let core = core.min(self.region.cores() - 1);
+        let core = self.core(task);
         let there = self.now(core);
         if there.member == Some(self.me) && there.pick.is_some_and(|pick| pick.task == task) {
             self.set_now(core, Now { pick: None, ..there });
+        }
+    }
+
+    /// For which core it was chosen last.
+    fn core(&self, task: Task) -> usize {
+        let core = (self.entry(task).word.load(Relaxed) & CORE) as usize;
+        core.min(self.region.cores() - 1)
+    }
+
+    /// The policy has chosen a task. One that accounts counts it as running until it is told that
+    /// it stops.
+    fn chosen(&self, core: usize, task: Task) {
+        if self.policy.accounts() {
+            let word = &self.entry(task).word;
+            self.set(word, word.load(Relaxed) & !CORE | CHOSEN | core as u32);
+        }
+    }
+
+    /// What was chosen runs no more, or never did.
+    pub(super) fn stopped(&self, task: Task, ran: Time) {
+        let word = &self.entry(task).word;
+        if word.load(Relaxed) & CHOSEN != 0 {
+            self.set(word, word.load(Relaxed) & !CHOSEN);
+            self.policy.task_stopped(self.core(task), task, ran);
         }
     }
 
@@ -123,6 +147,7 @@ impl Common {
             let pick = self.policy.task_dequeue(core, now);
             let steal = || steals.then(|| self.policy.balance(core, now)).flatten();
             let pick = pick.or_else(steal)?;
+            self.chosen(core, pick.task);
             if !self.is_aside(self.owner(pick.task)) {
                 return Some(pick);
             }
@@ -135,6 +160,7 @@ impl Common {
     }
 
     fn put_aside(&self, task: Task) {
+        self.stopped(task, 0);
         let word = &self.entry(task).word;
         self.set(word, word.load(Relaxed) | ASIDE);
     }
@@ -195,7 +221,8 @@ impl Common {
                 pick
             }
         };
-        self.set(&self.entry(pick.task).word, LIVE | core as u32);
+        let word = &self.entry(pick.task).word;
+        self.set(word, LIVE | word.load(Relaxed) & CHOSEN | core as u32);
         Some(pick)
     }
 
@@ -237,7 +264,10 @@ impl Common {
         // A policy has no way to take a task out, so all come out and those of others go back, in
         // the same order as far as there is one.
         let mut next = if any_waits { self.take_all() } else { None };
-        self.forget(member, |task| self.policy.task_terminate(task, ticks()));
+        self.forget(member, |task| {
+            self.stopped(task, 0);
+            self.policy.task_terminate(task, ticks());
+        });
         while let Some(task) = next {
             next = self.after(task);
             if waits(task) {
@@ -256,8 +286,8 @@ impl Common {
         }
         for task in self.tasks_of(member) {
             if self.entry(task).word.load(Relaxed) & LIVE != 0 {
-                self.set(&self.entry(task).word, 0);
                 end(task);
+                self.set(&self.entry(task).word, 0);
             }
         }
         self.set(&self.head().members[member].used, 0);
@@ -269,6 +299,7 @@ impl Common {
         let mut ends: Option<(Task, Task)> = None;
         for core in 0..self.region.cores() {
             while let Some(Pick { task, .. }) = self.pick(core, true, ticks()) {
+                self.stopped(task, 0);
                 self.entry(task).next.store(0, Relaxed);
                 if let Some((_, last)) = ends {
                     self.entry(last).next.store(task.0 + 1, Relaxed);
@@ -293,24 +324,41 @@ impl Common {
         self.forget(dead, |_| {});
         // SAFETY: the lock is held, and the policy is used under the lock only.
         unsafe { self.region.build() };
-        let is_named = |core, task| self.now(core).pick.is_some_and(|pick: Pick| pick.task == task);
-        let is_granted = |task| (0..self.region.cores()).any(|core| is_named(core, task));
-        for task in (0..MOST_MEMBERS).flat_map(|member| self.tasks_of(member)) {
-            let word = self.entry(task).word.load(Relaxed);
-            if word & LIVE != 0 {
-                let attributes = self.entry(task).attributes.load(Relaxed);
-                self.policy.task_init(task, &attributes_from_word(attributes), ticks());
-            }
-            let aside = word & ASIDE != 0;
-            if word & READY != 0 && !aside && !is_granted(task) {
-                self.put_back(task);
+        let names = |core| self.now(core).pick.map(|pick: Pick| pick.task);
+        let is_named = |task| (0..self.region.cores()).any(|core| names(core) == Some(task));
+        let word = |task| self.entry(task).word.load(Relaxed);
+        let all = || {
+            let of_all = (0..MOST_MEMBERS).flat_map(|member| self.tasks_of(member));
+            of_all.filter(|&task| word(task) & LIVE != 0)
+        };
+        for task in all() {
+            let attributes = self.entry(task).attributes.load(Relaxed);
+            self.policy.task_init(task, &attributes_from_word(attributes), ticks());
+            if word(task) & READY != 0 && !is_named(task) {
+                // Whoever had it chosen did not come to give it to anybody.
+                self.set(&self.entry(task).word, word(task) & !CHOSEN);
             }
         }
+        // What its core names last: that is what runs there.
+        for named in [false, true] {
+            let chosen = |&task: &Task| word(task) & CHOSEN != 0 && is_named(task) == named;
+            all().filter(chosen).for_each(|task| self.choose_again(task));
+        }
+        let waits = |&task: &Task| word(task) & READY != 0 && word(task) & ASIDE == 0;
+        all().filter(waits).filter(|&task| !is_named(task)).for_each(|task| self.put_back(task));
         self.head().rebuilt.fetch_add(1, Relaxed);
         if dead != self.me {
             self.free(dead);
         }
         self.fill(section);
+    }
+
+    /// For a policy made anew, which has no other task in its queues yet.
+    fn choose_again(&self, task: Task) {
+        let (core, now) = (self.core(task), ticks());
+        self.policy.task_enqueue(Place::Local(core), task, Why::Woken, now);
+        let pick = self.policy.task_dequeue(core, now).or_else(|| self.policy.balance(core, now));
+        debug_assert_eq!(pick.map(|pick| pick.task), Some(task));
     }
 
     /// The number of a dead member may be another's, if it is not already.

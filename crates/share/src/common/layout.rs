@@ -79,8 +79,9 @@ pub(super) struct Seat {
 #[repr(C)]
 pub(super) struct Entry {
     /// [`LIVE`] once the policy has heard of it; [`READY`] while it waits, in the policy or given;
-    /// [`ASIDE`] if it waits nowhere, because its owner is stopped; the core that it was last given
-    /// to.
+    /// [`ASIDE`] if it waits nowhere, because its owner is stopped; [`CHOSEN`] from when a policy
+    /// that accounts has chosen it until that is told that it stops; the core for which it was
+    /// chosen last.
     pub(super) word: AtomicU32,
     pub(super) attributes: AtomicU32,
     /// While tasks are taken out of the policy: the number after that of the next one; 0: the last.
@@ -90,6 +91,7 @@ pub(super) struct Entry {
 pub(super) const LIVE: u32 = 1 << 31;
 pub(super) const READY: u32 = 1 << 30;
 pub(super) const ASIDE: u32 = 1 << 29;
+pub(super) const CHOSEN: u32 = 1 << 28;
 pub(super) const CORE: u32 = 0xff;
 
 /// Who has a core. A task that is [`READY`] and named here is granted: it is in no queue, and its

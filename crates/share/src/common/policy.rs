@@ -36,9 +36,9 @@ impl Policy for Common {
         self.next(worker, false, now)
     }
 
-    fn task_stopped(&self, worker: usize, task: Task, ran: Time) {
+    fn task_stopped(&self, _worker: usize, task: Task, ran: Time) {
         if let Some(_section) = self.enter() {
-            self.policy.task_stopped(worker, self.global(task), ran);
+            self.stopped(self.global(task), ran);
         }
     }
 

@@ -9,7 +9,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+mod accounts;
 pub(super) mod death;
+mod members;
 
 const CORES: usize = 2;
 const TASKS: u32 = 8;
@@ -90,6 +92,14 @@ impl World {
         }
     }
 
+    /// What ran on this core does no more, as its host says it.
+    fn stops(&self, member: usize, core: usize, task: u32) {
+        let view = &self.views[member];
+        if view.accounts() {
+            heap::unused(|| view.task_stopped(core, Task(task), 1000));
+        }
+    }
+
     /// The worker of this member on this core goes on.
     fn work(&mut self, member: usize, core: usize) {
         let what = self.random(7);
@@ -100,6 +110,7 @@ impl World {
         if let (Some((_, task)), 5..) = (old, what) {
             // What it ran is over, or waits, before it asks for the next.
             self.running[core] = None;
+            self.stops(member, core, task);
             if what == 5 {
                 heap::unused(|| self.views[member].task_terminate(Task(task), 0));
                 self.tasks[member][task as usize] = Known::None;
@@ -120,6 +131,9 @@ impl World {
             self.tasks[member][task as usize] = Known::Out;
         }
         self.running[core] = new;
+        if let Some((_, task)) = old {
+            self.stops(member, core, task);
+        }
         match old {
             None => {}
             Some((_, task)) if away || what < 3 => {
@@ -189,12 +203,15 @@ impl World {
             for core in 0..CORES {
                 let Some(member) = self.views[1].now(core).member else { continue };
                 assert!(members.contains(&member), "a core was given to the dead");
-                self.running[core] = None;
+                if let Some((member, task)) = self.running[core].take() {
+                    self.stops(member, core, task);
+                }
                 match self.views[member].next(core, true, 0) {
                     Some(pick) => {
                         let known = &mut self.tasks[member][pick.task.0 as usize];
                         assert_eq!(*known, Known::Ready);
                         *known = Known::Out;
+                        self.running[core] = Some((member, pick.task.0));
                     }
                     None => self.views[member].rests(core),
                 }
@@ -204,6 +221,15 @@ impl World {
             assert!(!self.tasks[member].contains(&Known::Ready), "{:?}", self.tasks);
         }
         assert_eq!(self.views[1].waiting(), 0);
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // Who has panicked may have the lock, and nobody can take it from this process.
+        if std::thread::panicking() {
+            self.views.drain(..).for_each(std::mem::forget);
+        }
     }
 }
 
@@ -297,6 +323,7 @@ fn whoever_is_stopped_the_others_go_on() {
                 for (core, running) in stopped.into_iter().enumerate() {
                     // It sees that the core is away, or not its own.
                     if let Some((_, task)) = running {
+                        world.stops(VICTIM, core, task);
                         world.enqueue(VICTIM, Place::Local(core), task, Why::Preempted);
                     }
                 }
@@ -382,23 +409,6 @@ fn whoever_sleeps_is_looked_after() {
     }
 }
 
-#[test]
-fn a_number_is_inherited_with_the_lock() {
-    let mut world = World::new("two-queue", 1);
-    for member in [0, 1, 2] {
-        world.spawn(member, Place::Shared);
-        world.spawn(member, Place::Shared);
-    }
-    std::mem::forget(world.views[VICTIM].lock());
-    world.dead.lock().unwrap().insert(1);
-    let new = world.join(4);
-    assert_eq!((new.number(), new.rebuilt()), (VICTIM, 1));
-    drop(new);
-    world.tasks[VICTIM] = [Known::None; TASKS as usize];
-    world.check(&[1, 2]);
-    world.finish(&[1, 2]);
-}
-
 /// A worker rests while the task that it ran becomes ready: the core has it, then or at once.
 #[test]
 fn a_core_is_not_left_with_nothing() {
@@ -436,58 +446,4 @@ fn a_core_is_not_left_with_nothing() {
             }
         }
     });
-}
-
-/// Who brings a task while its application leaves may get the lock when the number is another's.
-#[test]
-fn whoever_has_left_brings_nothing() {
-    let world = World::new("two-queue", 1);
-    let victim = &world.views[VICTIM];
-    victim.task_init(Task(0), &Attributes::default(), 0);
-    let section = world.views[1].lock();
-    std::thread::scope(|s| {
-        s.spawn(|| victim.task_enqueue(Place::Shared, Task(0), Why::New, 0));
-        while !lock::has_sleepers(&world.region.head().lock) {
-            std::thread::yield_now();
-        }
-        s.spawn(|| victim.leave());
-        while !victim.has_left() {
-            std::thread::yield_now();
-        }
-        drop(section);
-    });
-    let new = world.join(4);
-    assert_eq!((new.number(), new.next(0, true, 0)), (VICTIM, None));
-    world.check(&[]);
-}
-
-/// A process keeps the memory of all queues that it has had, of which their makers know nothing.
-#[test]
-fn the_next_queue_is_elsewhere() {
-    let spec = Spec::default();
-    let make = |_| Common::create(&spec, &[0, 1], TASKS).expect("memory");
-    let queues: Vec<_> = (0..100).map(make).collect();
-    for queue in queues {
-        Region::open(queue.as_fd()).expect("its place is free");
-    }
-}
-
-#[test]
-fn others_are_refused() {
-    let file = rustix::fs::memfd_create("other", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-    assert_eq!(Common::join(file).unwrap_err(), QueueError::Foreign);
-    let spec = Spec::default();
-    assert_eq!(Common::create(&spec, &[], 1).unwrap_err(), QueueError::Sizes);
-    assert_eq!(Common::create(&spec, &[0], 0).unwrap_err(), QueueError::Sizes);
-    let world = World::new("rr", 0);
-    let more: Vec<Common> = (4..=MOST_MEMBERS as u64).map(|who| world.join(who)).collect();
-    let look: Look = Box::new(|_| Life::Runs);
-    assert_eq!(Common::join_as(world.region.clone(), 99, look).unwrap_err(), QueueError::Full);
-    drop(more);
-    // A second time in one process: the address is taken.
-    let again = world.file.try_clone().unwrap();
-    assert_eq!(Common::join(again).unwrap_err(), QueueError::Address);
-    world.region.head().mark.store(1, Relaxed);
-    let again = world.file.try_clone().unwrap();
-    assert_eq!(Common::join(again).unwrap_err(), QueueError::Version);
 }
