@@ -125,6 +125,8 @@ impl Place {
         let mut command = self.command(way);
         command.arg(&input).arg(&trace).arg(first.to_string());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&words)?);
+        // What killed programs leave goes with it.
+        command.current_dir(folder.path());
         crate::torture::shimmed::launch::end_with_parent(&mut command);
         command.process_group(0);
         Ok(Running { child: command.spawn()?, folder, sizes })

@@ -212,7 +212,7 @@ static void wait_fd(const long *a, struct record *r) {
 
 /* A file without a name. Not by memfd_create: its reads do not share an offset atomically. */
 static void file(const long *a, struct record *r) {
-    char name[] = "/tmp/quaver-fuzz-XXXXXX";
+    char name[] = "file-XXXXXX";
     returned(r, O(0)->fd[0] = mkostemp(name, O_CLOEXEC));
     r->r = r->r >= 0;
     unlink(name);
