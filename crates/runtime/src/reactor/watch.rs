@@ -237,10 +237,10 @@ mod tests {
         assert!(!gait.is_calm());
         gait.long_at = 0;
         let mut pause = |found| (0..10).map(|_| gait.pause(found, 0, now)).max();
-        assert_eq!(pause(Outlook::Short(now)), Some(20 * price));
+        assert_eq!(pause(Outlook::Short(now)), Some(5 * quantum));
         assert!(gait.is_calm());
         let mut pause = |found| gait.pause(found, 0, now);
         assert_eq!(pause(Outlook::Watched), us(1_000));
-        assert_eq!(pause(Outlook::Long), 20 * price, "nobody is stopped any more");
+        assert_eq!(pause(Outlook::Long), 5 * quantum, "nobody is stopped any more");
     }
 }

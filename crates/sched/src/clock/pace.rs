@@ -3,13 +3,14 @@
 //! A look at the end of a quantum is in vain if the task that it was meant for has ended and
 //! another has begun. Where tasks are short and never run out, all looks are, and each costs an
 //! interruption or a wake-up: on a virtual machine half of a worker's time at 50 us. So looks that
-//! are in vain become rarer, until they take a twentieth of the time, and the first task that
+//! are in vain become rarer, until they take a thirty-third of the time, and the first task that
 //! outlives its quantum after that is stopped later, by [`Pace::MOST`] at most. From then on, for
 //! [`Pace::CALM`], looks are on time. Not in the papers.
 //!
 //! Tasks that are shorter than that delay and come seldom run to completion. So it must not be much
-//! longer than a quantum, which is a few interruptions (`quantum_for`): a fiftieth of the time
-//! would be 12 quanta, a twentieth is 5.
+//! longer than a quantum. Where a thirty-third of the time would be more than four quanta, looks
+//! take up to a twentieth: that is four of those quanta that are four interruptions each
+//! (`quantum_for`), which a fiftieth would make 12.
 //!
 //! What the machine itself takes of a task's time (an interrupt, on a virtual machine a turn of the
 //! host) makes short tasks look long, dozens of times in a second. So a task counts as long when it
@@ -29,15 +30,19 @@ use crate::Time;
 use core::time::Duration;
 
 /// Looks in vain take one part of this many of the time.
-const PARTS: Time = 20;
+const PARTS: Time = 33;
+/// What that may delay a task's stop by, in quanta.
+const FEW_QUANTA: Time = 4;
+/// If it would be more: the part that they take at most.
+const LEAST_PARTS: Time = 20;
 /// The same where tasks stop at probes, and looks are for those that meet none.
 const PARTS_OF_BACKSTOP: Time = 100;
 /// What the machine takes of a task's time is less than this many interruptions.
 const DISTURBANCE: Time = 4;
 
 /// How much later a clock looks while no task outlives its quantum: twice as much after each look
-/// that was in vain, until such looks take a twentieth of the time, and never by more than
-/// [`MOST`](Pace::MOST).
+/// that was in vain, until such looks take a thirty-third of the time, or a twentieth where that
+/// would be more than four quanta, and never by more than [`MOST`](Pace::MOST).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     quantum: Time,
@@ -54,7 +59,7 @@ impl Pace {
 
     /// For a clock whose looks take `price` each. `unit` makes a time of a span.
     pub fn new(quantum: Time, price: Time, unit: impl Fn(Duration) -> Time) -> Pace {
-        Pace::of_parts(PARTS, quantum, price, unit)
+        Pace::of_parts(LEAST_PARTS, quantum, price, unit)
     }
 
     /// The same for one that is the second notification, where tasks tell themselves in time.
@@ -63,7 +68,9 @@ impl Pace {
     }
 
     fn of_parts(parts: Time, quantum: Time, price: Time, unit: impl Fn(Duration) -> Time) -> Pace {
-        let seldom = price.saturating_mul(parts).saturating_sub(quantum);
+        let once_in = |parts: Time| price.saturating_mul(parts).saturating_sub(quantum);
+        let few = once_in(PARTS).min(quantum.saturating_mul(FEW_QUANTA));
+        let seldom = once_in(parts).max(few);
         let more = quantum.max(price.saturating_mul(DISTURBANCE));
         Pace {
             quantum,
@@ -111,8 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn looks_in_vain_take_a_twentieth_of_the_time() {
-        for (quantum, price) in [(50, 2), (50, 8), (20, 20), (5, 1), (100, 1)] {
+    fn looks_in_vain_take_little_of_the_time() {
+        for (quantum, price, parts) in [
+            (50, 2, PARTS),
+            (50, 7, PARTS),
+            (20, 20, LEAST_PARTS),
+            (5, 1, LEAST_PARTS),
+            (100, 1, PARTS),
+        ] {
             let pace = pace(quantum, price);
             let (mut now, mut later, mut spent) = (10_000, 0, 0);
             while now < 1_010_000 {
@@ -121,8 +134,17 @@ mod tests {
                 now += quantum + later;
                 spent += price;
             }
-            assert!(spent <= 1_000_000 / PARTS + 100 * price, "{quantum} {price}: {spent}");
+            assert!(spent <= 1_000_000 / parts + 100 * price, "{quantum} {price}: {spent}");
         }
+    }
+
+    #[test]
+    fn four_quanta_are_late_enough() {
+        assert_eq!(pace(50, 7).most(), 33 * 7 - 50);
+        assert_eq!(pace(50, 10).most(), 200);
+        assert_eq!(pace(50, 20).most(), 20 * 20 - 50);
+        // A quantum of four interruptions.
+        assert_eq!(pace(40, 10).most(), 160);
     }
 
     #[test]
