@@ -42,12 +42,6 @@ impl Policy for Common {
         }
     }
 
-    fn task_goes_on(&self, task: Task, ran: Time) {
-        if let Some(_section) = self.enter() {
-            self.policy.task_goes_on(self.global(task), ran);
-        }
-    }
-
     fn accounts(&self) -> bool {
         self.policy.accounts()
     }
@@ -90,11 +84,6 @@ impl Policy for Common {
             let ran = ticks().saturating_sub(running.since);
             Some(running.since + (ran / look + 1) * look)
         })
-    }
-
-    fn fresh_waits(&self, worker: usize) -> Option<bool> {
-        let _section = self.enter()?;
-        self.policy.fresh_waits(worker)
     }
 
     /// Others' work does not count before the worker is given it.

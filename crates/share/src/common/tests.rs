@@ -359,37 +359,6 @@ fn a_core_that_was_given_another_task_runs_it() {
     assert_eq!(view.next(given, true, 0).map(|pick| pick.task), Some(Task(2)));
 }
 
-/// Others' work passes a task that has got its next request at once, whose requests count one by
-/// one.
-#[test]
-fn requests_take_turns_with_others() {
-    let world = World::new("two-queue:quantum=1ms,history=30us", 1);
-    let us = u64::from(world.region.head().ticks_per_us.load(Relaxed));
-    let [_, view, other] = &world.views[..] else { unreachable!() };
-    let new = |member: &Common, core, task| {
-        member.task_init(Task(task), &Attributes::default(), 0);
-        member.task_enqueue(Place::Local(core), Task(task), Why::New, 0);
-    };
-    let next = |member: &Common, core| member.next(core, false, 0);
-    for (core, member) in [view, other].into_iter().enumerate() {
-        new(member, core, 0);
-        assert_eq!(next(member, core).map(|pick| pick.task), Some(Task(0)));
-    }
-    assert_eq!(view.fresh_waits(0), Some(false));
-    new(other, 0, 1);
-    assert_eq!(view.fresh_waits(0), Some(true));
-
-    (1..5).for_each(|request| view.task_goes_on(Task(0), request * 20 * us));
-    assert_eq!((next(view, 0), view.is_away(0)), (None, true));
-    view.task_stopped(0, Task(0), 90 * us);
-    view.task_enqueue(Place::Local(0), Task(0), Why::Woken, 0);
-    assert_eq!(next(other, 0).map(|pick| pick.task), Some(Task(1)));
-    other.task_stopped(0, Task(1), 40 * us);
-    assert_eq!(next(other, 0), None);
-    let pick = next(view, 0).expect("it is given the core");
-    assert_eq!((pick.task, pick.class), (Task(0), quaver_sched::Class::Fresh));
-}
-
 /// One who dies with a core, one who dies before it has woken the worker to whom it gave a core,
 /// and one who has only filled that one's seat: the sleeper has it soon, watched or not.
 #[test]
