@@ -352,7 +352,7 @@ static void check_jumps(void) {
     EXPECT(child > 0 && waitpid(child, &status, 0) == child && status == 0);
 }
 
-/* A handler that ends its thread. */
+/* A handler that ends its thread, be it before that has begun. */
 static void end(int n) {
     pthread_exit((void *)(long)n);
 }
@@ -364,8 +364,12 @@ static void check_end(void) {
     EXPECT(pthread_spin_lock(&spin_lock) == 0 && pthread_create(&t, NULL, wait_spinning, NULL) == 0);
     usleep(1000);
     EXPECT(pthread_kill(t, SIGALRM) == 0 && pthread_join(t, &result) == 0 && result == (void *)SIGALRM);
-    EXPECT(pthread_spin_unlock(&spin_lock) == 0);
     EXPECT(pthread_join(t, NULL) == ESRCH && pthread_detach(t) == ESRCH);
+    for (int i = 0; i < 50; i++) {
+        EXPECT(pthread_create(&t, NULL, wait_spinning, NULL) == 0 && pthread_kill(t, SIGALRM) == 0);
+        EXPECT(pthread_join(t, &result) == 0 && result == (void *)SIGALRM);
+    }
+    EXPECT(pthread_spin_unlock(&spin_lock) == 0);
 }
 
 /* A child's end is told of before the call that waits for it returns; a child's signals are the kernel's. */

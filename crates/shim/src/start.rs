@@ -209,11 +209,9 @@ extern "C" fn main_on_user_thread(
     let body = move || {
         // By itself: it may be asked for before the one that starts it goes on.
         t.uthread.set(uthread::current());
-        state::set_me(t);
-        signal::mask::inherit(t, blocked);
-        signal::courier::until_running();
+        let itself = core::ptr::from_ref(t).cast_mut().cast();
         // SAFETY: as for any thread.
-        let result = unsafe { unwind::call_with_base(t.start, t.argument, &t.base) };
+        let result = unsafe { unwind::call_with_base(begin, itself, &t.base) };
         // Only pthread_exit comes here.
         thread::finish(t, result);
     };
@@ -222,6 +220,21 @@ extern "C" fn main_on_user_thread(
         Err(e) => fatal(format_args!("cannot start the main thread: {e}")),
     }
     signal::wait_for_ever()
+}
+
+/// What the main thread does inside its base: from here on handlers run on it, and may end it.
+///
+/// # Safety
+///
+/// With the main thread's block, on that thread, once.
+unsafe extern "C-unwind" fn begin(t: *mut c_void) -> *mut c_void {
+    // SAFETY: the caller's contract.
+    let t: &'static Thread = unsafe { &*t.cast() };
+    state::set_me(t);
+    signal::mask::inherit(t, t.signals.mask.load(Relaxed));
+    signal::courier::until_running();
+    // SAFETY: the program's main function, by way of the C library's start code.
+    unsafe { (t.start)(t.argument) }
 }
 
 /// Called by the program's start code.

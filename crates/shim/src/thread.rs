@@ -126,11 +126,24 @@ fn run(t: &'static Thread) {
     while t.published.load(Acquire) == 0 {
         futex::wait(&t.published, 0, &Limits::NONE);
     }
+    let itself = core::ptr::from_ref(t).cast_mut().cast();
+    // SAFETY: what the thread does, with its own block; the base is this thread's.
+    let result = unsafe { unwind::call_with_base(begin, itself, &t.base) };
+    finish(t, result);
+}
+
+/// What a thread does inside its base: from here on handlers run on it, and may end it.
+///
+/// # Safety
+///
+/// With the calling thread's block, once.
+unsafe extern "C-unwind" fn begin(t: *mut c_void) -> *mut c_void {
+    // SAFETY: the caller's contract.
+    let t: &'static Thread = unsafe { &*t.cast() };
     state::set_me(t);
     signal::deliver::deliver_here(t);
-    // SAFETY: what the program wants to be called; the base is this thread's.
-    let result = unsafe { unwind::call_with_base(t.start, t.argument, &t.base) };
-    finish(t, result);
+    // SAFETY: what the program wants to be called.
+    unsafe { (t.start)(t.argument) }
 }
 
 /// What remains to be done when the start routine has returned.

@@ -8,12 +8,13 @@
 //! into [`call_with_base`].
 //!
 //! ```text
-//!   runtime -> run (thread.rs) -> call_with_base -> start routine -> ... -> pthread_exit
-//!                                      ^---- unwinder <-----------------------'
+//!   runtime -> run (thread.rs) -> call_with_base -> begin -> start routine -> ... -> pthread_exit
+//!                                      ^---------- unwinder <--------------------------'
 //! ```
 //!
 //! `call_with_base` ends every backtrace, so an exception that nobody catches is found by the C++
-//! runtime to have no handler (`std::terminate`), and Rust frames are never unwound.
+//! runtime to have no handler (`std::terminate`), and the only Rust frame that is unwound is
+//! `begin`'s, which has nothing to clean up. Handlers, which may end their thread, run inside it.
 
 use crate::state::{Start, Thread};
 use core::arch::{asm, naked_asm};
