@@ -49,6 +49,7 @@ impl Inner {
                 self.start(ThreadPurpose::Service, self, body)?;
             }
         }
+        self.spares.wait_for_first();
         Ok(())
     }
 }

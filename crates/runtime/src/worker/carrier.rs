@@ -291,6 +291,7 @@ pub(crate) fn main(rt: &'static Inner, first: Option<&'static Slot>) {
     crate::thread::raw::attach();
     crate::preempt::begins(rt, receiver);
     if let Some(slot) = first {
+        rt.spares.first_begins();
         carrier.take_slot(slot);
     }
     super::scheduler::run(&carrier);

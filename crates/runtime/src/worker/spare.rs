@@ -1,13 +1,21 @@
 //! Spare carriers: kernel threads that wait to take over the slot of one that blocks.
+//!
+//! A carrier allocates before it can run user threads. One of these that was preempted in the
+//! allocator may have a lock that it needs, and wait for the very worker that is still to come. So
+//! user threads do not run before the first carriers of all slots have begun.
 
 use crate::park::SpinLock;
 use crate::sys;
 use crate::worker::carrier::Carrier;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 use core::time::Duration;
+use std::time::Instant;
 
 /// How long the keeper waits before it asks again for a kernel thread that it was refused.
 const RETRY: Duration = Duration::from_millis(100);
+
+/// How long the start of a runtime waits for the first carriers: others may have the CPUs for long.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The list of spares. Taking and adding are lock-free in spirit: a spin lock whose holders are
 /// never preempted, so that the preemption handler may use it.
@@ -24,6 +32,8 @@ pub(crate) struct Spares {
     starting: AtomicBool,
     /// The last attempt to start one failed.
     refused: AtomicBool,
+    /// Slots whose first carrier has not begun: a futex word.
+    to_begin: AtomicU32,
 }
 
 // SAFETY: carriers in the list are alive: each withdraws before it ends, or has been taken.
@@ -43,6 +53,27 @@ impl Spares {
             // The keeper makes the first one at once.
             starting: AtomicBool::new(true),
             refused: AtomicBool::new(false),
+            to_begin: AtomicU32::new(slots as u32),
+        }
+    }
+
+    /// The first carrier of a slot has allocated what it needs.
+    pub(crate) fn first_begins(&self) {
+        if self.to_begin.fetch_sub(1, AcqRel) == 1 {
+            sys::futex_wake(&self.to_begin, u32::MAX);
+        }
+    }
+
+    /// Waits until all first carriers have begun, but not for long.
+    pub(crate) fn wait_for_first(&self) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let to_begin = self.to_begin.load(Acquire);
+            let left = end.saturating_duration_since(Instant::now());
+            if to_begin == 0 || left.is_zero() {
+                return;
+            }
+            let _ = sys::futex_wait(&self.to_begin, to_begin, Some(left));
         }
     }
 
@@ -161,6 +192,21 @@ impl Spares {
 mod tests {
     use super::*;
     use std::io::{Error, ErrorKind};
+
+    #[test]
+    fn the_first_carriers_are_waited_for() {
+        let spares = Spares::new(1, 2);
+        std::thread::scope(|s| {
+            let waits = s.spawn(|| spares.wait_for_first());
+            spares.first_begins();
+            spares.first_begins();
+            waits.join().unwrap();
+        });
+        let begin = Instant::now();
+        spares.wait_for_first();
+        Spares::new(1, 1).wait_for_first();
+        assert!(begin.elapsed() >= PATIENCE, "one that does not come is not waited for for ever");
+    }
 
     #[test]
     fn who_was_refused_a_thread_asks_again() {
