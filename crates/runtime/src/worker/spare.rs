@@ -2,7 +2,7 @@
 //!
 //! A carrier allocates before it can run user threads. One of these that was preempted in the
 //! allocator may have a lock that it needs, and wait for the very worker that is still to come. So
-//! user threads do not run before the first carriers of all slots have begun.
+//! the start of a runtime waits for the first carriers of all slots, for up to 50 ms.
 
 use crate::park::SpinLock;
 use crate::sys;

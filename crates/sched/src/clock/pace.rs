@@ -35,7 +35,7 @@ const PARTS: Time = 33;
 const FEW_QUANTA: Time = 4;
 /// If it would be more: the part that they take at most.
 const LEAST_PARTS: Time = 20;
-/// The same where tasks stop at probes, and looks are for those that meet none.
+/// What they take where tasks stop at probes, and looks are for those that meet none.
 const PARTS_OF_BACKSTOP: Time = 100;
 /// What the machine takes of a task's time is less than this many interruptions.
 const DISTURBANCE: Time = 4;
